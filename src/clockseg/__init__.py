@@ -1,0 +1,123 @@
+"""clockseg: clockwork convnets for video, made real.
+
+A network is a row of stages. At each frame a clock decides which stages fire; the rest hold what they had; the output
+is fused from fresh and held (Shelhamer, Rakelly, Hoffman, Darrell: Clockwork Convnets for Video Semantic Segmentation).
+
+    net = clockseg.load("street")
+    session = clockseg.Session(net, clockseg.adaptive(0.25))
+    for image in images:
+        labels = session(image)
+
+Families are submodules: ``clockseg.clocks``, ``clockseg.carry``, ``clockseg.engines``, ``clockseg.graph``,
+``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``. Names load when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from clockseg._version import __version__
+
+if TYPE_CHECKING:
+    from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
+    from clockseg.evaluation import evaluate
+    from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert
+    from clockseg.networks.load import load
+    from clockseg.results import read_labels, read_summary, read_trace
+    from clockseg.schedule import (
+        Schedule,
+        alternating,
+        exponential,
+        fixed_rate,
+        frame_oracle,
+        pipelined,
+        skip_frame,
+    )
+    from clockseg.segmentation import segment
+    from clockseg.session import Session, fill, run, step
+    from clockseg.spec import parse_schedule
+    from clockseg.stages import Group, Stage, StagedNetwork
+
+_HOMES = {
+    "clockseg._errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
+    "clockseg.evaluation": ("evaluate",),
+    "clockseg.networks.load": ("load",),
+    "clockseg.results": ("read_labels", "read_summary", "read_trace"),
+    "clockseg.gate": (
+        "adaptive",
+        "at_least_every",
+        "both",
+        "confidence",
+        "difference",
+        "either",
+        "every",
+        "invert",
+    ),
+    "clockseg.schedule": (
+        "Schedule",
+        "alternating",
+        "exponential",
+        "fixed_rate",
+        "frame_oracle",
+        "pipelined",
+        "skip_frame",
+    ),
+    "clockseg.spec": ("parse_schedule",),
+    "clockseg.segmentation": ("segment",),
+    "clockseg.session": ("Session", "fill", "run", "step"),
+    "clockseg.stages": ("Group", "Stage", "StagedNetwork"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ClocksegError",
+    "DataError",
+    "Group",
+    "MissingDependency",
+    "NetworkError",
+    "Schedule",
+    "Session",
+    "Stage",
+    "StagedNetwork",
+    "UsageError",
+    "VideoError",
+    "__version__",
+    "adaptive",
+    "alternating",
+    "at_least_every",
+    "both",
+    "confidence",
+    "difference",
+    "either",
+    "evaluate",
+    "every",
+    "exponential",
+    "fill",
+    "fixed_rate",
+    "frame_oracle",
+    "invert",
+    "load",
+    "parse_schedule",
+    "pipelined",
+    "read_labels",
+    "read_summary",
+    "read_trace",
+    "run",
+    "segment",
+    "skip_frame",
+    "step",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A core name from its home: ``import clockseg`` itself loads nothing heavy."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'clockseg' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,57 @@
+"""Every error clockseg raises on purpose.
+
+    ClocksegError                 exit code 1
+    ├── UsageError                exit code 2, a ValueError: a wrong argument, name, option or schedule
+    ├── DataError                 a ValueError: a file or folder that isn't what it should be
+    │   └── NetworkError          a network file, its sidecar or its graph
+    ├── VideoError                an OSError: a video that can't be read or written
+    └── MissingDependency         an ImportError: what to install
+
+Messages say what was given, what is allowed, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ClocksegError(Exception):
+    """What clockseg raises on purpose; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(ClocksegError, ValueError):
+    """A wrong argument, name, option or schedule."""
+
+    exit_code = 2
+
+
+class DataError(ClocksegError, ValueError):
+    """A file or folder that isn't what it should be."""
+
+
+class NetworkError(DataError):
+    """A network file, its sidecar or its graph can't be used."""
+
+
+class VideoError(ClocksegError, OSError):
+    """A video that can't be read or written."""
+
+
+class MissingDependency(ClocksegError, ImportError):
+    """A library that this needs isn't installed; the message is the line that installs it."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to add to an error about an unknown name: the nearest ones, or all of them.
+
+    >>> nearest("alternatin", ["alternating", "exponential"])
+    'Did you mean alternating?'
+    >>> nearest("x", ["a", "b"])
+    'Known: a, b.'
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3)
+    return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(names)}."

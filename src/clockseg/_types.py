@@ -1,0 +1,16 @@
+"""Shapes and the few names that everything else speaks in."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Image: TypeAlias = npt.NDArray[np.uint8]
+"""A frame's picture: uint8 RGB, [h, w, 3]."""
+Labels: TypeAlias = npt.NDArray[np.uint8]
+"""A label map: class ids, uint8, [h, w]."""
+Size: TypeAlias = tuple[int, int]
+"""WIDTH, HEIGHT in pixels."""

@@ -1,0 +1,60 @@
+"""``clockseg``: the entry point, and what errors become of exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from clockseg._errors import ClocksegError
+from clockseg._version import __version__
+from clockseg.commands import evaluate, export, inspect, segment, train
+
+EXIT_CODES = (
+    "exit codes: 0 all went well; 1 something failed or was cut short; 2 the command was wrong; 130 interrupted"
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="clockseg",
+        description="Run a segmentation network on video, stage by stage, on a clock.",
+        epilog=f"{EXIT_CODES}. Each command explains itself: clockseg COMMAND --help",
+    )
+    top.add_argument("--version", action="version", version=f"clockseg {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for command in (segment, evaluate, inspect, train, export):
+        command.add_parser(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        return code
+    except ClocksegError as error:
+        print(f"clockseg: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("clockseg: interrupted; nothing half-written was left.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone (| head): not an error; keep the interpreter from writing to it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"clockseg: error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Who fired when, and what it cost: a record a frame, and the sums over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Seconds(NamedTuple):
+    """Where the time of one frame went, in seconds; ``prepare`` of the frame is part of stage 1."""
+
+    stages: tuple[float, ...]
+    clock: float = 0.0
+    motion: float = 0.0
+    fuse: float = 0.0
+    finish: float = 0.0
+
+    @property
+    def network(self) -> float:
+        """All of it: what relative time is made of (DESIGN 7.1)."""
+        return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
+
+
+class Record(NamedTuple):
+    """What happened at one frame.
+
+    ``fired`` and ``signal`` (None where the clock gave none), one per stage in order; ``reflects``: the frame (counted
+    from the last fill) that each stage's value belongs to.
+    """
+
+    fill: bool
+    fired: tuple[bool, ...]
+    signal: tuple[float | None, ...]
+    reflects: tuple[int, ...]
+    seconds: Seconds
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Running sums over the records of clips: flat in memory however long the video, and addable.
+
+    The first frame of a clip is counted in ``frames`` only; rates and ``seconds`` are over the frames after it.
+    """
+
+    stages: tuple[str, ...]
+    clips: int = 0
+    frames: int = 0
+    fires: tuple[int, ...] = ()
+    network: int = 0
+    seconds: float = 0.0
+    first_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.fires:
+            object.__setattr__(self, "fires", (0,) * len(self.stages))
+
+    def add(self, record: Record, *, first: bool) -> Tally:
+        """This tally with one more frame; ``first`` if it is the first of its clip."""
+        if first:
+            return Tally(
+                self.stages,
+                self.clips + 1,
+                self.frames + 1,
+                self.fires,
+                self.network,
+                self.seconds,
+                self.first_seconds + record.seconds.network,
+            )
+        fires = tuple(n + f for n, f in zip(self.fires, record.fired, strict=True))
+        return Tally(
+            self.stages,
+            self.clips,
+            self.frames + 1,
+            fires,
+            self.network + any(record.fired),
+            self.seconds + record.seconds.network,
+            self.first_seconds,
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        fires = tuple(a + b for a, b in zip(self.fires, other.fires, strict=True))
+        return Tally(
+            self.stages,
+            self.clips + other.clips,
+            self.frames + other.frames,
+            fires,
+            self.network + other.network,
+            self.seconds + other.seconds,
+            self.first_seconds + other.first_seconds,
+        )
+
+    @property
+    def later(self) -> int:
+        """Frames after the first of their clip."""
+        return self.frames - self.clips
+
+    @property
+    def fire_rate(self) -> dict[str, float | None]:
+        """Per stage: firings after the first frame / (frames - 1); None for a clip of one frame."""
+        return {name: n / self.later if self.later else None for name, n in zip(self.stages, self.fires, strict=True)}
+
+    @property
+    def network_rate(self) -> float | None:
+        """The share of frames after the first on which any stage ran; None for a clip of one frame."""
+        return self.network / self.later if self.later else None
+
+    @property
+    def seconds_per_frame(self) -> float | None:
+        """Mean seconds of the network over the frames after the first; None for a clip of one frame."""
+        return self.seconds / self.later if self.later else None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The records of one clip in order, for short clips and for tests; long runs keep a ``Tally``."""
+
+    stages: tuple[str, ...]
+    records: tuple[Record, ...] = field(default=())
+
+    @property
+    def tally(self) -> Tally:
+        """The sums over these records."""
+        return tally(self.stages, self.records)
+
+    @property
+    def reflects(self) -> tuple[tuple[int, ...], ...]:
+        """Per frame: the frame that each stage's value belongs to."""
+        return tuple(record.reflects for record in self.records)
+
+
+def tally(stages: tuple[str, ...], records: Iterable[Record]) -> Tally:
+    """The sums over the records of one clip.
+
+    >>> held = Record(False, (True, False), (None, .1), (1, 0), Seconds((.02, 0.)))
+    >>> tally(("a", "b"), [held, held, held]).fire_rate
+    {'a': 1.0, 'b': 0.0}
+    """
+    total = Tally(stages)
+    for index, record in enumerate(records):
+        total = total.add(record, first=index == 0)
+    return total

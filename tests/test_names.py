@@ -1,0 +1,92 @@
+"""Schedules by name: what is read, and what is refused with a reason."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clockseg._errors import UsageError
+from clockseg.clocks import Change, Either, Every
+from clockseg.schedule import Schedule, alternating, schedule_for
+from clockseg.spec import parse_schedule
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "frame_oracle",
+        "skip_frame(2)",
+        "fixed_rate((1, 2, 2))",
+        "fixed_rate([1,2,4])",
+        "alternating",
+        "exponential",
+        "pipelined(2)",
+        "adaptive(0.25)",
+        "adaptive(0.1, 0.25)",
+        'adaptive(0.25, watch=1, reference="previous", strict=True)',
+        'difference(0.1, of="pixels")',
+        'confidence(0.8, sense="above")',
+        "either(adaptive(0.25), at_least_every(8))",
+        "invert(both(adaptive(0.25), confidence(0.9)))",
+        "fixed_rate((1,2,3), nested=False)",
+        "clockseg.schedule:alternating",
+        "at_least_every(4)",
+        "every(2)",
+    ],
+)
+def test_every_spec_in_the_help_and_docs_is_read(text) -> None:
+    assert len(schedule_for(parse_schedule(text), 3)) == 3
+
+
+def test_a_spec_is_the_same_object_as_in_python() -> None:
+    assert parse_schedule("alternating") is alternating
+    clock = parse_schedule("either(adaptive(.25), every(3))")(3).clocks[2]
+    assert clock == Either((Change(0.25), Every(3)))
+    assert isinstance(parse_schedule("alternating(3)"), Schedule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("alternatin", "Did you mean alternating"),
+        ("adaptive", "needs arguments, such as adaptive"),
+        ("adaptive()", "needs a threshold"),
+        ("adaptive('x')", "must be a number"),
+        ("adaptive(True)", "must be a number"),
+        ("adaptive(1e999-1e999)", "neither a number"),
+        ("skip_frame(0)", "at least 1"),
+        ("skip_frame(2.5)", "whole number"),
+        ("skip_frame(2, 3)", "positional argument"),
+        ("fixed_rate(2)", "one period a stage"),
+        ("fixed_rate((1, 3, 2))", "not nested"),
+        ("adaptive(0.25, watch=0)", "at least 1"),
+        ("adaptive(0.25, sharp=1)", "sharp"),
+        ('adaptive(0.25, reference="last")', "previous"),
+        ("either()", "at least one"),
+        ("either(alternating)", "takes clocks"),
+        ("either(adaptive(0.2, watch=1), adaptive(0.3, watch=2))", "one watch"),
+        ("__import__('os').system('x')", "only calls of known names"),
+        ("[x for x in (1,)]", "neither a number"),
+        ("adaptive(**{})", "by name"),
+        ("3", "give a schedule"),
+        ("", "1 to"),
+        ("(" * 500, "can't be read"),
+        ("a" * 5000, "1 to"),
+        ("no.such.module:thing", "can't be imported"),
+        ("clockseg.schedule:nothing", "can't be imported"),
+    ],
+)
+def test_what_is_wrong_is_told(text, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        schedule_for(parse_schedule(text), 3)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_schedule_or_a_usage_error(text) -> None:
+    if ":" in text:  # would import what it names
+        return
+    with contextlib.suppress(UsageError):
+        parse_schedule(text)
