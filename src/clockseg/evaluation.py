@@ -17,10 +17,11 @@ import numpy as np
 
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
+from clockseg._watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.session import Session, check
+from clockseg.session import Session
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Tally
 
@@ -29,11 +30,15 @@ Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Sche
 
 
 class Progress(NamedTuple):
-    """How far an evaluation is: ``done`` frames of ``frames`` (None if unknown) of a clip."""
+    """How far an evaluation is: ``done`` frames of ``expected`` (None if unknown) of a clip.
+
+    ``tally``: the sums of the first schedule on this clip so far.
+    """
 
     clip: str
     done: int
-    frames: int | None
+    expected: int | None
+    tally: Tally
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Evaluation:
             scores=self.scores + other.scores,
             boundary=boundary,
             agreement=self.agreement + other.agreement,
+            oracle=self.oracle + other.oracle,
             tally=self.tally + other.tally,
             uncut=self.uncut + other.uncut,
         )
@@ -160,12 +166,12 @@ class _Run:
         self.agreement, self.scores, self.boundary, self.oracle = list(sums), list(sums), list(sums), sums[:1]
 
     def evaluate(self, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]) -> list[Evaluation]:
-        frames = len(self.clip.taken) if self.clip.taken is not None else None
+        expected = len(self.clip.taken) if self.clip.taken is not None else self.clip.limit
         # Decoding waits for the networks and they for it: a thread that decodes ahead would take time from what is timed.
         for done, frame in enumerate(self.clip.frames(problem=lambda text: warn(f"{self.clip.path}: {text}"))):
             self._score(frame, self._outputs(frame, done))
             if progress is not None:
-                progress(Progress(self.clip.name, done + 1, frames))
+                progress(Progress(self.clip.name, done + 1, expected, self.tallies[-len(self.blank)]))
         return [self._evaluation(index) for index in range(len(self.blank))]
 
     def _outputs(self, frame: ClipFrame, done: int) -> list[Labels]:
@@ -203,6 +209,7 @@ class _Run:
             blank,
             scores=self.scores[index],
             agreement=self.agreement[index],
+            oracle=self.oracle[0],
             boundary=None if blank.boundary is None else self.boundary[index],
             tally=self.tallies[index + 1],
             uncut=self.tallies[0],
@@ -218,6 +225,7 @@ def _nothing(net: StagedNetwork, name: str, schedule: Schedule, classes: tuple[s
         classes,
         none,
         none if boundary else None,
+        none,
         none,
         Tally(tuple(stage.name for stage in net.stages)),
         uncut,

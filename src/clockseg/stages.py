@@ -66,7 +66,8 @@ class StagedNetwork:
 
     ``finish`` turns the last group's value (without groups: what the last stage holds) into the output, ``prepare``
     a frame into what stage 1 reads, ``restore`` an output back to the frame's size. ``whole`` is the uncut network:
-    prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against.
+    prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against. ``sidecar``: what
+    its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))
@@ -81,6 +82,8 @@ class StagedNetwork:
     prepare: Callable[[Any], Value] = same
     restore: Callable[[Value, Any], Any] = as_it_is
     whole: Part | None = None
+    sidecar: Any = None
+    engine: str = "python"
 
     def __post_init__(self) -> None:
         if not self.stages:

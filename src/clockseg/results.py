@@ -1,0 +1,163 @@
+"""A result folder: what ``segment`` leaves for one input, and how to read it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import DataError, UsageError
+from clockseg._types import Labels
+from clockseg.trace import Record
+from clockseg.video import Frame
+from clockseg.video import read_labels as _read_labels
+
+FILES = {"labels": "labels.mkv", "overlay": "overlay.mp4", "trace": "trace.jsonl", "png": "png"}
+"""What can be written, and its name in the folder; ``summary.json`` is always there."""
+SUMMARY = "summary.json"
+DEFAULT = ("labels", "overlay", "trace")
+
+
+def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
+    """The label maps of a result folder (or of a ``labels.mkv``), one uint8 [h, w] a frame, in order."""
+    path = Path(result)
+    return _read_labels(path / FILES["labels"] if path.is_dir() else path)
+
+
+def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The trace of a result folder (or a ``trace.jsonl``): a dict a frame, as README describes them.
+
+    A ``DataError`` names the line that is not JSON.
+    """
+    path = Path(result)
+    path = path / FILES["trace"] if path.is_dir() else path
+    lines = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        try:
+            lines.append(json.loads(line))
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not JSON ({error}). Segment the video again.") from None
+    return lines
+
+
+def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
+    """The summary of a result folder (or a ``summary.json``)."""
+    path = Path(result)
+    path = path / SUMMARY if path.is_dir() else path
+    try:
+        found: dict[str, Any] = json.loads(_text(path))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON ({error}). Segment the video again.") from None
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
+
+
+def check_writes(write: Iterable[str]) -> tuple[str, ...]:
+    """The kinds of files asked for, checked.
+
+    >>> check_writes(["trace", "labels"])
+    ('labels', 'trace')
+    """
+    asked = set(write)
+    unknown = sorted(asked - set(FILES))
+    if unknown:
+        raise UsageError(f"can't write {', '.join(map(repr, unknown))}; there are {', '.join(FILES)}.")
+    return tuple(kind for kind in FILES if kind in asked)
+
+
+def folders(inputs: Sequence[str | os.PathLike[str]], out: Path) -> list[Path]:
+    """A folder in ``out`` for each input, by its stem; a second input of the same stem gets ``-2``.
+
+    >>> [folder.name for folder in folders(["a/x.mp4", "b/x.avi", "clip.v2/"], Path("out"))]
+    ['x', 'x-2', 'clip']
+    """
+    found: list[Path] = []
+    for source in inputs:
+        path = Path(os.path.abspath(source))
+        stem = (path.name if path.is_dir() else path.stem) or "clip"
+        folder, number = out / stem, 2
+        while folder in found:
+            folder, number = out / f"{stem}-{number}", number + 1
+        found.append(folder)
+    return found
+
+
+class ResultFolder:
+    """The folder of one result in the making: nothing of an older result is touched until ``replace_old``.
+
+    ``UsageError`` if there is a result already and ``overwrite`` is not set.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool) -> None:
+        self.path = path
+        old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
+        if old and not overwrite:
+            raise UsageError(
+                f"{path} holds a result already ({', '.join(old)}); give another --out, or --overwrite to replace it."
+            )
+        self._made = not path.exists()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{path}: can't be made ({error.strerror}). Give an --out that can be written.") from error
+
+    def replace_old(self, kept: Collection[str]) -> None:
+        """Remove an older result, but for the ``kept`` kinds, whose files are about to be replaced."""
+        (self.path / SUMMARY).unlink(missing_ok=True)
+        for kind, name in FILES.items():
+            path = self.path / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif kind not in kept:
+                path.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Remove the folder if this run made it and nothing is in it."""
+        if self._made:
+            with suppress(OSError):
+                self.path.rmdir()
+
+
+def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
+    """One line of ``trace.jsonl``, without its end."""
+    seconds = record.seconds
+    base = frame.time_base
+    return json.dumps(
+        {
+            "frame": frame.index,
+            "pts": frame.pts,
+            "time_base": None if base is None else f"{base.numerator}/{base.denominator}",
+            "pts_seconds": None if frame.pts_seconds is None else round(frame.pts_seconds, 6),
+            "size": list(frame.size),
+            "fill": record.fill,
+            "fired": list(record.fired),
+            "signal": [None if signal is None else round(signal, 6) for signal in record.signal],
+            "seconds": {
+                "decode": round(frame.decode_seconds, 6),
+                "stages": [round(spent, 6) for spent in seconds.stages],
+                "clock": round(seconds.clock, 6),
+                "motion": round(seconds.motion, 6),
+                "fuse": round(seconds.fuse, 6),
+                "finish": round(seconds.finish, 6),
+                "encode": round(encode_seconds, 6),
+            },
+        },
+        allow_nan=False,
+    )
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write ``summary.json``; it gets its name when it is whole."""
+    part = folder / f".{SUMMARY}.part"
+    part.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    part.replace(folder / SUMMARY)

@@ -1,0 +1,167 @@
+"""Segmenting one clip: decode ahead, run the session, encode behind, and leave a result folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import UsageError
+from clockseg._types import Labels
+from clockseg.provenance import machine, versions
+from clockseg.result_writer import ResultWriter
+from clockseg.results import DEFAULT, ResultFolder, check_writes, write_summary
+from clockseg.schedule import Named, Schedule, schedule_for
+from clockseg.session import Session, check, fill
+from clockseg.stages import StagedNetwork
+from clockseg.trace import FullPass, Record, Tally
+from clockseg.video import Background, Clip, Frame, open_clip, prefetch
+
+MOST_CLASSES = 255
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """What became of one clip: its folder, its summary (README), and what could not be decoded, a sentence each."""
+
+    folder: Path
+    summary: dict[str, Any]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a clip is: frames done, about how many there will be (None: unknown), and the sums so far."""
+
+    done: int
+    expected: int | None
+    tally: Tally
+
+
+def segment(
+    source: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    net: StagedNetwork,
+    schedule: Schedule | Named,
+    *,
+    write: Iterable[str] = DEFAULT,
+    every: int = 1,
+    limit: int | None = None,
+    overwrite: bool = False,
+    name: str | None = None,
+    progress: Callable[[Progress], None] = lambda progress: None,
+) -> Segmented:
+    """Segment a video file, an image or a folder of images into a result folder.
+
+    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names) and
+    ``summary.json``; files get their name when they are whole, and none is left if anything fails. ``every`` takes
+    each n-th frame only, ``limit`` so many of them. ``name`` is the schedule's, for the summary. ``VideoError`` if not
+    one frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
+    """
+    schedule, writes = schedule_for(schedule, len(net)), check_writes(write)
+    check(net, schedule)
+    _check_classes(net)
+    clip = open_clip(source)
+    result = ResultFolder(Path(folder), overwrite=overwrite)
+    start = time.perf_counter()
+    try:
+        with clip, ExitStack() as stack:
+            taken = prefetch(islice(iter(clip), 0, None if limit is None else (limit - 1) * every + 1, every))
+            frames = stack.enter_context(closing(taken))
+            run = _Run(net, schedule, _expected(clip, every, limit), progress)
+            out = stack.enter_context(
+                ResultWriter(result.path, clip, writes, net, every=every, limited=limit is not None)
+            )
+            with Background(out.append) as background:
+                for frame, labels, record in run.over(frames):
+                    background.put(frame, labels, record)
+            result.replace_old(writes)
+    except BaseException:
+        result.abandon()
+        raise
+    problems = (*clip.problems, *out.problems)
+    wall = time.perf_counter() - start
+    summary = {"input": clip.name} | run.summary(wall) | _setting(net, schedule, name) | {"problems": list(problems)}
+    write_summary(result.path, summary)
+    return Segmented(result.path, summary, problems)
+
+
+def _check_classes(net: StagedNetwork) -> None:
+    count = len(net.sidecar.classes) if net.sidecar is not None else MOST_CLASSES
+    if not 1 <= count <= MOST_CLASSES:
+        raise UsageError(
+            f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
+            "(a byte a pixel, 255 for none). Give a network of class scores."
+        )
+
+
+def _expected(clip: Clip, every: int, limit: int | None) -> int | None:
+    if not clip.frames_hint:
+        return limit
+    taken = -(-clip.frames_hint // every)
+    return taken if limit is None else min(limit, taken)
+
+
+def _setting(net: StagedNetwork, schedule: Schedule, name: str | None) -> dict[str, Any]:
+    return {
+        "network": net.name,
+        "schedule": name or repr(schedule),
+        "carry": str(schedule.carry),
+        "engine": net.engine,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+class _Run:
+    """The session over the frames of a clip, and what it adds up to."""
+
+    def __init__(
+        self,
+        net: StagedNetwork,
+        schedule: Schedule,
+        expected: int | None,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        self.session = Session(net, schedule)
+        self.seconds = 0.0
+        self._expected, self._progress = expected, progress
+        self._full = FullPass()
+
+    def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Labels, Record]]:
+        """Each frame with its labels and its record."""
+        for frame in frames:
+            if self.session.memory is None:
+                self._warm_up(frame)
+            labels = self.session(frame.image)
+            record = self.session.record
+            self.seconds += record.seconds.network
+            if self.session.tally.frames > 1:
+                self._full.add(record)
+            self._progress(Progress(self.session.tally.frames, self._expected, self.session.tally))
+            yield frame, labels, record
+
+    def summary(self, wall_seconds: float) -> dict[str, Any]:
+        """The figures of ``summary.json``."""
+        tally, full = self.session.tally, self._full.seconds
+        spent = tally.seconds_per_frame
+        return {
+            "frames": tally.frames,
+            "fire_rate": tally.fire_rate,
+            "network_rate": tally.network_rate,
+            "network_seconds": round(self.seconds, 6),
+            "wall_seconds": round(wall_seconds, 6),
+            "fps": round(tally.frames / wall_seconds, 3),
+            "relative_time_estimate": None if spent is None else round(spent / full, 4),
+        }
+
+    def _warm_up(self, frame: Frame) -> None:
+        """Compile for this size, so that it is in no figure, and time one full pass for stages that rest from then on."""
+        for _ in range(2):
+            _, memory = fill(self.session.net, self.session.schedule, frame.image)
+        self._full.start(memory.record)

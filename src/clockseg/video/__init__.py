@@ -1,0 +1,24 @@
+"""Video in and out: frames from anything FFmpeg decodes, label maps and overlays back."""
+
+from clockseg.video.background import Background
+from clockseg.video.draw import overlay
+from clockseg.video.frame import Frame
+from clockseg.video.labels import LabelWriter, read_labels, write_png
+from clockseg.video.prefetch import prefetch
+from clockseg.video.read import Clip, open_clip
+from clockseg.video.strip import Strip
+from clockseg.video.write import OverlayWriter
+
+__all__ = [
+    "Background",
+    "Clip",
+    "Frame",
+    "LabelWriter",
+    "OverlayWriter",
+    "Strip",
+    "open_clip",
+    "overlay",
+    "prefetch",
+    "read_labels",
+    "write_png",
+]

@@ -1,0 +1,158 @@
+"""The sound of the input, carried into the output file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Protocol
+
+import av
+from av.container import InputContainer, OutputContainer
+
+from clockseg.video._decode import open_input, reason
+
+# What MP4 takes and players know; anything else becomes AAC.
+_COPIED = {"aac", "mp3", "mp3float", "ac3", "eac3", "alac", "opus", "flac"}
+_AAC_RATES = {96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000}
+_AAC_LAYOUTS = {"mono", "stereo", "3.0", "4.0", "5.0", "5.1", "7.1"}
+# MP3 in MP4 isn't defined below this rate.
+_MP3_LOWEST_RATE = 16000
+
+
+class _Track(Protocol):
+    """Turns the packets of one input stream, the last one empty, into those of one output stream."""
+
+    def packets(self, packet: av.Packet) -> Iterator[av.Packet]: ...
+
+
+class Sound:
+    """Every audio stream of ``path``, added to ``output`` and written in step with the picture.
+
+    The input is read a packet at a time, never further than asked. What can't be kept is told by ``problems``; sound
+    never stops a video.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], output: OutputContainer) -> None:
+        self._output = output
+        self._problems: dict[str, int] = {}
+        self._tracks: dict[int, _Track] = {}
+        self._waiting: av.Packet | None = None
+        self._packets: Iterator[av.Packet] = iter(())
+        self._input: InputContainer | None = None
+        try:
+            self._input = open_input(path)
+        except (av.FFmpegError, OSError) as error:
+            self._note(f"there is no sound: {reason(error)}")
+            return
+        streams = [stream for stream in self._input.streams.audio if self._add(stream)]
+        if streams:
+            self._packets = self._input.demux(streams)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was lost, a sentence each."""
+        return tuple(f"{text} ({times} times)" if times > 1 else text for text, times in self._problems.items())
+
+    def write(self, *, until_seconds: float | None) -> None:
+        """Writes what comes before a time, or all that is left."""
+        while (packet := self._next()) is not None:
+            if until_seconds is not None and _seconds(packet) > until_seconds:
+                return
+            self._waiting = None
+            self._write(packet)
+
+    def close(self, *, complete: bool = False) -> None:
+        """Closes the input; ``complete`` writes what the tracks still hold first."""
+        if self._input is None:
+            return
+        if complete:
+            for index in self._tracks:
+                self._write(_end(self._input.streams[index]))
+        self._input.close()
+
+    def _add(self, stream: av.AudioStream) -> bool:
+        try:
+            self._tracks[stream.index] = self._track(stream)
+        except (av.FFmpegError, ValueError) as error:
+            self._note(f"audio stream {stream.index} was left out: {reason(error)}")
+        return stream.index in self._tracks
+
+    def _track(self, stream: av.AudioStream) -> _Track:
+        name = stream.codec_context.name
+        slow = name.startswith("mp3") and stream.codec_context.sample_rate < _MP3_LOWEST_RATE
+        return (_Copied if name in _COPIED and not slow else _Recoded)(stream, self._output)
+
+    def _next(self) -> av.Packet | None:
+        """The packet that is to come next; it stays until taken."""
+        while self._waiting is None:
+            try:
+                packet = next(self._packets, None)
+            except av.FFmpegError as error:
+                self._note(f"the sound ends early: {reason(error)}")
+                packet = None
+            if packet is None:
+                self._packets = iter(())
+                return None
+            # The empty packets at the end are made by close, also when the sound is cut before it.
+            self._waiting = packet if packet.size else None
+        return self._waiting
+
+    def _write(self, packet: av.Packet) -> None:
+        for made in self._guarded(self._tracks[packet.stream.index].packets(packet)):
+            self._output.mux(made)
+
+    def _guarded(self, packets: Iterable[av.Packet]) -> list[av.Packet]:
+        try:
+            return list(packets)
+        except (av.FFmpegError, ValueError) as error:
+            self._note(f"a piece of the sound was lost: {reason(error)}")
+            return []
+
+    def _note(self, text: str) -> None:
+        self._problems[text] = self._problems.get(text, 0) + 1
+
+
+class _Copied:
+    """The packets as they are, less any that come out of order."""
+
+    def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
+        self._stream = output.add_stream_from_template(stream)
+        self._last: int | None = None
+
+    def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
+        if packet.dts is None or (self._last is not None and packet.dts <= self._last):
+            return
+        self._last = packet.dts
+        packet.stream = self._stream
+        yield packet
+
+
+class _Recoded:
+    """Decoded and encoded as AAC; the encoder's own resampler brings it to the rate, format and layout."""
+
+    def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
+        rate, layout = stream.codec_context.sample_rate, stream.codec_context.layout.name
+        rate = rate if rate in _AAC_RATES else 48000
+        layout = layout if layout in _AAC_LAYOUTS else "stereo"
+        self._stream = output.add_stream("aac", rate=rate, layout=layout)
+        self._stream.codec_context.time_base = Fraction(1, rate)
+        self._stream.bit_rate = 64_000 * self._stream.codec_context.layout.nb_channels
+
+    def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
+        for frame in packet.decode():
+            if isinstance(frame, av.AudioFrame):
+                yield from self._stream.encode(frame)
+        if not packet.size:
+            yield from self._stream.encode(None)
+
+
+def _seconds(packet: av.Packet) -> float:
+    time = packet.pts if packet.pts is not None else packet.dts
+    return 0.0 if time is None else float(time * packet.time_base)
+
+
+def _end(stream: av.stream.Stream) -> av.Packet:
+    packet = av.Packet()
+    packet.stream = stream
+    return packet

@@ -1,0 +1,179 @@
+"""The pictures of one file, as far as they can be decoded, and an account of what was lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import av
+from av.container import InputContainer
+from av.stream import Disposition
+
+from clockseg._errors import VideoError
+from clockseg.video._colour import check_pixels
+
+ALLOWED = "Give a video file, an image or a folder of images."
+# Containers whose header states the duration, rather than FFmpeg guessing it from a bit rate.
+_STATED_DURATION = ("mov,", "matroska", "avi", "flv", "asf")
+# "Video" that FFmpeg makes of any text file.
+_TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
+
+
+@dataclass
+class Damage:
+    """What was lost while a clip was decoded; ``sentences`` is empty if nothing was."""
+
+    frames: int = 0
+    damaged: int = 0
+    undecodable: int = 0
+    stopped: str | None = None
+    first_packet_seconds: float | None = None
+    first_picture_seconds: float | None = None
+    end_seconds: float = 0.0
+    stated_seconds: float | None = None
+    files: list[str] = field(default_factory=list)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence a kind of loss, for a warning."""
+        found = (self._stopped(), self._short(), self._late(), self._undecodable(), self._damaged(), *self.files)
+        return tuple(sentence for sentence in found if sentence)
+
+    def _stopped(self) -> str:
+        return f"decoding stopped after {_count(self.frames, 'frame')}: {self.stopped}" if self.stopped else ""
+
+    def _short(self) -> str:
+        # The last frame's own duration is often unknown, so a little may be missing without loss.
+        stated = self.stated_seconds or 0.0
+        if self.stopped or not stated - self.end_seconds > max(0.5, 0.03 * stated):
+            return ""
+        return (
+            f"the file ends at {self.end_seconds:.2f} s, after {_count(self.frames, 'frame')}; "
+            f"its header says {stated:.2f} s"
+        )
+
+    def _late(self) -> str:
+        first, picture = self.first_packet_seconds, self.first_picture_seconds
+        late = first is not None and picture is not None and picture - first > 0.5
+        return f"nothing before {picture:.2f} s could be decoded" if late else ""
+
+    def _undecodable(self) -> str:
+        return f"{_count(self.undecodable, 'packet')} could not be decoded" if self.undecodable else ""
+
+    def _damaged(self) -> str:
+        return f"{_count(self.damaged, 'frame')} came out damaged" if self.damaged else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def reason(error: Exception) -> str:
+    """What FFmpeg or the system says went wrong, without its numbers."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> InputContainer:
+    """Opens a local file, whatever its name looks like: no protocol, pattern or list in it is ever followed."""
+    limit = {} if max_pixels is None else {"max_pixels": str(max_pixels)}
+    container: InputContainer = av.open(
+        f"file:{os.fspath(path)}",
+        "r",
+        options=limit,
+        # "pattern_type" concerns single images: "a%03d.png" is a name, not a sequence.
+        container_options={"protocol_whitelist": "file", "pattern_type": "none"},
+        metadata_errors="replace",
+    )
+    return container
+
+
+def video_stream(container: InputContainer) -> av.VideoStream | None:
+    """The stream to decode: the one FFmpeg thinks best, but no cover picture and no text art."""
+    if container.format.name in _TEXT_ART:
+        return None
+    best = container.streams.best("video")
+    if not isinstance(best, av.VideoStream) or best.codec_context is None:
+        return None
+    return None if best.disposition & Disposition.attached_pic else best
+
+
+def checked_stream(path: str | os.PathLike[str], container: InputContainer, max_pixels: int) -> av.VideoStream:
+    """The stream to decode; VideoError if there is none, or its header says that its pictures are too large."""
+    stream = video_stream(container)
+    if stream is None:
+        kinds = [other.type or "unknown" for other in container.streams]
+        held = ", ".join(_count(kinds.count(kind), f"{kind} stream") for kind in sorted(set(kinds)))
+        raise VideoError(f"{path}: no video stream in it ({held or 'no streams'}). {ALLOWED}")
+    try:
+        check_pixels(stream.codec_context.width, stream.codec_context.height, max_pixels)
+    except VideoError as error:
+        raise VideoError(f"{path}: {error}") from error
+    # Decoders then refuse such a picture themselves, also in mid-stream, before they allocate it.
+    stream.codec_context.options = {"max_pixels": str(max_pixels)}
+    return stream
+
+
+def pictures(container: InputContainer, stream: av.VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
+    """Yields every picture that can be decoded, passing over broken packets, and keeps ``damage`` up to date."""
+    stream.thread_type = "AUTO"  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
+    damage.stated_seconds = _stated_seconds(container)
+    for packet in _packets(container, damage):
+        _note_time(packet, packet.stream is stream, damage)
+        if packet.stream is not stream:
+            continue
+        for picture in _decoded(packet, damage):
+            _note_picture(picture, damage)
+            yield picture
+
+
+def _packets(container: InputContainer, damage: Damage) -> Iterator[av.Packet]:
+    # Packets of all streams are looked at, since an audio track may be what the stated duration is the length of.
+    packets = container.demux()
+    while True:
+        try:
+            packet = next(packets)
+        except StopIteration:
+            return
+        except av.FFmpegError as error:
+            damage.stopped = reason(error)
+            break
+        yield packet
+    # The decoder still holds pictures from before the break.
+    for stream in container.streams.video:
+        end = av.Packet()
+        end.stream = stream
+        yield end
+
+
+def _decoded(packet: av.Packet, damage: Damage) -> list[av.VideoFrame]:
+    try:
+        found = [frame for frame in packet.decode() if isinstance(frame, av.VideoFrame)]
+    except EOFError:
+        return []
+    except av.FFmpegError:
+        damage.undecodable += 1
+        return []
+    damage.undecodable += packet.is_corrupt and not found
+    return found
+
+
+def _note_picture(picture: av.VideoFrame, damage: Damage) -> None:
+    damage.frames += 1
+    damage.damaged += picture.is_corrupt
+    if damage.first_picture_seconds is None and picture.pts is not None:
+        damage.first_picture_seconds = picture.time
+
+
+def _note_time(packet: av.Packet, is_video: bool, damage: Damage) -> None:
+    if packet.pts is None or packet.stream.type not in ("video", "audio", "subtitle"):
+        return
+    start = float(packet.pts * packet.time_base)
+    damage.end_seconds = max(damage.end_seconds, start + float((packet.duration or 0) * packet.time_base))
+    if is_video and not packet.is_discard and damage.first_picture_seconds is None:
+        damage.first_packet_seconds = min(start, damage.first_packet_seconds or start)
+
+
+def _stated_seconds(container: InputContainer) -> float | None:
+    if container.duration is None or not container.format.name.startswith(_STATED_DURATION):
+        return None
+    return float(container.duration / av.time_base)

@@ -1,0 +1,73 @@
+"""A video file in the making: under a temporary name beside its own until it is whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import av
+from av.container import OutputContainer
+
+from clockseg._errors import VideoError
+from clockseg.video._decode import reason
+
+
+class Part:
+    """An output container written as ``.NAME.part`` in the folder of ``path``.
+
+    ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, container_format: str, options: dict[str, str]) -> None:
+        self.path = Path(path)
+        self.temporary = part_name(self.path)
+        with self.errors():
+            # FFmpeg opens the file only at the first packet; better to fail now.
+            self.temporary.open("wb").close()
+            self.container: OutputContainer = av.open(
+                f"file:{self.temporary}",
+                "w",
+                format=container_format,
+                # No random identifiers and no version strings: the same input gives the same bytes.
+                container_options={"fflags": "+bitexact", **options},
+            )
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turns what the system or FFmpeg raises while writing into a VideoError that names the file."""
+        try:
+            yield
+        except VideoError:
+            raise
+        except (av.FFmpegError, OSError) as error:
+            raise VideoError(
+                f"{self.path}: cannot be written ({reason(error)}). Give a folder that can be written and has room."
+            ) from error
+
+    def finish(self) -> None:
+        """Completes the file and gives it its name."""
+        try:
+            with self.errors():
+                self.container.close()
+                self.temporary.replace(self.path)
+        except VideoError:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Removes the unfinished file; an older file of the same name stays as it was."""
+        with suppress(av.FFmpegError, OSError):
+            self.container.close()
+        with suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
+
+
+def part_name(path: Path) -> Path:
+    """The temporary name of a file.
+
+    >>> part_name(Path("out/overlay.mp4")).name
+    '.overlay.mp4.part'
+    """
+    return path.with_name(f".{path.name}.part")

@@ -1,0 +1,40 @@
+"""The picture in an image file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+
+from clockseg._errors import VideoError
+from clockseg.video._colour import ToRGB, lists_side_data
+from clockseg.video._decode import Damage, checked_stream, open_input, pictures
+from clockseg.video.frame import Image
+
+
+def still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
+    """The picture, uint8 RGB [h, w, 3], upright by its EXIF data; None if it can't be decoded. ``damage`` is noted."""
+    own = Damage()
+    try:
+        image = _decoded(file, to_rgb, own)
+    except (av.FFmpegError, OSError, ValueError, VideoError):
+        image = None
+    damage.frames += image is not None
+    if image is None or own.stopped or own.undecodable or own.damaged:
+        damage.files.append(f"{file.name} could not be decoded{'' if image is None else ' whole'}")
+    return image
+
+
+def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
+    with open_input(file, max_pixels=to_rgb.max_pixels) as container:
+        stream = checked_stream(file, container, to_rgb.max_pixels)
+        found = list(pictures(container, stream, damage))
+    if not found:
+        return None
+    if lists_side_data(found[0]):
+        return to_rgb(found[0])
+    # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.
+    decoded = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)
+    return to_rgb(found[0]) if decoded is None else np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), dtype=np.uint8)

@@ -1,0 +1,46 @@
+"""Timestamps for an output stream: the input's own, made strictly increasing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+_BACKWARDS_SECONDS = 1
+
+
+class Timestamps:
+    """Gives each frame its time in units of ``time_base``.
+
+    A frame without a time comes one frame period (1 / ``fps``) after the one before. A time not after the one before
+    becomes the next unit; one that jumps back by over a second (joined recordings) continues one period later, and so
+    do those after it.
+
+    >>> times = Timestamps(Fraction(1, 1000), fps=Fraction(25))
+    >>> [times.next(t) for t in (0.5, 0.54, 0.54, None, 0.62)]
+    [500, 540, 541, 580, 620]
+    """
+
+    def __init__(self, time_base: Fraction, *, fps: Fraction | None) -> None:
+        self.time_base = time_base
+        self.period = 1 / (fps or Fraction(25))
+        self._shift = Fraction(0)
+        self._seconds: Fraction | None = None
+        self._units: int | None = None
+
+    def next(self, pts_seconds: float | None) -> int:
+        """The time of the next frame, in units of the time base."""
+        self._seconds = self._place(pts_seconds)
+        units = round(self._seconds / self.time_base)
+        self._units = units if self._units is None else max(units, self._units + 1)
+        return self._units
+
+    def _place(self, pts_seconds: float | None) -> Fraction:
+        if self._seconds is None:
+            return Fraction(pts_seconds or 0)
+        following = self._seconds + self.period
+        if pts_seconds is None:
+            return following
+        seconds = Fraction(pts_seconds) + self._shift
+        if self._seconds - seconds > _BACKWARDS_SECONDS:
+            self._shift += following - seconds
+            return following
+        return seconds

@@ -1,0 +1,85 @@
+"""Drawing and encoding in a thread behind the session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Queue
+from time import perf_counter
+from types import TracebackType
+from typing import Generic, ParamSpec, Self
+
+P = ParamSpec("P")
+
+
+class Background(Generic[P]):
+    """Calls ``work`` in a thread of its own, in order, for each ``put`` of its arguments.
+
+    ``put`` returns at once unless ``depth`` calls are waiting. What ``work`` raises is raised by the next ``put`` or by
+    ``close``, and nothing more is done. ``seconds`` is the time spent in ``work``. Leaving a ``with`` block closes,
+    leaving it by an exception aborts. Arrays put here must not be changed afterwards.
+
+    >>> seen = []
+    >>> with Background(seen.append) as background:
+    ...     background.put(1)
+    ...     background.put(2)
+    >>> seen
+    [1, 2]
+    """
+
+    def __init__(self, work: Callable[P, object], *, depth: int = 8) -> None:
+        self._work = work
+        self._waiting: Queue[Callable[[], object] | None] = Queue(max(1, depth))
+        self._error: BaseException | None = None
+        self._dropped = False
+        self.seconds = 0.0
+        self._thread = threading.Thread(target=self._run, name="clockseg-encode", daemon=True)
+        self._thread.start()
+
+    def put(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Hands over one call."""
+        self._raise()
+        self._waiting.put(lambda: self._work(*args, **kwargs))
+
+    def close(self) -> None:
+        """Waits for what was put, ends the thread, and raises what went wrong in it."""
+        self._end()
+        self._raise()
+
+    def abort(self) -> None:
+        """Drops what waits and ends the thread once the call in progress is done."""
+        self._dropped = True
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _end(self) -> None:
+        if self._thread.is_alive():
+            self._waiting.put(None)
+            self._thread.join()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        while (call := self._waiting.get()) is not None:
+            if self._error is None and not self._dropped:
+                self._timed(call)
+
+    def _timed(self, call: Callable[[], object]) -> None:
+        start = perf_counter()
+        try:
+            call()
+        except BaseException as error:
+            self._error = error
+        self.seconds += perf_counter() - start

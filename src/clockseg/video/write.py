@@ -1,0 +1,173 @@
+"""The overlay video: H.264 in MP4 that plays in a browser, with the input's times and sound."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from types import TracebackType
+from typing import Self
+
+import av
+import cv2
+import numpy as np
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+
+from clockseg._errors import UsageError, VideoError
+from clockseg.video._audio import Sound
+from clockseg.video._colour import matrix_for
+from clockseg.video._part import Part
+from clockseg.video._times import Timestamps
+from clockseg.video.frame import Image
+
+_TIME_BASE = Fraction(1, 90_000)
+# The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable
+# rate, and the file start with an edit list.
+_ENCODERS = {"libx264": {"preset": "veryfast", "crf": "23", "bf": "0"}, "libopenh264": {}, "mpeg4": {}}
+# ITU-T H.273 numbers.
+_BT709, _BT601 = 1, 6
+
+
+class OverlayWriter:
+    """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
+
+    Times are the input's (variable rates stay variable; frames without a time follow at ``fps``, or 25). Sound is taken
+    from ``audio_from``: copied where MP4 takes the codec, else re-encoded to AAC, at its own times. The first picture
+    sets the size, odd sizes made even by repeating an edge pixel; a later one of another size is fitted in, aspect
+    kept, on black. ``problems`` tells what sound was lost. The file gets its name at ``close``; without any frame there
+    is none. Leaving a ``with`` block closes, by an exception aborts. VideoError if it can't be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with OverlayWriter(f"{folder}/overlay.mp4", fps=25) as writer:
+    ...         writer.append(np.zeros((35, 47, 3), np.uint8), 0.0)
+    ...     sorted(os.listdir(folder))
+    ['overlay.mp4']
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fps: Fraction | float | None = None,
+        audio_from: str | os.PathLike[str] | None = None,
+        threads: int = 0,
+    ) -> None:
+        self._fps = Fraction(fps or 25).limit_denominator(100_000)
+        self._threads = threads
+        self._times = Timestamps(_TIME_BASE, fps=self._fps)
+        self._reformatter = VideoReformatter()
+        self._stream: av.VideoStream | None = None
+        self._sound: Sound | None = None
+        self._audio_from = audio_from
+        self._part = Part(path, container_format="mp4", options={"movflags": "+faststart"})
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the sound could not be kept, a sentence each."""
+        return () if self._sound is None else self._sound.problems
+
+    def append(self, image: Image, pts_seconds: float | None = None) -> None:
+        """Adds one picture, uint8 RGB [h, w, 3]."""
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+            raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
+        with self._part.errors():
+            stream = self._stream = self._stream or self._start(image)
+            frame = self._yuv(fitted(image, (stream.width, stream.height)))
+            frame.pts, frame.time_base = self._times.next(pts_seconds), _TIME_BASE
+            self._mux(stream, frame)
+
+    def close(self, *, audio_end_seconds: float | None = None) -> None:
+        """Completes the file and gives it its name; sound after ``audio_end_seconds`` is left out."""
+        if self._stream is None:
+            self.abort()
+            return
+        with self._part.errors():
+            self._mux(self._stream, None)
+            if self._sound is not None:
+                self._sound.write(until_seconds=audio_end_seconds)
+                self._sound.close(complete=True)
+        self._part.finish()
+
+    def abort(self) -> None:
+        """Removes what was written."""
+        if self._sound is not None:
+            self._sound.close()
+        self._part.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _start(self, image: Image) -> av.VideoStream:
+        """Adds the streams; all of them must be there before the first packet."""
+        height, width = (side + side % 2 for side in image.shape[:2])
+        name = encoder()
+        stream = self._part.container.add_stream(name, rate=self._fps, options=dict(_ENCODERS[name]))
+        if not isinstance(stream, av.VideoStream):
+            raise VideoError(f"{name} is no video encoder")
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        context = stream.codec_context
+        context.time_base, context.thread_count = _TIME_BASE, self._threads
+        context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
+        context.colorspace = _BT709 if matrix_for(height) is Colorspace.ITU709 else _BT601
+        if name != "libx264":
+            context.bit_rate = 4 * width * height
+        if self._audio_from is not None:
+            self._sound = Sound(self._audio_from, self._part.container)
+        return stream
+
+    def _yuv(self, image: Image) -> av.VideoFrame:
+        rgb = av.VideoFrame.from_ndarray(image, format="rgb24")
+        return self._reformatter.reformat(
+            rgb,
+            format="yuv420p",
+            dst_colorspace=matrix_for(rgb.height),
+            dst_color_range=ColorRange.MPEG,
+            threads=1,
+        )
+
+    def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
+        for packet in stream.encode(frame):
+            packet.duration = packet.duration or round(self._times.period / _TIME_BASE)
+            # Sound first, up to this picture: the muxer then has nothing to hold back.
+            if self._sound is not None and packet.pts is not None:
+                self._sound.write(until_seconds=float(packet.pts * _TIME_BASE))
+            self._part.container.mux(packet)
+
+
+def encoder() -> str:
+    """The name of the video encoder to use: H.264 if this build of PyAV has it.
+
+    >>> encoder() in ("libx264", "libopenh264", "mpeg4")
+    True
+    """
+    for name in _ENCODERS:
+        if name in av.codecs_available:
+            return name
+    raise VideoError("this build of PyAV has no H.264 or MPEG-4 encoder. Install it anew: pip install --upgrade av")
+
+
+def fitted(image: Image, size: tuple[int, int]) -> Image:
+    """The picture at ``size`` (w, h): an edge pixel repeated if it is one too small, else scaled and put on black.
+
+    >>> fitted(np.ones((3, 5, 3), np.uint8), (6, 4)).shape
+    (4, 6, 3)
+    """
+    height, width = image.shape[:2]
+    if (width, height) == size:
+        return np.ascontiguousarray(image)
+    right, below = size[0] - width, size[1] - height
+    if {right, below} <= {0, 1}:
+        return np.asarray(cv2.copyMakeBorder(image, 0, below, 0, right, cv2.BORDER_REPLICATE), dtype=np.uint8)
+    scale = min(size[0] / width, size[1] / height)
+    inner = max(1, round(width * scale)), max(1, round(height * scale))
+    canvas = np.zeros((size[1], size[0], 3), np.uint8)
+    canvas[: inner[1], : inner[0]] = cv2.resize(image, inner, interpolation=cv2.INTER_AREA)
+    return canvas
