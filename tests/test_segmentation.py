@@ -27,7 +27,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.commands.main import main
-from clockseg.segmentation import Progress
+from clockseg.trace import Progress
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
 from video_making import picture, stream_times, write_video
@@ -114,6 +114,7 @@ def test_every_and_limit_keep_the_inputs_frame_numbers_and_times(net, video, tmp
     assert [line["frame"] for line in read_trace(done.folder)] == [0, 2, 4]
     assert stream_times(done.folder / "labels.mkv") == pytest.approx([0, 0.08, 0.16])
     assert len(list(read_labels(done.folder))) == 3
+    assert done.problems == ()
 
 
 def test_progress_is_told(net, video, tmp_path) -> None:

@@ -247,6 +247,16 @@ def test_trap_8_a_reset_restarts_clocks_and_phase() -> None:
     assert [session(frame) for frame in "01234"] == first
 
 
+def test_a_reset_begins_another_clip_in_the_tally_and_a_size_change_does_not() -> None:
+    session = Session(numeric(), skip_frame(2))
+    for image in clip(3):
+        session(image)
+    session.reset()
+    for image in [*clip(3), *clip(2, shape=(5, 5))]:
+        session(image)
+    assert (session.tally.clips, session.tally.frames, session.tally.network) == (2, 8, 3)
+
+
 def test_trap_9_skip_frame_repeats_its_output_object() -> None:
     images = clip(2)
     a, b = labels(skip_frame(2), images)

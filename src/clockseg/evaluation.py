@@ -11,7 +11,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,22 +23,10 @@ from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Session
 from clockseg.stages import StagedNetwork
-from clockseg.trace import Tally
+from clockseg.trace import Progress, Tally
 
 Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
 """Schedules by what they are called; pairs where a name may come twice."""
-
-
-class Progress(NamedTuple):
-    """How far an evaluation is: ``done`` frames of ``expected`` (None if unknown) of a clip.
-
-    ``tally``: the sums of the first schedule on this clip so far.
-    """
-
-    clip: str
-    done: int
-    expected: int | None
-    tally: Tally
 
 
 @dataclass(frozen=True)

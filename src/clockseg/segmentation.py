@@ -13,13 +13,14 @@ from typing import Any
 
 from clockseg._errors import UsageError
 from clockseg._types import Labels
+from clockseg._watching import check
 from clockseg.provenance import machine, versions
 from clockseg.result_writer import ResultWriter
 from clockseg.results import DEFAULT, ResultFolder, check_writes, write_summary
 from clockseg.schedule import Named, Schedule, schedule_for
-from clockseg.session import Session, check, fill
+from clockseg.session import Session, fill
 from clockseg.stages import StagedNetwork
-from clockseg.trace import FullPass, Record, Tally
+from clockseg.trace import FullPass, Progress, Record
 from clockseg.video import Background, Clip, Frame, open_clip, prefetch
 
 MOST_CLASSES = 255
@@ -32,15 +33,6 @@ class Segmented:
     folder: Path
     summary: dict[str, Any]
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a clip is: frames done, about how many there will be (None: unknown), and the sums so far."""
-
-    done: int
-    expected: int | None
-    tally: Tally
 
 
 def segment(
@@ -73,7 +65,7 @@ def segment(
         with clip, ExitStack() as stack:
             taken = prefetch(islice(iter(clip), 0, None if limit is None else (limit - 1) * every + 1, every))
             frames = stack.enter_context(closing(taken))
-            run = _Run(net, schedule, _expected(clip, every, limit), progress)
+            run = _Run(net, schedule, clip.name, _expected(clip, every, limit), progress)
             out = stack.enter_context(
                 ResultWriter(result.path, clip, writes, net, every=every, limited=limit is not None)
             )
@@ -125,12 +117,13 @@ class _Run:
         self,
         net: StagedNetwork,
         schedule: Schedule,
+        name: str,
         expected: int | None,
         progress: Callable[[Progress], None],
     ) -> None:
         self.session = Session(net, schedule)
         self.seconds = 0.0
-        self._expected, self._progress = expected, progress
+        self._name, self._expected, self._progress = name, expected, progress
         self._full = FullPass()
 
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Labels, Record]]:
@@ -143,7 +136,7 @@ class _Run:
             self.seconds += record.seconds.network
             if self.session.tally.frames > 1:
                 self._full.add(record)
-            self._progress(Progress(self.session.tally.frames, self._expected, self.session.tally))
+            self._progress(Progress(self._name, self.session.tally.frames, self._expected, self.session.tally))
             yield frame, labels, record
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:

@@ -209,15 +209,16 @@ class Session:
 
     def __call__(self, image: Any) -> Any:
         """The output for this frame."""
+        first = self.memory is None
         if self.memory is None or self.memory.shape != np.shape(image):
             output, self.memory = fill(self.net, self.schedule, image)
         else:
             output, self.memory = step(self.net, self.schedule, self.memory, image, map=self._map)
-        self.tally = self.tally.add(self.memory.record, first=self.tally.frames == 0)
+        self.tally = self.tally.add(self.memory.record, first=first)
         return output
 
     def reset(self) -> None:
-        """Forget what is held: the next frame refills (a scene cut, another video)."""
+        """Forget what is held: the next frame refills, and counts as the first of a clip."""
         self.memory = None
 
     @property

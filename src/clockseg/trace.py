@@ -150,6 +150,15 @@ class FullPass:
         return [*record.seconds.stages, record.seconds.fuse, record.seconds.finish]
 
 
+class Progress(NamedTuple):
+    """How far a clip is: frames ``done`` of about ``expected`` (None: unknown), and the sums so far."""
+
+    clip: str
+    done: int
+    expected: int | None
+    tally: Tally
+
+
 @dataclass(frozen=True)
 class Trace:
     """The records of one clip in order, for short clips and for tests; long runs keep a ``Tally``."""

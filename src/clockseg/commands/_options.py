@@ -125,8 +125,8 @@ def parse_schedules(texts: list[str] | None, net: StagedNetwork, carry: str) -> 
     """Each specification with its schedule for this network; without any, what the network recommends."""
     from dataclasses import replace
 
+    from clockseg._watching import check
     from clockseg.schedule import schedule_for
-    from clockseg.session import check
     from clockseg.spec import parse_schedule
 
     carried = parse_carry(carry)

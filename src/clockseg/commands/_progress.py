@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from clockseg.segmentation import Progress
+from clockseg.trace import Progress
 
 PLAIN_SECONDS = 10.0
 """Between two plain lines."""

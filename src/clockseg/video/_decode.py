@@ -116,7 +116,6 @@ def checked_stream(path: str | os.PathLike[str], container: InputContainer, max_
 def pictures(container: InputContainer, stream: av.VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
     """Yields every picture that can be decoded, passing over broken packets, and keeps ``damage`` up to date."""
     stream.thread_type = "AUTO"  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
-    damage.stated_seconds = _stated_seconds(container)
     for packet in _packets(container, damage):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:
@@ -124,6 +123,8 @@ def pictures(container: InputContainer, stream: av.VideoStream, damage: Damage) 
         for picture in _decoded(packet, damage):
             _note_picture(picture, damage)
             yield picture
+    # Only at the end: a pass that is stopped early misses nothing.
+    damage.stated_seconds = _stated_seconds(container)
 
 
 def _packets(container: InputContainer, damage: Damage) -> Iterator[av.Packet]:

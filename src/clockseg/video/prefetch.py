@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
@@ -21,7 +21,7 @@ class _End:
     error: BaseException | None = None
 
 
-def prefetch(frames: Iterable[T], *, depth: int = 8) -> Iterator[T]:
+def prefetch(frames: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
     """Yields the same items, made in a thread of their own up to ``depth`` ahead of the consumer.
 
     An exception there is raised here, in its place in the order. The thread starts with the first item asked for, and

@@ -1,0 +1,97 @@
+"""``classes.json``: what the numbers in label maps mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import DataError
+
+MOST = 255
+"""Classes that fit a byte beside one value for "ignore"."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a data set, in the order of their ids.
+
+    ``palette``: RGB 0..255, one a class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames a second of
+    the clips, None if unknown.
+
+    >>> Classes(("sky", "road")).ignore
+    255
+    """
+
+    names: tuple[str, ...]
+    palette: tuple[tuple[int, int, int], ...] = ()
+    ignore: int = 255
+    fps: float | None = None
+
+
+def read_classes(path: Path) -> Classes:
+    """The classes in a JSON file ``{"classes": [..], "palette": [[r, g, b], ..], "ignore": 255, "fps": 15}``.
+
+    ``classes`` must be there. ``DataError`` if the file isn't, or isn't that.
+
+    >>> read_classes(Path("nowhere/classes.json"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: nowhere/classes.json is missing; it says what the label ids mean. It holds {"classes":
+    ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; it says what the label ids mean. {EXAMPLE}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} can't be read ({error}). {EXAMPLE}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds {type(found).__name__}, not an object. {EXAMPLE}")
+    names = _names(found, path)
+    return Classes(names, _palette(found, names, path), _ignore(found, names, path), _fps(found, path))
+
+
+EXAMPLE = (
+    'It holds {"classes": ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.'
+)
+
+
+def _names(found: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    names = found.get("classes")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise DataError(f"{path}: classes is {names!r}; give a list of names. {EXAMPLE}")
+    if not 1 <= len(names) <= MOST or len(set(names)) != len(names):
+        raise DataError(
+            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST}, no name twice."
+        )
+    return tuple(names)
+
+
+def _palette(found: Mapping[str, Any], names: tuple[str, ...], path: Path) -> tuple[tuple[int, int, int], ...]:
+    palette = found.get("palette", [])
+    if not isinstance(palette, list) or not all(_is_colour(colour) for colour in palette):
+        raise DataError(f"{path}: the palette holds something else than [red, green, blue] of 0 to 255. {EXAMPLE}")
+    if palette and len(palette) != len(names):
+        raise DataError(f"{path}: {len(palette)} colours for {len(names)} classes; give one a class.")
+    return tuple((red, green, blue) for red, green, blue in palette)
+
+
+def _is_colour(colour: Any) -> bool:
+    return isinstance(colour, list) and len(colour) == 3 and all(type(c) is int and 0 <= c <= 255 for c in colour)
+
+
+def _ignore(found: Mapping[str, Any], names: tuple[str, ...], path: Path) -> int:
+    ignore = found.get("ignore", 255)
+    if type(ignore) is not int or not len(names) <= ignore <= 255:
+        raise DataError(f"{path}: ignore is {ignore!r}; give an id that no class has, {len(names)} to 255.")
+    return ignore
+
+
+def _fps(found: Mapping[str, Any], path: Path) -> float | None:
+    fps = found.get("fps")
+    if fps is not None and (isinstance(fps, bool) or not isinstance(fps, (int, float)) or not 0 < fps < 1e6):
+        raise DataError(f"{path}: fps is {fps!r}; give frames a second, or leave it out.")
+    return None if fps is None else float(fps)

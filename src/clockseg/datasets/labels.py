@@ -1,0 +1,102 @@
+"""Label maps on disk: PNG files whose grey values are class ids."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from clockseg._errors import DataError
+from clockseg._types import Labels
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MOST_PIXELS = 64_000_000
+_COLOURS = {
+    2: "colours: a picture of the labels, whose colours can't be told from ids",
+    3: "a palette: programs don't agree on whether its ids or its colours are meant",
+    4: "grey with transparency",
+    6: "colours with transparency: a picture of the labels, whose colours can't be told from ids",
+}
+
+
+def read_labels_png(path: Path) -> Labels:
+    """The label map in a PNG of one byte a pixel: the grey value is the class id, uint8 [h, w].
+
+    ``DataError`` for anything else, so that no colours, palette indices or scaled values are taken for ids, and for a
+    file that is cut off or damaged, which decoders let pass as far as it goes.
+
+    >>> read_labels_png(Path("nowhere.png"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: label nowhere.png can't be read (No such file or directory).
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"label {path} can't be read ({error.strerror}).") from None
+    width, height = _checked(data, path)
+    labels = _decoded(data, path)
+    if labels.shape != (height, width):
+        raise DataError(f"label {path} decodes to {labels.shape[1]}x{labels.shape[0]}, it says {width}x{height}.")
+    return labels
+
+
+def _checked(data: bytes, path: Path) -> tuple[int, int]:
+    """Width and height, if every chunk is whole, the pixels are one byte of grey, and there are enough of them."""
+    if not data.startswith(SIGNATURE):
+        raise DataError(f"label {path} is no PNG; label maps are PNG files of one grey byte a pixel.")
+    kinds, pixels, at = [], [], len(SIGNATURE)
+    while at < len(data) and b"IEND" not in kinds:
+        length, kind = struct.unpack_from(">I4s", data, at) if at + 8 <= len(data) else (0, b"")
+        body = data[at + 4 : at + 8 + length]
+        if len(body) < 4 + length or data[at + 8 + length : at + 12 + length] != struct.pack(">I", zlib.crc32(body)):
+            raise _damaged(path)
+        kinds.append(kind)
+        pixels += [body[4:]] if kind == b"IDAT" else []
+        at += 12 + length
+    if kinds[:1] != [b"IHDR"] or kinds[-1] != b"IEND" or len(data) < 33:
+        raise _damaged(path)
+    width, height = _header(data, path)
+    _check_pixels(b"".join(pixels), height * (width + 1), path)
+    return width, height
+
+
+def _check_pixels(packed: bytes, expected: int, path: Path) -> None:
+    """Decoders leave the rest grey where there are too few."""
+    try:
+        found = len(zlib.decompressobj().decompress(packed, expected + 1))
+    except zlib.error:
+        raise _damaged(path) from None
+    if found < expected:  # more where rows are interlaced
+        raise _damaged(path)
+
+
+def _damaged(path: Path) -> DataError:
+    return DataError(f"label {path} is cut off or damaged; write it again.")
+
+
+def _header(data: bytes, path: Path) -> tuple[int, int]:
+    width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
+    if colour != 0:
+        raise DataError(f"label {path} holds {_COLOURS.get(colour, 'no grey')}. Write the class ids as 8-bit grey.")
+    if depth != 8:
+        raise DataError(f"label {path} has {depth} bits a pixel; write the class ids as 8-bit grey.")
+    if not 0 < width * height <= MOST_PIXELS:
+        raise DataError(f"label {path} says it is {width}x{height}; at most {MOST_PIXELS} pixels are read.")
+    return width, height
+
+
+def _decoded(data: bytes, path: Path) -> Labels:
+    import av
+
+    try:
+        with av.open(io.BytesIO(data), format="png_pipe") as container:
+            frame = next(container.decode(video=0))
+    except (av.FFmpegError, StopIteration, IndexError) as error:
+        raise DataError(f"label {path} can't be decoded ({error}); write it again.") from None
+    if frame.format.name != "gray":
+        raise DataError(f"label {path} decodes to {frame.format.name}, not to one grey byte a pixel.")
+    return np.ascontiguousarray(frame.to_ndarray(), np.uint8)

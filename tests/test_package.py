@@ -1,0 +1,112 @@
+"""What is public, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import clockseg
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC = [
+    "ClocksegError",
+    "DataError",
+    "Group",
+    "MissingDependency",
+    "NetworkError",
+    "Schedule",
+    "Session",
+    "Stage",
+    "StagedNetwork",
+    "UsageError",
+    "VideoError",
+    "__version__",
+    "adaptive",
+    "alternating",
+    "at_least_every",
+    "both",
+    "confidence",
+    "difference",
+    "either",
+    "evaluate",
+    "every",
+    "exponential",
+    "fill",
+    "fixed_rate",
+    "frame_oracle",
+    "invert",
+    "load",
+    "parse_schedule",
+    "pipelined",
+    "read_labels",
+    "read_summary",
+    "read_trace",
+    "run",
+    "segment",
+    "skip_frame",
+    "step",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(clockseg.__all__) == sorted(PUBLIC)
+    assert dir(clockseg) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_public_name_is_there_and_explained(name) -> None:
+    found = getattr(clockseg, name)
+    assert isinstance(found, str) or found.__doc__
+
+
+def test_a_name_that_does_not_exist() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'alternate'"):
+        clockseg.alternate  # noqa: B018
+
+
+def test_what_type_checkers_see_is_what_is_loaded() -> None:
+    tree = ast.parse((ROOT / "src/clockseg/__init__.py").read_text())
+    shown = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert shown == clockseg._HOME
+
+
+def test_importing_clockseg_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, clockseg; print(*sorted({'numpy', 'cv2', 'av', 'onnx', 'openvino', 'torch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_the_runtime_loads_no_torch() -> None:
+    code = (
+        "import sys, clockseg\n"
+        "for name in clockseg.__all__: getattr(clockseg, name)\n"
+        "import clockseg.engines, clockseg.video, clockseg.datasets, clockseg.metrics, clockseg.networks.load\n"
+        "print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_runtime_dependencies_contain_no_torch() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not [line for line in project["dependencies"] if "torch" in line]
+
+
+def test_files_that_are_public_say_so() -> None:
+    """House rule: files under 300 lines, and no vague names."""
+    vague = {"utils", "util", "misc", "core", "helpers", "base", "common"}
+    for path in (ROOT / "src").rglob("*.py"):
+        assert path.stem.strip("_") not in vague, path
+        assert len(path.read_text().splitlines()) <= 300, path
