@@ -1,0 +1,143 @@
+"""``clockseg inspect``: what a network is made of, and what each part costs here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from clockseg.commands._options import add_engine_options, positive
+
+if TYPE_CHECKING:
+    from clockseg.networks.inspection import Inspected, Inspection
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``inspect`` and its options."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show a network's stages, cuts and groups, and what each costs here",
+        description="Show a network's stages, cuts and fuse groups: parameters, multiply-adds, what is held, and the "
+        "time of each part measured on this machine, beside the uncut network.",
+    )
+    parser.add_argument(
+        "network",
+        nargs="?",
+        default="street",
+        metavar="NETWORK",
+        help="street, or an ONNX file with its sidecar beside it (default: street)",
+    )
+    add_engine_options(parser.add_argument_group("network"))
+    parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
+    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
+    parser.add_argument("--clear-cache", action="store_true", help="first delete what engines have compiled and kept")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Inspect the network and print what was found."""
+    from clockseg.networks.inspection import inspect
+
+    if args.clear_cache:
+        _clear(quiet=args.json)
+    found = inspect(
+        args.network,
+        engine=args.engine,
+        precision=args.precision,
+        threads=args.threads,
+        size=args.size,
+        repeat=args.repeat,
+    )
+    print(json.dumps(found.to_json(), indent=1) if args.json else text(found))
+    return 0
+
+
+def _clear(*, quiet: bool) -> None:
+    from clockseg.engines import clear_cache
+
+    freed = clear_cache()
+    if not quiet:
+        print(f"cleared the cache of compiled networks: {_size(freed)}\n")
+
+
+def text(found: Inspection) -> str:
+    """What was found as a table to read."""
+    width, height = found.size
+    head = (
+        f"{found.network}: {sum(part.kind == 'stage' for part in found.parts)} stages, {len(found.classes)} classes; "
+        f"{width}x{height}, {found.engine} {found.precision}, threads: {found.threads}"
+    )
+    rows: list[tuple[str, ...]] = [("part", "reads", "parameters", "multiply-adds", "held", "ms", "share")]
+    rows += [_row(part) for part in (*found.parts, found.whole)]
+    ratio = found.staged_seconds / found.whole.seconds
+    return "\n".join(
+        [
+            head,
+            "",
+            *_aligned(rows),
+            "",
+            f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
+            *_tensors(found),
+            f"recommended schedule: {found.schedule or 'none'}",
+        ]
+    )
+
+
+def _row(part: Inspected) -> tuple[str, ...]:
+    share = "" if part.share is None else f"{100 * part.share:.1f} %"
+    return (
+        part.name,
+        ", ".join(part.reads),
+        f"{part.parameters:,}",
+        _count(part.multiply_adds),
+        _size(part.held_bytes) if part.held else "",
+        f"{1e3 * part.seconds:.2f}",
+        share,
+    )
+
+
+def _tensors(found: Inspection) -> list[str]:
+    lines = []
+    for part in found.parts:
+        tensors = [("cut at", part.cut), ("holds" if part.kind == "stage" else "gives", part.held)]
+        lines += [
+            f"{part.name} {verb} {', '.join(f'{name} {_shape(shape)}' for name, shape in shapes.items())}"
+            for verb, shapes in tensors
+            if shapes
+        ]
+    return ["", *lines, ""]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _count(number: int) -> str:
+    """A large count in readable units.
+
+    >>> _count(1_234_000_000), _count(56_000), _count(0)
+    ('1.234 G', '0.056 M', '0')
+    """
+    if not number:
+        return "0"
+    return f"{number / 1e9:.3f} G" if number >= 1e8 else f"{number / 1e6:.3f} M"
+
+
+def _size(count: int) -> str:
+    """Bytes in readable units.
+
+    >>> _size(1_300_000), _size(512)
+    ('1.3 MB', '0.5 kB')
+    """
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,30 @@
+"""Where engines keep what they compiled, so that the next start is quick."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def cache_directory() -> Path:
+    """The folder of compiled networks: ``CLOCKSEG_CACHE``, or ``clockseg`` in the user's cache folder."""
+    chosen = os.environ.get("CLOCKSEG_CACHE")
+    return Path(chosen) if chosen else _user_cache() / "clockseg"
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def clear_cache() -> int:
+    """Delete what engines have kept on disk; returns how many bytes that was."""
+    folder = cache_directory() / "openvino"
+    freed = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed

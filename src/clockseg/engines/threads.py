@@ -1,0 +1,27 @@
+"""How many threads an engine runs on."""
+
+from __future__ import annotations
+
+import os
+
+from clockseg._errors import UsageError
+
+
+def threads_or_all(threads: int | None) -> int:
+    """``threads``, or as many as this process may use.
+
+    >>> threads_or_all(2)
+    2
+    """
+    if threads is None:
+        return _usable()
+    if threads < 1:
+        raise UsageError(f"threads={threads}: an engine needs at least 1; leave it out for all that there are.")
+    return threads
+
+
+def _usable() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1

@@ -1,0 +1,144 @@
+"""Cutting a part out of a static graph, with the frame's preprocessing before it or the argmax behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from clockseg._errors import NetworkError
+from clockseg._types import Array, Size
+from clockseg.graph.part import Built
+from clockseg.graph.sidecar import Input
+from clockseg.graph.static import Static
+
+FRAME = "clockseg.frame"
+"""The name inside models of the frame: uint8 RGB [1, h, w, 3]."""
+OUTCOME = "clockseg.outcome"
+"""The name inside models of class ids: uint8 [1, h, w]."""
+
+
+def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, name: str) -> onnx.ModelProto:
+    """The nodes on the way from ``inputs`` to ``outputs`` as a model with static shapes and only the weights it needs."""
+    made = {tensor: node for node in static.nodes for tensor in node.output if tensor}
+    met: set[str] = set()
+    constants: dict[str, TensorProto] = {}
+    todo = [tensor for tensor in outputs if tensor not in inputs]
+    while todo:
+        tensor = todo.pop()
+        if tensor in inputs or tensor in constants:
+            continue
+        if tensor in made:
+            node = made[tensor]
+            if node.name not in met:
+                met.add(node.name)
+                todo.extend(filter(None, static.reads(node)))
+        elif (value := static.constant(tensor)) is not None:
+            constants[tensor] = value
+        else:
+            raise NetworkError(f"part {name!r} doesn't reach {tensor!r} from {', '.join(inputs)}.")
+    graph = helper.make_graph(
+        [node for node in static.nodes if node.name in met], name,
+        [_info(static, tensor) for tensor in inputs], [_info(static, tensor) for tensor in outputs],
+        list(constants.values()),
+    )
+    return helper.make_model(graph, opset_imports=static.opsets, ir_version=static.ir_version, producer_name="clockseg")
+
+
+def _info(static: Static, tensor: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor, *static.types[tensor])
+
+
+def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelProto:
+    """``model`` reading uint8 frames where it read ``tensor``: x = (pixel * scale - mean) / std.
+
+    Cast before the transpose: engines fuse that into one pass over the bytes.
+    """
+    graph = model.graph
+    [value] = [value for value in graph.input if value.name == tensor]
+    _, _, height, width = (dim.dim_value for dim in value.type.tensor_type.shape.dim)
+    kind = value.type.tensor_type.elem_type
+    graph.input.remove(value)
+    graph.input.insert(0, helper.make_tensor_value_info(FRAME, TensorProto.UINT8, [1, height, width, 3]))
+    steps: list[tuple[str, dict[str, object], list[Array]]] = []
+    if given.colour == "bgr":
+        steps.append(("Gather", {"axis": 3}, [np.array([2, 1, 0], np.int64)]))
+    steps += [("Cast", {"to": TensorProto.FLOAT}, []), ("Transpose", {"perm": [0, 3, 1, 2]}, [])]
+    factor, offset = given.scale / np.array(given.std), -np.array(given.mean) / np.array(given.std)
+    if (factor != 1).any():
+        steps.append(("Mul", {}, [factor.astype(np.float32).reshape(1, 3, 1, 1)]))
+    if offset.any():
+        steps.append(("Add", {}, [offset.astype(np.float32).reshape(1, 3, 1, 1)]))
+    if kind != TensorProto.FLOAT:
+        steps.append(("Cast", {"to": kind}, []))
+    chain = _Chain(graph, FRAME)
+    for operator, attributes, constants in steps:
+        chain.add(operator, *constants, **attributes)
+    chain.end(tensor)
+    nodes = [*graph.node[-len(steps):], *graph.node[: -len(steps)]]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool = False) -> onnx.ModelProto:
+    """``model`` giving uint8 labels [1, h, w] at ``size`` where it gave ``tensor``: scores [1, classes, ..] or class ids.
+
+    ``keep``: it goes on giving ``tensor`` as well. The lowest id wins ties. The argmax is taken over [1, classes, pixels]:
+    with four axes OpenVINO keeps channels last or in blocks of 16, in which its argmax takes 5 to 20 times as long.
+    """
+    graph = model.graph
+    [value] = [value for value in graph.output if value.name == tensor]
+    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    kind = value.type.tensor_type.elem_type
+    width, height = size
+    if not keep:
+        graph.output.remove(value)
+    chain = _Chain(graph, tensor)
+    if kind in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+        if shape[2:] != [height, width]:
+            sizes = np.array([1, shape[1], height, width], np.int64)
+            chain.add("Resize", None, None, sizes, mode="linear", coordinate_transformation_mode="half_pixel")
+        chain.add("Reshape", np.array([1, shape[1], height * width], np.int64))
+        chain.add("ArgMax", axis=1, keepdims=0)
+    elif shape[-2:] != [height, width]:
+        sizes = np.array([*shape[:-2], height, width], np.int64)
+        chain.add("Resize", None, None, sizes, mode="nearest", coordinate_transformation_mode="half_pixel")
+    chain.add("Cast", to=TensorProto.UINT8)
+    chain.add("Reshape", np.array([1, height, width], np.int64))
+    chain.end(OUTCOME)
+    graph.output.append(helper.make_tensor_value_info(OUTCOME, TensorProto.UINT8, [1, height, width]))
+    return model
+
+
+class _Chain:
+    """Appends nodes to a graph, each reading what the one before it made."""
+
+    def __init__(self, graph: onnx.GraphProto, start: str) -> None:
+        self.graph, self.tensor = graph, start
+
+    def add(self, operator: str, *constants: Array | None, **attributes: object) -> None:
+        """Append ``operator``; ``constants`` are its inputs after the first (None: left out)."""
+        name = f"clockseg.{self.tensor.removeprefix('clockseg.')}.{operator}"
+        inputs = [self.tensor]
+        for index, constant in enumerate(constants):
+            inputs.append("" if constant is None else f"{name}.{index}")
+            if constant is not None:
+                self.graph.initializer.append(numpy_helper.from_array(constant, inputs[-1]))
+        self.tensor = f"{name}.made"
+        self.graph.node.append(helper.make_node(operator, inputs, [self.tensor], name=name, **attributes))
+
+    def end(self, name: str) -> None:
+        """Call what the last node made ``name``."""
+        self.graph.node[-1].output[0] = name
+
+
+def built(model: onnx.ModelProto) -> Built:
+    """``model`` as bytes, with the names of its inputs and outputs in order."""
+    return Built(
+        model.SerializeToString(),
+        tuple(value.name for value in model.graph.input),
+        tuple(value.name for value in model.graph.output),
+    )

@@ -1,0 +1,106 @@
+"""A network's graph as the cut rule sees it: who reads what. No library, no weights, no numbers.
+
+Each reader (``onnx_reader``; others may follow) turns a network into this and cuts by the names of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+ENLARGE = "enlarge"
+"""Kind of a node that only interpolates: each channel of its output is its input's, larger."""
+CROP = "crop"
+"""Kind of a node that only cuts a window out of its input."""
+POINT = "point"
+"""Kind of a node that only rewrites scores where they are: a softmax, a cast, an argmax."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: its name, the tensors it reads and the tensors it makes.
+
+    ``kind`` is one of ENLARGE, CROP and POINT, or empty for anything else.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in topological order. Tensors made by no node and not in ``inputs`` are constants.
+
+    ``inputs`` are the tensors that hold the frame (c_0); ``integers`` are tensors that hold positions or other whole
+    numbers, which can't be held or moved.
+
+    >>> graph = Graph((Node("a", ("x", "w"), ("y",)), Node("b", ("y",), ("z",))), ("x",))
+    >>> graph.dynamic == {"x", "y", "z"}
+    True
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    integers: frozenset[str] = frozenset()
+
+    @cached_property
+    def maker(self) -> dict[str, Node]:
+        """Tensor -> the node that makes it."""
+        return {tensor: node for node in self.nodes for tensor in node.outputs}
+
+    @cached_property
+    def readers(self) -> dict[str, tuple[Node, ...]]:
+        """Tensor -> the nodes that read it."""
+        found: dict[str, tuple[Node, ...]] = {}
+        for node in self.nodes:
+            for tensor in dict.fromkeys(node.inputs):
+                found[tensor] = (*found.get(tensor, ()), node)
+        return found
+
+    @cached_property
+    def dynamic(self) -> frozenset[str]:
+        """Tensors that depend on the frame; all others are constants, whatever makes them."""
+        known = set(self.inputs)
+        for node in self.nodes:
+            if known.intersection(node.inputs):
+                known.update(node.outputs)
+        return frozenset(known)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Tensor -> its place in topological order."""
+        order = [*self.inputs, *(tensor for node in self.nodes for tensor in node.outputs)]
+        return {tensor: index for index, tensor in enumerate(order)}
+
+    def reads(self, node: Node) -> tuple[str, ...]:
+        """The tensors ``node`` reads that depend on the frame."""
+        return tuple(dict.fromkeys(tensor for tensor in node.inputs if tensor in self.dynamic))
+
+    def ordered(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """``tensors`` once each, in topological order."""
+        return tuple(sorted(set(tensors), key=self.position.__getitem__))
+
+    def back(self, tensors: Iterable[str], stops: Set[str]) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+        """What makes ``tensors``, walking backwards up to ``stops`` and to the frame.
+
+        Returns the nodes met, in topological order, and the tensors at which the walk ended. Constants aren't followed.
+
+        >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z",))), ("x",))
+        >>> graph.back(["z"], {"y"})
+        ((Node(name='b', inputs=('y',), outputs=('z',), kind=''),), ('y',))
+        """
+        met: set[Node] = set()
+        ends: set[str] = set()
+        todo = [tensor for tensor in tensors if tensor in self.dynamic]
+        while todo:
+            tensor = todo.pop()
+            node = self.maker.get(tensor)
+            if tensor in stops or node is None:
+                ends.add(tensor)
+            elif node not in met:
+                met.add(node)
+                todo.extend(self.reads(node))
+        return tuple(node for node in self.nodes if node in met), self.ordered(ends)

@@ -1,0 +1,106 @@
+"""Reading an ONNX file that anybody may have made: what is too large, outside its folder, or invalid is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
+from onnx import external_data_helper, inliner, version_converter
+
+from clockseg._errors import NetworkError
+from clockseg.graph.neutral import CROP, ENLARGE, POINT, Graph, Node
+from clockseg.graph.static import Static
+
+MOST_BYTES = 2_000_000_000
+"""A file and its external data may be this large together; ONNX itself holds 2 GiB in one message."""
+OLDEST_OPSET = 11
+"""Older files are converted: what is added to a network (Resize, TopK) is written for this one."""
+_POINTS = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Cast", "Identity", "Squeeze", "Unsqueeze")
+_WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
+
+
+def read(path: Path, *, most_bytes: int = MOST_BYTES) -> onnx.ModelProto:
+    """The checked model at ``path``, its external data loaded, its local functions inlined, every node named."""
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise NetworkError(f"{path} has {size:,} bytes, more than the {most_bytes:,} that are read.")
+        model = onnx.load_model(path, format="protobuf", load_external_data=False)
+        _load_external(model, path, most_bytes - size)
+        onnx.checker.check_model(model)
+    except OSError as error:
+        raise NetworkError(f"{path} can't be read: {error.strerror or error}") from error
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        if isinstance(error, NetworkError):
+            raise
+        raise NetworkError(f"{path} is no valid ONNX file: {_first_line(error)}") from error
+    return _tidy(model)
+
+
+def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
+    version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
+    if version < OLDEST_OPSET:
+        model = _upgraded(model, version)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    taken: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        if not node.name or node.name in taken:
+            node.name = f"{node.op_type}_{index}"
+        taken.add(node.name)
+    return model
+
+
+def _upgraded(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    try:
+        return version_converter.convert_version(model, 13)
+    except RuntimeError as error:
+        raise NetworkError(f"the network is written in ONNX opset {version} and can't be brought to 13 "
+                           f"({_first_line(error)}); export it with opset {OLDEST_OPSET} or later.") from error
+
+
+def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
+    """Load tensors kept in other files, only from the model's own folder and only if they fit in ``left`` bytes."""
+    folder = path.resolve().parent
+    files = set(_locations(model))
+    for name in files:
+        inside = not PurePosixPath(name).is_absolute() and not PureWindowsPath(name).is_absolute()
+        if not name or not inside or not (folder / name).resolve().is_relative_to(folder):
+            raise NetworkError(f"{path} keeps weights in {name!r}, outside its own folder; only files inside it are read.")
+    total = sum((folder / name).stat().st_size for name in files)
+    if total > left:
+        raise NetworkError(f"{path} and its external data have more bytes than are read ({total:,} in external files).")
+    if files:
+        external_data_helper.load_external_data_for_model(model, str(folder))
+
+
+def _locations(model: onnx.ModelProto) -> Iterator[str]:
+    for tensor in external_data_helper._get_all_tensors(model):
+        if external_data_helper.uses_external_data(tensor):
+            yield next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def neutral(static: Static, frame: str) -> Graph:
+    """A static graph as the cut rule sees it, ``frame`` being its input."""
+    nodes = tuple(
+        Node(node.name, tuple(filter(None, static.reads(node))), tuple(filter(None, node.output)), _kind(static, node))
+        for node in static.nodes
+    )
+    integers = frozenset(name for name, (kind, _) in static.types.items() if kind in _WHOLE)
+    return Graph(nodes, (frame,), integers)
+
+
+def _kind(static: Static, node: onnx.NodeProto) -> str:
+    if node.op_type in _POINTS:
+        return POINT
+    if node.op_type == "Slice":
+        return CROP
+    larger = static.elements(node.output[0]) > static.elements(node.input[0]) if node.input else False
+    plain = node.op_type in ("Resize", "Upsample") or (node.op_type == "ConvTranspose" and static.channelwise(node))
+    return ENLARGE if plain and larger else ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

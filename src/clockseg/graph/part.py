@@ -1,0 +1,113 @@
+"""Parts of a network that an engine compiles, and the values that pass between them.
+
+A value is a plain dict of named tensors, each a numpy array. Beside tensors it carries the working size of its frame
+under ``FRAME_SIZE``, since what a part computes (the size it enlarges to) may depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from clockseg._errors import UsageError
+from clockseg._types import Array, Size
+
+Tensors: TypeAlias = Mapping[str, Array]
+"""What passes between parts: tensors by name."""
+IMAGE = "image"
+"""The frame in a value: uint8 RGB, [1, h, w, 3]."""
+LABELS = "labels"
+"""The output of a network that labels: uint8 class ids, [1, h, w]."""
+FRAME_SIZE = "frame size"
+"""The working size of the frame that a value belongs to: int64, [2], width and height."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A part at one working size: an ordinary ONNX model with static shapes.
+
+    ``inputs`` and ``outputs`` are the model's own names, in the order of the part's.
+    """
+
+    model: bytes = field(repr=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GraphPart:
+    """A part of a network as a graph: reads ``inputs`` by name from the values it is given, makes ``outputs``.
+
+    ``build`` gives its model at a working size (WIDTH, HEIGHT). It computes nothing until an engine compiles it.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    build: Callable[[Size], Built] = field(repr=False, compare=False)
+
+    def __call__(self, *values: Tensors) -> Any:
+        raise UsageError(f"part {self.name!r} is a graph and not compiled yet; "
+                         "compile the network with an engine first, such as clockseg.engines.openvino(network).")
+
+    def frame_size(self, values: Sequence[Tensors]) -> Size:
+        """The working size of the frame that ``values`` belong to."""
+        if FRAME_SIZE in values[0]:
+            width, height = values[0][FRAME_SIZE]
+            return int(width), int(height)
+        _, height, width, _ = self._find(IMAGE, values).shape
+        return width, height
+
+    def gather(self, values: Sequence[Tensors]) -> list[Array]:
+        """This part's inputs, in order."""
+        return [self._find(name, values) for name in self.inputs]
+
+    def bundle(self, values: Sequence[Tensors], made: Sequence[Array], size: Size) -> dict[str, Array]:
+        """This part's value: the arrays it ``made``, and what it passes on as it came."""
+        found = dict(zip(self.made, made, strict=True))
+        found |= {name: self._find(name, values) for name in self.outputs if name not in found}
+        return {**found, FRAME_SIZE: np.array(size)}
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The outputs that it computes; the others are inputs that it passes on."""
+        return tuple(name for name in self.outputs if name not in self.inputs)
+
+    def _find(self, name: str, values: Sequence[Tensors]) -> Array:
+        for value in values:
+            if name in value:
+                return value[name]
+        raise UsageError(f"part {self.name!r} reads tensor {name!r}, which it wasn't given; it was given "
+                         f"{', '.join(sorted(name for value in values for name in value)) or 'nothing'}.")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A part that computes nothing: from a value, the tensors of these names.
+
+    >>> Pick(("a",))({"a": 1, "b": 2})
+    {'a': 1}
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, value: Tensors) -> dict[str, Array]:
+        names = (*self.names, FRAME_SIZE) if FRAME_SIZE in value else self.names
+        return {name: value[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Take:
+    """From a value, the one tensor of this name.
+
+    >>> Take("a")({"a": 1, "b": 2})
+    1
+    """
+
+    name: str
+
+    def __call__(self, value: Tensors) -> Array:
+        return value[self.name]

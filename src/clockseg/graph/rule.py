@@ -1,0 +1,221 @@
+"""The cut rule: any network becomes stages, fuse groups and a finish, from the names of the tensors it is cut at.
+
+A *cut* is a small set of tensors through which the trunk passes; c_0 is the frame. What lies on the way from c_(l-1) to
+c_l is the *body* of stage l. Every other node belongs to the stages whose tensors it is made from: one stage makes it
+a *head* of that stage, several a *fuse group* with that set of sources; two nodes with the same sources are in the same
+group, and edges lead from a set only to its supersets, so that groups are in order by the size of their set. What
+follows the last fusion and only enlarges, crops or rewrites scores is *finish*.
+
+What is held is what a stage makes and another part reads. Where a head ends in an interpolation, the tensor before it
+is held and the interpolation done by the group that reads it: it is a fraction of the bytes to hold and to move, it is
+moved at its own stride, and interpolating again costs less than reading the larger map from memory saves. Only if
+several groups read it is the enlarged tensor held. A group that ends in an interpolation keeps it: what it gives isn't
+moved, and it rests while its sources hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clockseg.graph import _check
+from clockseg.graph.neutral import CROP, ENLARGE, Graph, Node
+
+Sources = frozenset[int]
+"""Zero-based indices of stages."""
+
+
+@dataclass(frozen=True)
+class StageCut:
+    """One stage: the names of its nodes, and the tensors it reads, passes on along the trunk, and holds."""
+
+    name: str
+    body: tuple[str, ...]
+    head: tuple[str, ...]
+    inputs: tuple[str, ...]
+    trunk: tuple[str, ...]
+    held: tuple[str, ...]
+    scores: str | None
+
+
+@dataclass(frozen=True)
+class GroupCut:
+    """One fuse group: the stages it is made from, the parts it reads, its nodes, and its tensors in and out."""
+
+    name: str
+    sources: tuple[str, ...]
+    reads: tuple[str, ...]
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Division:
+    """A network divided by the cut rule; ``finish`` leads from the tensor ``scores`` to the network's output."""
+
+    stages: tuple[StageCut, ...]
+    groups: tuple[GroupCut, ...]
+    finish: tuple[str, ...]
+    scores: str
+    output: str
+
+
+def divide(
+    graph: Graph,
+    cuts: Sequence[Sequence[str]],
+    *,
+    output: str,
+    names: Sequence[str] = (),
+    scores: Sequence[str | None] = (),
+) -> Division:
+    """Divide ``graph`` at ``cuts``, one set of tensors per stage, from the frame on.
+
+    ``names``: the stages' names (default: stage1, stage2, ..). ``scores``: per stage, the tensor that holds score maps
+    of that stage alone, or None. Raises NetworkError with the reason where a cut isn't one.
+
+    >>> fcn = Graph((Node("a", ("x",), ("pool",)), Node("b", ("pool",), ("fc",)), Node("s", ("pool",), ("s1",)),
+    ...              Node("u", ("fc",), ("s2",), "enlarge"), Node("sum", ("s1", "s2"), ("y",))), ("x",))
+    >>> found = divide(fcn, [["pool"], ["fc"]], output="y")
+    >>> [(stage.body, stage.head, stage.held) for stage in found.stages]
+    [(('a',), ('s',), ('s1',)), (('b',), (), ('fc',))]
+    >>> [(group.name, group.nodes) for group in found.groups]
+    [('stage1+stage2', ('u', 'sum'))]
+    """
+    names = tuple(names) or tuple(f"stage{index + 1}" for index in range(len(cuts)))
+    _check.known(graph, cuts, output, names)
+    bodies = [_body(graph, cuts, index) for index in range(len(cuts))]
+    owners = _owners(graph, bodies)
+    _check.reached(graph, cuts, output, owners)
+    work = _Work(graph, [tuple(cut) for cut in cuts], names, bodies, owners, output)
+    return work.division([*scores, *[None] * (len(cuts) - len(scores))])
+
+
+def _body(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> tuple[Node, ...]:
+    before = graph.inputs if index == 0 else cuts[index - 1]
+    nodes, ends = graph.back([name for name in cuts[index] if name not in before], set(before))
+    _check.on_the_way(graph, cuts, index, nodes, ends)
+    return nodes
+
+
+def _owners(graph: Graph, bodies: Sequence[tuple[Node, ...]]) -> dict[str, Sources]:
+    """Tensor -> the stages it is made from; what a body makes is its stage's alone, and the frame is stage 1's."""
+    made = {node.name: index for index, body in enumerate(bodies) for node in body}
+    owners: dict[str, Sources] = {tensor: frozenset({0}) for tensor in graph.inputs}
+    for node in graph.nodes:
+        mine = frozenset({made[node.name]}) if node.name in made else _union(owners, node.inputs)
+        owners.update((tensor, mine) for tensor in node.outputs)
+    return owners
+
+
+def _union(owners: dict[str, Sources], tensors: Sequence[str]) -> Sources:
+    return frozenset().union(*(owners.get(tensor, frozenset()) for tensor in tensors))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What ``divide`` knows once bodies and owners are settled."""
+
+    graph: Graph
+    cuts: list[tuple[str, ...]]
+    names: tuple[str, ...]
+    bodies: list[tuple[Node, ...]]
+    owners: dict[str, Sources]
+    output: str
+
+    def division(self, scores: Sequence[str | None]) -> Division:
+        finish, border = self._finish()
+        fused = self._fused(finish, border)
+        held = self._held(fused, border)
+        groups = self._groups(fused, held, border)
+        stages = tuple(self._stage(index, held[index], scores[index]) for index in range(len(self.cuts)))
+        found = Division(stages, groups, finish, border, self.output)
+        _check.movable(self.graph, [t for s in stages for t in (*s.trunk, *s.held)], [t for g in groups for t in g.outputs])
+        return found
+
+    def _finish(self) -> tuple[tuple[str, ...], str]:
+        """The nodes behind the last fusion, and the tensor they start from."""
+        inside = {node.name for body in self.bodies for node in body}
+        chain: list[str] = []
+        tensor = self.output
+        while (node := self.graph.maker.get(tensor)) and node.name not in inside and node.kind:
+            reads = self.graph.reads(node)
+            if len(reads) != 1 or tensor in self.graph.inputs:
+                break
+            chain.append(node.name)
+            tensor = reads[0]
+        return tuple(reversed(chain)), tensor
+
+    def _fused(self, finish: tuple[str, ...], border: str) -> dict[Sources, list[Node]]:
+        """Source set -> the nodes that fuse it, smaller sets first."""
+        needed, _ = self.graph.back([border], frozenset())
+        fused: dict[Sources, list[Node]] = {}
+        for node in needed:
+            sources = self.owners[node.outputs[0]]
+            if len(sources) > 1 and node.name not in finish:
+                fused.setdefault(sources, []).append(node)
+        return dict(sorted(fused.items(), key=lambda item: (len(item[0]), sorted(item[0]))))
+
+    def _held(self, fused: dict[Sources, list[Node]], border: str) -> list[tuple[str, ...]]:
+        """Per stage, the tensors that groups and finish read of it."""
+        readers: dict[str, set[Sources]] = {}
+        for sources, nodes in fused.items():
+            for tensor in (tensor for node in nodes for tensor in self.graph.reads(node)):
+                readers.setdefault(tensor, set()).add(sources)
+        if not fused:
+            readers[border] = {frozenset()}
+        held: list[list[str]] = [[] for _ in self.cuts]
+        for tensor, by in readers.items():
+            if len(self.owners[tensor]) == 1:
+                [stage] = self.owners[tensor]
+                held[stage].append(self._before_enlarging(tensor) if len(by) == 1 else tensor)
+        return [self.graph.ordered(tensors) for tensors in held]
+
+    def _before_enlarging(self, tensor: str) -> str:
+        """The smaller tensor that ``tensor`` is only an enlarged (and cropped) copy of, or itself."""
+        inside = {node.name for body in self.bodies for node in body}
+        small = tensor
+        while (node := self.graph.maker.get(tensor)) and node.name not in inside:
+            reads = self.graph.reads(node)
+            if node.kind not in (ENLARGE, CROP) or len(reads) != 1:
+                break
+            tensor = reads[0]
+            small = tensor if node.kind == ENLARGE else small
+        return small
+
+    def _groups(
+        self, fused: dict[Sources, list[Node]], held: list[tuple[str, ...]], border: str
+    ) -> tuple[GroupCut, ...]:
+        outputs = {sources: self._read_outside(sources, nodes, fused, border) for sources, nodes in fused.items()}
+        maker = {tensor: self.names[index] for index, tensors in enumerate(held) for tensor in tensors}
+        maker |= {tensor: self._name(sources) for sources, tensors in outputs.items() for tensor in tensors}
+        groups = []
+        for sources, tensors in outputs.items():
+            nodes, ends = self.graph.back(tensors, set(maker) - set(tensors))
+            reads = tuple(dict.fromkeys(maker[tensor] for tensor in ends))
+            groups.append(GroupCut(self._name(sources), tuple(self.names[index] for index in sorted(sources)), reads,
+                                   tuple(node.name for node in nodes), ends, tensors))
+        return tuple(groups)
+
+    def _read_outside(
+        self, sources: Sources, nodes: list[Node], fused: dict[Sources, list[Node]], border: str
+    ) -> tuple[str, ...]:
+        made = {tensor for node in nodes for tensor in node.outputs}
+        others = [node for key, group in fused.items() if key != sources for node in group]
+        read = {border, *(tensor for node in others for tensor in node.inputs)}
+        return self.graph.ordered(made & read)
+
+    def _stage(self, index: int, held: tuple[str, ...], scores: str | None) -> StageCut:
+        if scores is not None:
+            _check.scores(self.graph, scores, self.names, index, self.owners.get(scores, frozenset()))
+        held = self.graph.ordered([*held, *([scores] if scores else [])])
+        trunk = self.cuts[index]
+        body = self.bodies[index]
+        before = set(self.graph.inputs if index == 0 else self.cuts[index - 1])
+        inside = {node.name for node in body}
+        nodes, ends = self.graph.back([*trunk, *held], before)
+        return StageCut(self.names[index], tuple(node.name for node in body),
+                        tuple(node.name for node in nodes if node.name not in inside), ends, trunk, held, scores)
+
+    def _name(self, sources: Sources) -> str:
+        return "+".join(self.names[index] for index in sorted(sources))

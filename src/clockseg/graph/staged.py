@@ -1,0 +1,127 @@
+"""A network on disk, cut by its sidecar, as a staged network of graph-backed parts that an engine compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import onnx
+
+from clockseg._errors import NetworkError, nearest
+from clockseg._types import Size
+from clockseg.graph import onnx_reader
+from clockseg.graph.extraction import built, extract, with_frame, with_labels
+from clockseg.graph.part import IMAGE, LABELS, Built, GraphPart, Pick, Take
+from clockseg.graph.rule import Division, StageCut, divide
+from clockseg.graph.sidecar import Sidecar
+from clockseg.graph.static import Static, fix
+from clockseg.stages import Group, Part, Stage, StagedNetwork
+
+_SIZES = 2
+"""Working sizes whose shapes are kept, beside what engines compile."""
+
+
+def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size) -> StagedNetwork:
+    """``model`` cut as ``sidecar`` says; the graph is divided at the working size ``size`` and can be built at others.
+
+    Call it through an engine. ``prepare`` and ``restore`` are left as they are.
+    """
+    source = _Source(sidecar, _at(model, sidecar))
+    static = source.at(size)
+    _check(sidecar, static)
+    division = divide(onnx_reader.neutral(static, sidecar.input.name), sidecar.cuts, output=sidecar.output,
+                      names=sidecar.stages, scores=sidecar.scores)
+    return StagedNetwork(
+        sidecar.name,
+        tuple(source.stage(stage) for stage in division.stages),
+        source.groups(division),
+        source.finish(division),
+        whole=source.part("whole", (sidecar.input.name,), (), (sidecar.output,)),
+        sidecar=sidecar,
+    )
+
+
+def input_size(model: onnx.ModelProto, name: str) -> Size | None:
+    """The working size (WIDTH, HEIGHT) that the input ``name`` is fixed to, or None where it takes any."""
+    inputs = {value.name: value for value in model.graph.input}
+    if name not in inputs:
+        raise NetworkError(f"the sidecar's input {name!r} is no input of its network. {nearest(name, inputs)}")
+    dims = inputs[name].type.tensor_type.shape.dim
+    if len(dims) != 4 or dims[1].dim_value not in (0, 3):
+        raise NetworkError(f"the network's input {name!r} must be [1, 3, height, width]; "
+                           f"it is {[dim.dim_value or dim.dim_param or '?' for dim in dims]}.")
+    height, width = dims[2].dim_value, dims[3].dim_value
+    return (width, height) if width and height else None
+
+
+def _at(model: onnx.ModelProto, sidecar: Sidecar) -> Callable[[Size], Static]:
+    @lru_cache(maxsize=_SIZES)
+    def at(size: Size) -> Static:
+        width, height = size
+        return fix(model, {sidecar.input.name: (1, 3, height, width)})
+
+    return at
+
+
+def _check(sidecar: Sidecar, static: Static) -> None:
+    if sidecar.output not in static.types:
+        raise NetworkError(f"the sidecar's output {sidecar.output!r} is no tensor of its network. "
+                           f"{nearest(sidecar.output, static.types)}")
+    kind, shape = static.types[sidecar.output]
+    scores = kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+    if sidecar.classes and scores and (len(shape) != 4 or shape[1] != len(sidecar.classes)):
+        raise NetworkError(f"the sidecar names {len(sidecar.classes)} classes, but the network's output "
+                           f"{sidecar.output!r} has shape {list(shape)}: it must be [1, {len(sidecar.classes)}, h, w].")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Makes parts of one network from tensors' names."""
+
+    sidecar: Sidecar
+    at: Callable[[Size], Static]
+
+    def stage(self, cut: StageCut) -> Stage:
+        body = self.part(f"{cut.name}.body", cut.inputs, tuple(dict.fromkeys([*cut.trunk, *cut.held])))
+        return Stage(cut.name, body, Pick(cut.held), Take(cut.scores) if cut.scores else None, Take(cut.trunk[0]))
+
+    def groups(self, division: Division) -> tuple[Group, ...]:
+        """The groups; the last one also does what ``finish`` would, since that always follows it.
+
+        In a model of its own, the last enlargement gets a memory layout in which it and the argmax take twice as long.
+        """
+        finished = (division.output,) if self.sidecar.classes or division.finish else ()
+        last = len(division.groups) - 1
+        return tuple(
+            Group(cut.name, cut.reads, self.part(cut.name, cut.inputs, cut.outputs, finished if index == last else ()))
+            for index, cut in enumerate(division.groups)
+        )
+
+    def finish(self, division: Division) -> Part:
+        """Only a selection behind a group; without groups, from what the last stage holds to the output."""
+        if division.groups or (not division.finish and not self.sidecar.classes):
+            return Pick((LABELS,) if self.sidecar.classes else (division.output,))
+        return self.part("finish", (division.scores,), (), (division.output,))
+
+    def part(
+        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()
+    ) -> GraphPart:
+        """The part from ``inputs`` to ``outputs`` and to the network's output, ``finished``, if that is given.
+
+        The frame stands for the input, and labels for the output of a network with classes.
+        """
+        labels = bool(self.sidecar.classes and finished)
+        given = tuple(IMAGE if tensor == self.sidecar.input.name else tensor for tensor in inputs)
+        gives = (*outputs, *((LABELS,) if labels else finished))
+
+        def build(size: Size) -> Built:
+            made = [tensor for tensor in outputs if tensor not in inputs]
+            model = extract(self.at(size), inputs, list(dict.fromkeys([*made, *finished])), name=name)
+            if IMAGE in given:
+                model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
+            if labels:
+                model = with_labels(model, self.sidecar.output, size, keep=self.sidecar.output in made)
+            return built(model)
+
+        return GraphPart(name, given, gives, build)

@@ -1,0 +1,206 @@
+"""An ONNX graph at one size of its input: every shape known, and all arithmetic on shapes done.
+
+One walk in topological order: a node whose inputs are all known and small is computed (so that the sizes a Resize or
+Reshape reads are constants and no dependencies), and every other node's output shapes are inferred from its inputs'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from clockseg._errors import NetworkError
+from clockseg._types import Array
+
+MOST_FOLDED = 4096
+"""Elements up to which a constant is computed here; larger ones (weights) are left to the engine."""
+_KEPT = ("QuantizeLinear", "DequantizeLinear")
+TypeShape = tuple[int, tuple[int, ...]]
+"""A tensor's ONNX element type and its shape."""
+
+
+@dataclass
+class Static:
+    """A graph at a fixed input size: nodes that remain, constants, and the type and shape of every tensor."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: dict[str, TensorProto] = field(default_factory=dict)
+    types: dict[str, TypeShape] = field(default_factory=dict)
+    folded: dict[str, Array] = field(default_factory=dict)
+    opsets: list[onnx.OperatorSetIdProto] = field(default_factory=list)
+    ir_version: int = 10
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """The shape of ``tensor``."""
+        return self.types[tensor][1]
+
+    def elements(self, tensor: str) -> int:
+        """How many numbers ``tensor`` holds."""
+        return math.prod(self.shape(tensor))
+
+    def constant(self, name: str) -> TensorProto | None:
+        """The value of ``name`` as a tensor, if it is a constant that no node makes."""
+        if name in self.folded:
+            return numpy_helper.from_array(np.ascontiguousarray(self.folded[name]), name)
+        return self.weights.get(name)
+
+    def reads(self, node: onnx.NodeProto) -> tuple[str, ...]:
+        """What ``node`` reads, including what its subgraphs read from outside."""
+        return (*node.input, *_captured(node))
+
+    def channelwise(self, node: onnx.NodeProto) -> bool:
+        """Whether each output channel of a ConvTranspose is made from one input channel alone."""
+        groups = int(attribute(node, "group", 1))
+        if groups == self.shape(node.input[0])[1]:
+            return True
+        weights = self.constant(node.input[1])
+        if groups != 1 or weights is None or len(set(weights.dims[:2])) != 1:
+            return False
+        values = numpy_helper.to_array(weights)
+        return not values[~np.eye(len(values), dtype=bool)].any()
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """An attribute of ``node``, or its default."""
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> Static:
+    """``model`` with its inputs at ``shapes``; NetworkError where a shape can't be known or doesn't fit."""
+    graph = model.graph
+    found = Static(opsets=list(model.opset_import), ir_version=model.ir_version)
+    for weight in graph.initializer:
+        found.weights[weight.name] = weight
+        found.types[weight.name] = (weight.data_type, tuple(weight.dims))
+        if math.prod(weight.dims) <= MOST_FOLDED:
+            found.folded[weight.name] = _array(weight)
+    if graph.sparse_initializer:
+        raise NetworkError("the network has sparse weights, which aren't supported; export it with dense ones.")
+    for value in graph.input:
+        if value.name not in found.weights:
+            found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
+    for node in graph.node:
+        _walk(found, node)
+    return found
+
+
+def _array(weight: TensorProto) -> Array:
+    try:
+        array: Array = numpy_helper.to_array(weight)
+    except (ValueError, TypeError, KeyError) as error:
+        raise NetworkError(f"weight {weight.name!r} of the network is damaged: {error}") from error
+    return array
+
+
+def _input_shape(value: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    dims = [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim]
+    shape = shapes.get(value.name)
+    if shape is None:
+        raise NetworkError(f"the network also reads an input {value.name!r}; only one, the frame, can be given.")
+    if len(dims) != len(shape) or any(isinstance(d, int) and d and d != n for d, n in zip(dims, shape, strict=True)):
+        raise NetworkError(f"the network's input {value.name!r} has shape {dims}; {list(shape)} doesn't fit.")
+    return shape
+
+
+def _walk(found: Static, node: onnx.NodeProto) -> None:
+    if node.op_type == "Shape" and node.input[0] in found.types:
+        _settle(found, node, [_shape_of(found, node)])
+        return
+    made = _infer(found, node)
+    values = _compute(found, node, made) if _is_known(found, node) else []
+    if values:
+        _settle(found, node, values)
+        return
+    for name in filter(None, node.output):
+        shape = made.get(name)
+        if shape is None:
+            raise NetworkError(
+                f"the shape of {name!r} (node {node.name!r}, {node.op_type}) depends on what the frame shows, "
+                "or on an operator whose shapes aren't known; such a network can't be cut."
+            )
+        found.types[name] = shape
+    found.nodes.append(node)
+
+
+def _settle(found: Static, node: onnx.NodeProto, values: Iterable[Array]) -> None:
+    for name, value in zip(node.output, values, strict=False):
+        found.folded[name] = value
+        found.types[name] = (helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
+    start, end = attribute(node, "start", 0), attribute(node, "end", None)
+    return np.array(found.shape(node.input[0])[start:end], np.int64)
+
+
+def _is_known(found: Static, node: onnx.NodeProto) -> bool:
+    """Whether everything that ``node`` reads is a known constant, so that it may be computed here."""
+    operator: str = node.op_type
+    if operator in _KEPT or operator.startswith(("Random", "Bernoulli", "Multinomial")):
+        return False
+    return all(name in found.folded for name in found.reads(node) if name)
+
+
+def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
+    """The values of a node whose inputs are known; none if they are large or can't be computed here."""
+    if any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
+        return []
+    names = list(dict.fromkeys(filter(None, found.reads(node))))
+    graph = helper.make_graph(
+        [node], "fold",
+        [helper.make_tensor_value_info(name, *found.types[name]) for name in names],
+        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+    )
+    model = helper.make_model(graph, opset_imports=found.opsets, ir_version=found.ir_version)
+    try:
+        values = ReferenceEvaluator(model).run(None, {name: found.folded[name] for name in names})
+    except Exception:  # whatever it raises, the engine may yet know this operator
+        return []
+    values = [np.asarray(value) for value in values]
+    return values if all(value.size <= MOST_FOLDED for value in values) else []
+
+
+def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
+    """The types and shapes of what ``node`` makes, as far as they can be known from what it reads."""
+    types = {
+        name: helper.make_tensor_type_proto(*found.types[name]) for name in found.reads(node) if name in found.types
+    }
+    data = {name: found.constant(name) for name in node.input if name in found.folded}
+    try:
+        schema = onnx.defs.get_schema(node.op_type, _opset(found, node.domain), node.domain)
+        made = onnx.shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=found.opsets, ir_version=found.ir_version
+        )
+    except onnx.defs.SchemaError as error:
+        raise NetworkError(f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}.") from error
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, KeyError) as error:
+        raise NetworkError(f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: {error}") from error
+    return {name: known for name, value in made.items() if (known := _known(value)) is not None}
+
+
+def _known(made: onnx.TypeProto) -> TypeShape | None:
+    tensor = made.tensor_type
+    if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    return tensor.elem_type, tuple(dim.dim_value for dim in tensor.shape.dim)
+
+
+def _opset(found: Static, domain: str) -> int:
+    return next((o.version for o in found.opsets if o.domain in (domain, domain or "ai.onnx")), 1)
+
+
+def _captured(node: onnx.NodeProto) -> Iterator[str]:
+    """Outer tensors that a node's subgraphs read."""
+    for entry in node.attribute:
+        for graph in [entry.g] if entry.type == onnx.AttributeProto.GRAPH else entry.graphs:
+            own = {value.name for value in (*graph.input, *graph.initializer)}
+            for inner in graph.node:
+                yield from (name for name in (*inner.input, *_captured(inner)) if name and name not in own)
+                own.update(inner.output)

@@ -1,0 +1,156 @@
+"""What a staged network is made of, and what each part of it costs here."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clockseg._types import Array, Image, Size
+from clockseg.cost import Cost
+from clockseg.engines import engine, engine_name, timed
+from clockseg.engines.threads import threads_or_all
+from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
+from clockseg.graph.price import price
+from clockseg.networks.load import load
+from clockseg.stages import Part, StagedNetwork
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """One part: what it reads and gives (tensor -> shape), its cost, and its time here.
+
+    ``cut`` is what it passes along the trunk and ``held`` what the session keeps of it, ``held_bytes`` in memory;
+    ``share`` is its part of the seconds of all parts (None for the whole, which isn't one of them).
+    """
+
+    name: str
+    kind: str
+    reads: tuple[str, ...]
+    cut: dict[str, tuple[int, ...]]
+    held: dict[str, tuple[int, ...]]
+    held_bytes: int
+    parameters: int
+    multiply_adds: int
+    seconds: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A network, its parts in the order they run, and the uncut network beside them.
+
+    ``staged_seconds`` / ``whole.seconds`` is what it costs to run in parts when every stage fires.
+    """
+
+    network: str
+    size: Size
+    engine: str
+    precision: str
+    threads: int
+    classes: tuple[str, ...]
+    schedule: str | None
+    parts: tuple[Inspected, ...]
+    whole: Inspected
+    staged_seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for ``json.dumps``."""
+        return asdict(self)
+
+
+def inspect(
+    network: str | Path,
+    *,
+    engine: str = "auto",
+    precision: str = "f32",
+    threads: int | None = None,
+    size: int | Size | None = None,
+    repeat: int = 30,
+) -> Inspection:
+    """Load ``network``, run it ``repeat`` times in parts and whole by turns, and tell what was found.
+
+    Seconds are medians over the runs, of a frame of noise at the network's working size.
+    """
+    graph = load(network, engine=None, size=size)
+    image = _frame(graph)
+    height, width = graph.prepare(image)["image"].shape[1:3]
+    net, seconds, staged_seconds = _measure(graph, image, engine, precision, threads, repeat)
+    values = _values(net, image)
+    total = sum(value for name, value in seconds.items() if name != "whole")
+    table = _Table(graph, (width, height), values, seconds, total)
+    said = graph.sidecar
+    return Inspection(graph.name, (width, height), engine_name(engine), precision, threads_or_all(threads), said.classes,
+                      said.schedule, table.parts(), table.row("whole", "whole", graph.whole, (), None), staged_seconds)
+
+
+def _frame(net: StagedNetwork) -> Image:
+    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def _measure(
+    graph: StagedNetwork, image: Image, name: str, precision: str, threads: int | None, repeat: int
+) -> tuple[StagedNetwork, dict[str, float], float]:
+    net, times = timed(engine(name, precision=precision, threads=threads)(graph))
+    uncut = net.uncut()
+    runs: list[dict[str, float]] = []
+    for _ in range(repeat + 1):
+        times.clear()
+        net(image)
+        uncut(image)
+        runs.append(dict(times.seconds))
+    # The first run compiled.
+    runs = runs[1:]
+    staged = statistics.median(sum(run.values()) - run.get("whole", 0.0) for run in runs)
+    return net, {key: statistics.median(run[key] for run in runs) for key in runs[0]}, staged
+
+
+def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
+    """What each part gives for ``image``: bodies under ``STAGE.body``, held values under the stage's name."""
+    values: dict[str, Tensors] = {}
+    trunk = net.prepare(image)
+    for stage in net.stages:
+        trunk = values[f"{stage.name}.body"] = stage.body(trunk)
+        values[stage.name] = stage.head(trunk)
+    for group in net.groups:
+        values[group.name] = group.function(*(values[name] for name in group.reads))
+    values["finish"] = net.finish(values[net.last])
+    return values
+
+
+@dataclass(frozen=True)
+class _Table:
+    graph: StagedNetwork
+    size: Size
+    values: dict[str, Tensors]
+    seconds: dict[str, float]
+    total: float
+
+    def parts(self) -> tuple[Inspected, ...]:
+        names = [stage.name for stage in self.graph.stages]
+        before = ["frame", *names]
+        stages = [
+            self.row(stage.name, "stage", stage.body, (before[index],), self.graph.sidecar.cuts[index])
+            for index, stage in enumerate(self.graph.stages)
+        ]
+        groups = [self.row(group.name, "group", group.function, group.reads, None) for group in self.graph.groups]
+        return (*stages, *groups, self.row("finish", "finish", self.graph.finish, (self.graph.last,), None))
+
+    def row(
+        self, name: str, kind: str, part: Part | None, reads: tuple[str, ...], cut: tuple[str, ...] | None
+    ) -> Inspected:
+        cost = price(part, self.size) if isinstance(part, GraphPart) else Cost()
+        seconds = sum(self.seconds.get(key, 0.0) for key in (name, f"{name}.body", f"{name}.head"))
+        held = _tensors(self.values.get(name, {}))
+        trunk = self.values.get(f"{name}.body", {})
+        return Inspected(name, kind, reads, {key: trunk[key].shape for key in cut or ()},
+                         {key: array.shape for key, array in held.items()}, sum(a.nbytes for a in held.values()),
+                         cost.parameters, cost.multiply_adds, seconds, None if kind == "whole" else seconds / self.total)
+
+
+def _tensors(value: Tensors) -> dict[str, Array]:
+    return {name: array for name, array in value.items() if name != FRAME_SIZE}

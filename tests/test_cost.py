@@ -1,0 +1,81 @@
+"""Multiply-adds and parameters from shapes, against exact values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import networks
+from clockseg.commands import inspect
+from clockseg.cost import Cost, multiply_adds
+from clockseg.graph.price import price
+from clockseg.networks.load import load
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines keep on disk goes to the tests' own folder."""
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "wanted"),
+    [
+        ("Conv", [(1, 64, 10, 20), (32, 1, 3, 3)], (1, 32, 10, 20), 32 * 200 * 9),
+        ("ConvTranspose", [(1, 21, 34, 34), (21, 1, 4, 4)], (1, 21, 70, 70), 388_416),
+        ("ConvTranspose", [(1, 21, 70, 70), (21, 1, 16, 16)], (1, 21, 568, 568), 26_342_400),
+        ("MatMul", [(2, 8, 16), (16, 4)], (2, 8, 4), 2 * 8 * 4 * 16),
+        ("Gemm", [(8, 16), (16, 4), (4,)], (8, 4), 8 * 4 * 16),
+        ("Gemm", [(16, 8), (16, 4)], (8, 4), 8 * 4 * 16),
+        ("Relu", [(1, 8, 8, 8)], (1, 8, 8, 8), 0),
+    ],
+)
+def test_multiply_adds(operator: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], wanted: int) -> None:
+    assert multiply_adds(operator, inputs, output) == wanted
+
+
+def test_parts_of_a_network(tmp_path: Path) -> None:
+    net = load(networks.write_tiny(tmp_path), engine=None)
+    first = price(net.stages[0].body, (48, 32))
+    pixels = 24 * 16
+    assert first.multiply_adds == pixels * (8 * 27 + 8 * 72 + 4 * 8)
+    assert first.parameters == 8 * 28 + 8 * 73 + 4 * 9
+    assert first.bytes == 4 * pixels * (8 + 4)
+    parts = [*(stage.body for stage in net.stages), *(group.function for group in net.groups)]
+    total = sum((price(part, (48, 32)) for part in parts), Cost())
+    whole = price(net.whole, (48, 32))
+    assert (total.multiply_adds, total.parameters) == (whole.multiply_adds, whole.parameters)
+    assert whole.bytes == 48 * 32
+
+
+def test_cost_grows_with_the_size(tmp_path: Path) -> None:
+    whole = load(networks.write_tiny(tmp_path), engine=None).whole
+    assert price(whole, (96, 64)).multiply_adds == 4 * price(whole, (48, 32)).multiply_adds
+
+
+def main(argv: list[str]) -> int:
+    """The command line with ``inspect`` alone."""
+    parser = argparse.ArgumentParser()
+    inspect.add_parser(parser.add_subparsers())
+    args = parser.parse_args(argv)
+    return args.run(args)
+
+
+def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = networks.write_tiny(tmp_path)
+    assert main(["inspect", str(path), "--repeat", "2", "--threads", "1"]) == 0
+    text = capsys.readouterr().out
+    for words in ("tiny: 3 stages, 4 classes; 48x32", "low+mid+deep", "mid cut at mid 1x12x8x12", "alternating"):
+        assert words in text
+    assert main(["inspect", str(path), "--repeat", "2", "--json", "--size", "96x64", "--engine", "onnxruntime"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["size"] == [96, 64]
+    assert [part["name"] for part in found["parts"]] == ["low", "mid", "deep", "mid+deep", "low+mid+deep", "finish"]
+    assert np.isclose(sum(part["share"] for part in found["parts"]), 1)
+    assert found["parts"][3]["reads"] == ["mid", "deep"]
+    assert main(["inspect", str(path), "--repeat", "1", "--clear-cache"]) == 0
+    assert "cleared the cache" in capsys.readouterr().out

@@ -1,0 +1,215 @@
+"""Engines: buffers are never overwritten while held, options are checked, what is kept on disk can be cleared."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import networks
+from clockseg import engines
+from clockseg._errors import MissingDependency, UsageError
+from clockseg.engines import onnxruntime, openvino, timed
+from clockseg.engines.buffers import MOST_KEPT, Pool
+from clockseg.networks.load import load
+from clockseg.schedule import alternating, exponential, pipelined, skip_frame
+from clockseg.session import run
+from clockseg.stages import Stage, StagedNetwork
+
+ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines keep on disk goes to the tests' own folder."""
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(params=ENGINES)
+def net(request: pytest.FixtureRequest, tmp_path: Path) -> StagedNetwork:
+    """The tiny network compiled by each engine."""
+    return load(networks.write_tiny(tmp_path), engine=ENGINES[request.param])
+
+
+def frames(count: int) -> list[np.ndarray]:
+    random = np.random.default_rng(1)
+    return [random.integers(0, 256, (32, 48, 3), dtype=np.uint8) for _ in range(count)]
+
+
+def test_what_is_held_is_never_overwritten(net: StagedNetwork) -> None:
+    body = net.stages[0].body
+    held = [body(net.prepare(image)) for image in frames(MOST_KEPT + 4)]
+    copies = [{name: array.copy() for name, array in value.items()} for value in held]
+    views = [value["low"][0, 0] for value in held]
+    tops = [view.copy() for view in views]
+    for value, copy in zip(held, copies, strict=True):
+        assert all(np.array_equal(value[name], copy[name]) for name in value)
+    del held, value
+    for image in frames(5):
+        body(net.prepare(image))
+    assert all(np.array_equal(view, top) for view, top in zip(views, tops, strict=True))
+
+
+def test_labels_handed_out_stay_what_they_were(net: StagedNetwork) -> None:
+    found = [net(image) for image in frames(6)]
+    again = [net(image) for image in frames(6)]
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+
+
+def test_buffers_are_used_again(net: StagedNetwork) -> None:
+    seen = {net.stages[0].body(net.prepare(image))["low"].ctypes.data for image in frames(8)}
+    assert len(seen) <= 2
+
+
+def test_outputs_are_the_pools_own_memory(net: StagedNetwork) -> None:
+    value = net.stages[0].body(net.prepare(frames(1)[0]))
+    [runner] = net.stages[0].body.runners.values()
+    assert any(np.shares_memory(value["low"], slot.array) for slot in runner.pools[0].slots)
+
+
+def test_frames_that_are_read_only_or_windows(net: StagedNetwork) -> None:
+    image = frames(1)[0]
+    wanted = net(image)
+    fixed = image.copy()
+    fixed.flags.writeable = False
+    assert np.array_equal(net(fixed), wanted)
+    large = np.zeros((64, 96, 3), np.uint8)
+    large[:32, :48] = image
+    assert np.array_equal(net(large[:32, :48]), wanted)
+
+
+def test_threads_may_share_parts(net: StagedNetwork) -> None:
+    images = frames(8)
+    wanted = [net(image) for image in images]
+    found: dict[int, list[np.ndarray]] = {}
+
+    def work(number: int) -> None:
+        found[number] = [net(image) for _ in range(3) for image in images]
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for results in found.values():
+        assert all(np.array_equal(a, b) for a, b in zip(results, wanted * 3, strict=True))
+
+
+@pytest.mark.parametrize("schedule", [alternating, exponential, skip_frame(2), pipelined(2), pipelined(3)])
+def test_schedules_in_threads_give_what_they_give_serially(net: StagedNetwork, schedule: Any) -> None:
+    images = frames(9)
+    oracle = [net(image) for image in images]
+    serial = [output for output, _ in run(net, images, schedule)]
+    with ThreadPoolExecutor(3) as executor:
+        threaded = [output for output, _ in run(net, images, schedule, map=executor.map)]
+    assert all(np.array_equal(a, b) for a, b in zip(serial, threaded, strict=True))
+    assert np.array_equal(serial[0], oracle[0])
+    if schedule in (alternating, exponential):
+        assert all(np.array_equal(serial[t], oracle[t]) for t in (0, 4, 8))
+
+
+def test_engines_agree(tmp_path: Path) -> None:
+    path = networks.write_tiny(tmp_path)
+    a, b = (load(path, engine=engine).stages[0].body for engine in ENGINES.values())
+    value = load(path, engine=None).prepare(frames(1)[0])
+    for name in ("low", "scores_1"):
+        assert np.abs(a(value)[name] - b(value)[name]).max() <= 1e-4 * np.abs(a(value)[name]).max()
+
+
+def test_f32_is_f32_even_where_bf16_is_at_hand(tmp_path: Path) -> None:
+    path = networks.write_tiny(tmp_path)
+    value = load(path, engine=None).prepare(frames(1)[0])
+    plain = load(path, engine="onnxruntime").stages[0].body(value)["low"]
+    for precision, least, most in (("f32", 0.0, 1e-5), ("bf16", 0.0, 0.05)):
+        found = load(path, engine="openvino", precision=precision).stages[0].body(value)["low"]
+        error = np.abs(found - plain).max() / np.abs(plain).max()
+        assert least <= error <= most
+        assert found.dtype == np.float32
+
+
+def test_other_parts_are_left_alone() -> None:
+    plain = StagedNetwork("plain", (Stage("a", str.upper),))
+    assert openvino(plain)("x") == onnxruntime(plain)("x") == "X"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_options(tmp_path: Path, engine: str) -> None:
+    plain = load(networks.write_tiny(tmp_path), engine=None)
+    with pytest.raises(UsageError, match="threads=0"):
+        ENGINES[engine](plain, threads=0)
+    with pytest.raises(UsageError, match="precision 'f8'"):
+        ENGINES[engine](plain, precision="f8")
+    one, two = (ENGINES[engine](plain, threads=threads)(frames(1)[0]) for threads in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def test_names() -> None:
+    assert engines.engine_name("auto") == "openvino"
+    with pytest.raises(UsageError, match=r"no engine 'openvin'\. Did you mean openvino"):
+        engines.engine("openvin")
+    with pytest.raises(UsageError, match="use the engine 'openvino' for bf16"):
+        engines.engine("onnxruntime", precision="bf16")(StagedNetwork("plain", (Stage("a", str.upper),)))
+
+
+@pytest.mark.parametrize("library", ["openvino", "onnxruntime"])
+def test_a_missing_library(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingDependency, match=f"pip install {library}"):
+        engines.engine(library)(StagedNetwork("plain", (Stage("a", str.upper),)))
+
+
+def test_the_cache_can_be_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(folder))
+    path = networks.write_tiny(tmp_path)
+    wanted = load(path, engine="openvino")(frames(1)[0])
+    assert any(folder.rglob("*"))
+    assert np.array_equal(load(path, engine="openvino")(frames(1)[0]), wanted)
+    assert engines.clear_cache() > 0
+    assert not any(file.is_file() for file in folder.rglob("*"))
+    assert engines.clear_cache() == 0
+    openvino(load(path, engine=None), cache=False)(frames(1)[0])
+    assert not any(file.is_file() for file in folder.rglob("*"))
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLOCKSEG_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert engines.cache_directory() == Path("/somewhere/clockseg")
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(blocked))
+    assert load(networks.write_tiny(tmp_path), engine="openvino")(frames(1)[0]).shape == (32, 48)
+
+
+def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork) -> None:
+    for height in (32, 24, 16, 8):
+        net(np.zeros((height, 48, 3), np.uint8))
+    assert list(net.stages[0].body.runners) == [(48, 24), (48, 16), (48, 8)]
+
+
+def test_timed(net: StagedNetwork) -> None:
+    wrapped, times = timed(net)
+    wrapped(frames(1)[0])
+    wrapped(frames(1)[0])
+    assert times.calls["low.body"] == times.calls["finish"] == times.calls["mid+deep"] == 2
+    assert times.seconds["low.body"] > 0
+    assert "whole" not in times.calls
+    times.clear()
+    assert not times.calls
+
+
+def test_a_pool_forgets_what_is_held_for_long() -> None:
+    pool = Pool((4,), np.dtype(np.float32))
+    held: list[Any] = [pool.take().array for _ in range(3 * MOST_KEPT)]
+    assert len({array.ctypes.data for array in held}) == len(held)
+    assert len(pool.slots) == MOST_KEPT
