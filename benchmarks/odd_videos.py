@@ -1,6 +1,6 @@
 """What does ``clockseg segment`` make of every file in the shared folder of odd videos?
 
-    python benchmarks/odd_videos.py           results/odd_videos.json and a table: file, exit code, frames, message
+python benchmarks/odd_videos.py           results/odd_videos.json and a table: file, exit code, frames, message
 """
 
 from __future__ import annotations

@@ -15,8 +15,16 @@ from clockseg.graph.sidecar import Input, Sidecar, write
 CLASSES = ("sky", "road", "tree", "car")
 TINY = Sidecar(
     name="tiny",
-    input=Input("input", 48, 32, scale=1 / 255, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), pad_multiple=8,
-                pad_value=(128, 102, 77)),
+    input=Input(
+        "input",
+        48,
+        32,
+        scale=1 / 255,
+        mean=(0.5, 0.4, 0.3),
+        std=(0.2, 0.25, 0.3),
+        pad_multiple=8,
+        pad_value=(128, 102, 77),
+    ),
     output="scores",
     cuts=(("low",), ("mid",), ("deep",)),
     stages=("low", "mid", "deep"),
@@ -51,10 +59,13 @@ class Builder:
     def conv(self, x: str, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, to: str = "") -> str:
         """A convolution with bias, padded to keep size / stride."""
         scale = 1.5 / np.sqrt(inputs * kernel * kernel)
-        weight = self.constant((self.random.standard_normal((outputs, inputs, kernel, kernel)) * scale).astype(np.float32))
+        weight = self.constant(
+            (self.random.standard_normal((outputs, inputs, kernel, kernel)) * scale).astype(np.float32)
+        )
         bias = self.constant(self.random.standard_normal(outputs).astype(np.float32) * np.float32(0.1))
-        return self.node("Conv", x, weight, bias, to=to, kernel_shape=[kernel] * 2, strides=[stride] * 2,
-                         pads=[kernel // 2] * 4)
+        return self.node(
+            "Conv", x, weight, bias, to=to, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2] * 4
+        )
 
     def block(self, x: str, inputs: int, outputs: int, stride: int = 1, to: str = "") -> str:
         """A convolution and a ReLU."""
@@ -67,14 +78,22 @@ class Builder:
         full = self.node("Concat", self.constant(np.array([1, channels], np.int64)), size, axis=0)
         return self.node("Resize", x, "", "", full, to=to, mode="linear", coordinate_transformation_mode="half_pixel")
 
-    def model(self, outputs: dict[str, int], inputs: tuple[str, ...] = ("input",), size: tuple[Any, Any] = ("h", "w"),
-              opset: int = 18) -> onnx.ModelProto:
+    def model(
+        self,
+        outputs: dict[str, int],
+        inputs: tuple[str, ...] = ("input",),
+        size: tuple[Any, Any] = ("h", "w"),
+        opset: int = 18,
+    ) -> onnx.ModelProto:
         """The model; ``outputs``: name -> channels."""
         graph = helper.make_graph(
-            self.nodes, "test",
+            self.nodes,
+            "test",
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, *size]) for name in inputs],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, channels, None, None])
-             for name, channels in outputs.items()],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, channels, None, None])
+                for name, channels in outputs.items()
+            ],
             self.weights,
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
@@ -124,8 +143,9 @@ def unet(channels: int = 4) -> onnx.ModelProto:
     return build.model({"scores": len(CLASSES)})
 
 
-UNET = Sidecar("unet", Input("input", 32, 24, pad_multiple=4), "scores", (("enc1",), ("enc2",), ("enc3",)),
-               classes=CLASSES)
+UNET = Sidecar(
+    "unet", Input("input", 32, 24, pad_multiple=4), "scores", (("enc1",), ("enc2",), ("enc3",)), classes=CLASSES
+)
 
 
 def no_skip() -> onnx.ModelProto:
@@ -138,8 +158,13 @@ def no_skip() -> onnx.ModelProto:
     return build.model({"scores": len(CLASSES)})
 
 
-NO_SKIP = Sidecar("noskip", Input("input", 32, 24, pad_multiple=4, colour="bgr", scale=1.0, mean=(104.0, 117.0, 123.0)),
-                  "scores", (("low",), ("deep",)), classes=CLASSES)
+NO_SKIP = Sidecar(
+    "noskip",
+    Input("input", 32, 24, pad_multiple=4, colour="bgr", scale=1.0, mean=(104.0, 117.0, 123.0)),
+    "scores",
+    (("low",), ("deep",)),
+    classes=CLASSES,
+)
 
 
 def two_branches() -> onnx.ModelProto:
@@ -155,8 +180,10 @@ def two_branches() -> onnx.ModelProto:
     return build.model({"depth": 1})
 
 
-TWO_BRANCHES = Sidecar("branches", Input("input", 32, 24, pad_multiple=4), "depth",
-                       (("stem",), ("fine1", "coarse1"), ("fine2", "coarse2")))
+TWO_BRANCHES = Sidecar(
+    "branches", Input("input", 32, 24, pad_multiple=4), "depth", (("stem",), ("fine1", "coarse1"), ("fine2", "coarse2"))
+)
+
 
 def fcn(channels: int = 4) -> onnx.ModelProto:
     """FCN-8s in small: full transposed convolutions that hold a bilinear kernel per channel, and crops."""
@@ -169,7 +196,9 @@ def fcn(channels: int = 4) -> onnx.ModelProto:
         row = 1 - np.abs(np.arange(2 * factor) - factor + 0.5) / factor
         kernel = np.zeros((channels, channels, 2 * factor, 2 * factor), np.float32)
         kernel[range(channels), range(channels)] = np.outer(row, row)
-        return build.node("ConvTranspose", x, build.constant(kernel), kernel_shape=[2 * factor] * 2, strides=[factor] * 2)
+        return build.node(
+            "ConvTranspose", x, build.constant(kernel), kernel_shape=[2 * factor] * 2, strides=[factor] * 2
+        )
 
     def crop(x: str, like: str, to: str = "") -> str:
         start, axes = build.constant(np.array([1, 1], np.int64)), build.constant(np.array([2, 3], np.int64))
@@ -185,13 +214,25 @@ def fcn(channels: int = 4) -> onnx.ModelProto:
     return build.model({"scores": channels})
 
 
-FCN = Sidecar("fcn", Input("input", 48, 32, colour="bgr", scale=1.0, mean=(104.0, 117.0, 123.0), std=(60.0, 60.0, 60.0),
-                           pad_multiple=16),
-              "scores", (("pool3",), ("pool4",), ("fc7",)), stages=("pool3", "pool4", "fc7"),
-              scores=("score_pool3", "score_pool4", "score_fr"), classes=CLASSES)
+FCN = Sidecar(
+    "fcn",
+    Input(
+        "input", 48, 32, colour="bgr", scale=1.0, mean=(104.0, 117.0, 123.0), std=(60.0, 60.0, 60.0), pad_multiple=16
+    ),
+    "scores",
+    (("pool3",), ("pool4",), ("fc7",)),
+    stages=("pool3", "pool4", "fc7"),
+    scores=("score_pool3", "score_pool4", "score_fr"),
+    classes=CLASSES,
+)
 
-NETWORKS = {"fcn": (fcn, FCN), "tiny": (tiny, TINY), "unet": (unet, UNET), "noskip": (no_skip, NO_SKIP),
-            "branches": (two_branches, TWO_BRANCHES)}
+NETWORKS = {
+    "fcn": (fcn, FCN),
+    "tiny": (tiny, TINY),
+    "unet": (unet, UNET),
+    "noskip": (no_skip, NO_SKIP),
+    "branches": (two_branches, TWO_BRANCHES),
+}
 
 
 def renamed(sidecar: Sidecar, **changes: Any) -> Sidecar:

@@ -111,9 +111,15 @@ def test_scores_before_finish(tmp_path: Path, engine: str) -> None:
 def test_stages_of_tiny(tmp_path: Path) -> None:
     net = load(networks.write_tiny(tmp_path), engine=None)
     assert [stage.body.inputs for stage in net.stages] == [("image",), ("low",), ("mid",)]
-    assert [stage.body.outputs for stage in net.stages] == [("low", "scores_1"), ("mid", "scores_2"), ("deep", "scores_3")]
+    assert [stage.body.outputs for stage in net.stages] == [
+        ("low", "scores_1"),
+        ("mid", "scores_2"),
+        ("deep", "scores_3"),
+    ]
     assert [(group.name, group.reads) for group in net.groups] == [
-        ("mid+deep", ("mid", "deep")), ("low+mid+deep", ("low", "mid+deep"))]
+        ("mid+deep", ("mid", "deep")),
+        ("low+mid+deep", ("low", "mid+deep")),
+    ]
     assert net.sidecar == networks.TINY
     assert net.whole.outputs == net.finish.names == ("labels",)
 
@@ -216,7 +222,9 @@ def test_weights_stored_as_float16(tmp_path: Path) -> None:
     for weight in model.graph.initializer:
         if weight.data_type == TensorProto.FLOAT:
             half = numpy_helper.from_array(numpy_helper.to_array(weight).astype(np.float16), f"{weight.name}_half")
-            casts.append(helper.make_node("Cast", [half.name], [weight.name], name=f"cast_{weight.name}", to=TensorProto.FLOAT))
+            casts.append(
+                helper.make_node("Cast", [half.name], [weight.name], name=f"cast_{weight.name}", to=TensorProto.FLOAT)
+            )
             weight.CopyFrom(half)
     nodes = [*casts, *model.graph.node]
     del model.graph.node[:]
@@ -340,7 +348,9 @@ class TestFraming:
         found = Framing(3, 2).restore({"labels": labels}, np.zeros((4, 6, 3), np.uint8))
         assert np.array_equal(found, labels[0].repeat(2, 0).repeat(2, 1))
 
-    @pytest.mark.parametrize("image", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8), None])
+    @pytest.mark.parametrize(
+        "image", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8), None]
+    )
     def test_what_is_no_frame(self, image: Any) -> None:
         with pytest.raises(UsageError, match="a frame"):
             self.framing.prepare(image)

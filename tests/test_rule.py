@@ -53,11 +53,19 @@ UNET = graph("""
 
 
 def test_fcn8s() -> None:
-    found = divide(FCN8S, [["pool3"], ["pool4"], ["fc7"]], output="score", names=("pool3", "pool4", "fc7"),
-                   scores=("score_pool3", "score_pool4", "score_fr"))
+    found = divide(
+        FCN8S,
+        [["pool3"], ["pool4"], ["fc7"]],
+        output="score",
+        names=("pool3", "pool4", "fc7"),
+        scores=("score_pool3", "score_pool4", "score_fr"),
+    )
     assert [stage.body for stage in found.stages] == [("pool3",), ("pool4",), ("fc7",)]
     assert [stage.held for stage in found.stages] == [
-        ("score_pool3", "score_pool3c"), ("score_pool4", "score_pool4c"), ("score_fr",)]
+        ("score_pool3", "score_pool3c"),
+        ("score_pool4", "score_pool4c"),
+        ("score_fr",),
+    ]
     assert [(group.name, group.reads, group.nodes) for group in found.groups] == [
         ("pool4+fc7", ("fc7", "pool4"), ("upscore2", "fuse_pool4", "upscore_pool4")),
         ("pool3+pool4+fc7", ("pool4+fc7", "pool3"), ("fuse_pool3",)),
@@ -69,7 +77,9 @@ def test_unet_decoder_rests_while_its_sources_hold() -> None:
     found = divide(UNET, [["c1"], ["c2"], ["c3"]], output="y", names=("a", "b", "c"))
     assert [stage.held for stage in found.stages] == [("c1",), ("c2",), ("u3",)]
     assert [(group.sources, group.nodes) for group in found.groups] == [
-        (("b", "c"), ("d2", "e2", "u2")), (("a", "b", "c"), ("d1", "y"))]
+        (("b", "c"), ("d2", "e2", "u2")),
+        (("a", "b", "c"), ("d1", "y")),
+    ]
     assert found.finish == ()
 
 
@@ -120,7 +130,10 @@ def test_an_enlargement_that_several_groups_read_is_held_large() -> None:
     [
         ([["pool3"], ["pool5"]], r"'pool5' is no tensor of this network\. Did you mean .*pool4"),
         ([["x"], ["pool4"]], "'x' is the network's input"),
-        ([["pool4"], ["pool3"]], "out of order: 'pool3' comes before 'pool4'. Give them from the frame on: 'pool3', 'pool4'"),
+        (
+            [["pool4"], ["pool3"]],
+            "out of order: 'pool3' comes before 'pool4'. Give them from the frame on: 'pool3', 'pool4'",
+        ),
         ([["pool3"], ["pool3"]], "stage 2 would be empty"),
         ([["score_pool3"], ["pool4"]], "isn't reached from the cut before it.*different branches"),
         ([["pool3"], ["score_pool4"]], None),
@@ -165,10 +178,13 @@ def test_positions_across_a_cut_are_refused() -> None:
     assert divide(net, [["c"]], output="y").stages[0].held == ("y",)
 
 
-@pytest.mark.parametrize(("scores", "message"), [
-    (("nothing", None, None), "is no tensor"),
-    (("fuse_pool4", None, None), r"made from 'stage2', 'stage3'; it must be made from 'stage1' alone"),
-])
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (("nothing", None, None), "is no tensor"),
+        (("fuse_pool4", None, None), r"made from 'stage2', 'stage3'; it must be made from 'stage1' alone"),
+    ],
+)
 def test_scores_of_another_stage(scores: tuple[str | None, ...], message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         divide(FCN8S, [["pool3"], ["pool4"], ["fc7"]], output="score", scores=scores)
@@ -209,7 +225,9 @@ def evaluate(net: Graph, found: Division) -> str:
 
     trunk, values = {"x": "x"}, {}
     for stage in found.stages:
-        made = run((*stage.body, *stage.head), {name: trunk[name] for name in stage.inputs}, (*stage.trunk, *stage.held))
+        made = run(
+            (*stage.body, *stage.head), {name: trunk[name] for name in stage.inputs}, (*stage.trunk, *stage.held)
+        )
         trunk = {name: made[name] for name in stage.trunk}
         values[stage.name] = {name: made[name] for name in stage.held}
     for group in found.groups:

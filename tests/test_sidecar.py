@@ -35,8 +35,10 @@ def test_round_trip(sidecar: Any) -> None:
 
 
 def test_the_least_sidecar() -> None:
-    found = parse('{"format": "clockseg-1", "input": {"name": "x", "width": 8, "height": 8}, "output": "y", "cuts": ["a"]}',
-                  source="net.json")
+    found = parse(
+        '{"format": "clockseg-1", "input": {"name": "x", "width": 8, "height": 8}, "output": "y", "cuts": ["a"]}',
+        source="net.json",
+    )
     assert (found.name, found.cuts, found.classes, found.schedule) == ("net", (("a",),), (), None)
 
 
@@ -56,7 +58,10 @@ def test_the_least_sidecar() -> None:
         ({"classes": "sky"}, "it must be a list"),
         ({"classes": [1, 2, 3, 4]}, "items must each be a string"),
         ({"classes": ["a", "a", "b", "c"]}, "each name may stand there once"),
-        ({"classes": [f"c{k}" for k in range(256)], "palette": None}, "256 classes; label maps are bytes, so at most 255"),
+        (
+            {"classes": [f"c{k}" for k in range(256)], "palette": None},
+            "256 classes; label maps are bytes, so at most 255",
+        ),
         ({"palette": [[0, 0, 0]]}, "palette has 1 colours for 4 classes"),
         ({"palette": [[0, 0, 0]] * 3 + [[0, 0, 256]]}, "a colour is three whole numbers, 0 to 255"),
         ({"ignore": 256}, "ignore is 256; it is 0 to 255, or null"),
@@ -109,7 +114,10 @@ def test_absent(tmp_path: Path) -> None:
         ({"output": "score"}, "output 'score' is no tensor of its network. Did you mean scores"),
         ({"input": networks.Input("images", 48, 32)}, "input 'images' is no input of its network"),
         ({"cuts": (("low",), ("middle",), ("deep",))}, "'middle' is no tensor of this network"),
-        ({"classes": ("a", "b"), "palette": ()}, r"names 2 classes, but the network's output 'scores' has shape \[1, 4,"),
+        (
+            {"classes": ("a", "b"), "palette": ()},
+            r"names 2 classes, but the network's output 'scores' has shape \[1, 4,",
+        ),
         ({"scores": ("scores_2", None, None)}, "it must be made from 'low' alone"),
         ({"stages": ("a", "b+c", "d")}, "stage names"),
     ],

@@ -25,7 +25,9 @@ def engine_name(name: str) -> str:
     return "openvino" if importlib.util.find_spec("openvino") else "onnxruntime"
 
 
-def engine(name: str, *, precision: str = "f32", threads: int | None = None) -> Callable[[StagedNetwork], StagedNetwork]:
+def engine(
+    name: str, *, precision: str = "f32", threads: int | None = None
+) -> Callable[[StagedNetwork], StagedNetwork]:
     """The engine of this name ("auto", "openvino" or "onnxruntime") with its options, as a function over networks."""
     chosen = _ENGINES.get(engine_name(name))
     if chosen is None:

@@ -62,8 +62,13 @@ class _Session:
 
 
 _TYPES = {
-    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64", "tensor(uint8)": "uint8",
-    "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool",
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(uint8)": "uint8",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
 }
 
 

@@ -22,7 +22,9 @@ from clockseg.stages import StagedNetwork
 PRECISIONS = ("f32", "bf16")
 
 
-def openvino(net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, cache: bool = True) -> StagedNetwork:
+def openvino(
+    net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, cache: bool = True
+) -> StagedNetwork:
     """``net`` with its graph-backed parts compiled by OpenVINO for the CPU, at first use of each working size.
 
     ``precision``: what it computes in, "f32" or "bf16" (half the time where the CPU has it, slower where not); tensors
@@ -81,20 +83,26 @@ class _Request:
         self.request = model.create_infer_request()
         self.inputs = [(model.input(name), name in last) for name in built.inputs]
         self.outputs = [(model.output(name), name in last) for name in built.outputs]
-        self.pools = [Pool(tuple(port.shape), port.get_element_type().to_dtype(), self._wrap) for port, _ in self.outputs]
+        self.pools = [
+            Pool(tuple(port.shape), port.get_element_type().to_dtype(), self._wrap) for port, _ in self.outputs
+        ]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
-        arrays = [np.ascontiguousarray(array.transpose(_LAST) if last else array)
-                  for array, (_, last) in zip(inputs, self.inputs, strict=True)]
+        arrays = [
+            np.ascontiguousarray(array.transpose(_LAST) if last else array)
+            for array, (_, last) in zip(inputs, self.inputs, strict=True)
+        ]
         slots = [pool.take() for pool in self.pools]
         for array, (port, _) in zip(arrays, self.inputs, strict=True):
             self.request.set_tensor(port, self._wrap(array))
         for slot, (port, _) in zip(slots, self.outputs, strict=True):
             self.request.set_tensor(port, slot.wrapped)
         self.request.infer()
-        return [slot.array.transpose(_FIRST) if last else slot.array
-                for slot, (_, last) in zip(slots, self.outputs, strict=True)]
+        return [
+            slot.array.transpose(_FIRST) if last else slot.array
+            for slot, (_, last) in zip(slots, self.outputs, strict=True)
+        ]
 
     def _wrap(self, array: Array) -> Any:
         # OpenVINO shares writable memory only.

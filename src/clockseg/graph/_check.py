@@ -29,7 +29,9 @@ def _names(names: Sequence[str], count: int) -> None:
         raise NetworkError(f"{len(names)} stage names for {count} cuts; give one name per cut.")
     bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
     if bad or len(set(names)) != count:
-        raise NetworkError(f"stage names {_join(names)}: each must be its own, without '+', and not 'finish' or 'whole'.")
+        raise NetworkError(
+            f"stage names {_join(names)}: each must be its own, without '+', and not 'finish' or 'whole'."
+        )
 
 
 def on_the_way(
@@ -38,7 +40,9 @@ def on_the_way(
     """Cut ``index`` is reached from the cut before and from nothing else; ``nodes``, ``ends``: the walk back from it."""
     before = set(graph.inputs if index == 0 else cuts[index - 1])
     if not nodes:
-        raise NetworkError(f"stage {index + 1} would be empty: cut {_join(cuts[index])} is the cut before it. Leave it out.")
+        raise NetworkError(
+            f"stage {index + 1} would be empty: cut {_join(cuts[index])} is the cut before it. Leave it out."
+        )
     through = set(before)
     bypass: list[str] = []
     for node in nodes:
@@ -58,10 +62,14 @@ def _unreached(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> str:
     made = {tensor for node in nodes for tensor in node.outputs}
     if made.issuperset(cuts[index]):
         every = graph.ordered(name for cut in cuts for name in cut)
-        return (f"the cuts are out of order: {_join(cuts[index])} comes before {_join(cuts[index - 1])}. "
-                f"Give them from the frame on: {_join(every)}.")
-    return (f"cut {_join(cuts[index])} isn't reached from the cut before it, {_join(cuts[index - 1])}: "
-            "they lie on different branches. Name tensors that follow each other on the trunk.")
+        return (
+            f"the cuts are out of order: {_join(cuts[index])} comes before {_join(cuts[index - 1])}. "
+            f"Give them from the frame on: {_join(every)}."
+        )
+    return (
+        f"cut {_join(cuts[index])} isn't reached from the cut before it, {_join(cuts[index - 1])}: "
+        "they lie on different branches. Name tensors that follow each other on the trunk."
+    )
 
 
 def _bypassed(graph: Graph, cuts: Sequence[Sequence[str]], index: int, bypass: Iterable[str]) -> str:
@@ -83,17 +91,18 @@ def reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owners: di
         )
 
 
-def scores(
-    graph: Graph, name: str, names: Sequence[str], index: int, owners: frozenset[int]
-) -> None:
+def scores(graph: Graph, name: str, names: Sequence[str], index: int, owners: frozenset[int]) -> None:
     """The tensor of a stage's own score map is made from that stage alone."""
     if name not in graph.dynamic:
-        raise NetworkError(f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. "
-                           f"{nearest(name, graph.dynamic)}")
+        raise NetworkError(
+            f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. {nearest(name, graph.dynamic)}"
+        )
     if owners != {index}:
         made = _join([names[owner] for owner in sorted(owners)])
-        raise NetworkError(f"scores of stage {names[index]!r}: {name!r} is made from {made}; "
-                           f"it must be made from {names[index]!r} alone. Name another tensor, or null.")
+        raise NetworkError(
+            f"scores of stage {names[index]!r}: {name!r} is made from {made}; "
+            f"it must be made from {names[index]!r} alone. Name another tensor, or null."
+        )
 
 
 def movable(graph: Graph, *passed: Sequence[str]) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 from clockseg._errors import NetworkError, nearest
 
 _MISSING = object()
-_WORDS = {str: "a string", int: "a whole number", float: "a number", dict: "an object", list: "a list", type(None): "null"}
+_WORDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+    type(None): "null",
+}
 Kinds = type | tuple[type, ...]
 
 
@@ -27,7 +34,9 @@ class Fields:
     def of(cls, data: object, source: str, prefix: str) -> Fields:
         """The fields of ``data``, which must be a JSON object."""
         if not isinstance(data, dict):
-            raise NetworkError(f"{source}: {prefix.rstrip('.') or 'the file'} is {_show(data)}; it must be an object, {{..}}.")
+            raise NetworkError(
+                f"{source}: {prefix.rstrip('.') or 'the file'} is {_show(data)}; it must be an object, {{..}}."
+            )
         return cls(data, source, prefix)
 
     def wrong(self, name: str, allowed: str) -> NetworkError:
@@ -95,7 +104,9 @@ class Fields:
         """Field ``name``: ``length`` RGB colours, or absent."""
         items = self.take(name, list, default=[])
         if items and len(items) != length:
-            raise NetworkError(f"{self.source}: {self.prefix}{name} has {len(items)} colours for {length} classes; one each.")
+            raise NetworkError(
+                f"{self.source}: {self.prefix}{name} has {len(items)} colours for {length} classes; one each."
+            )
         return tuple(_colour(item) or self._bad_colour(name) for item in items)
 
     def _bad_colour(self, name: str) -> tuple[int, int, int]:

@@ -40,8 +40,10 @@ def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, na
         else:
             raise NetworkError(f"part {name!r} doesn't reach {tensor!r} from {', '.join(inputs)}.")
     graph = helper.make_graph(
-        [node for node in static.nodes if node.name in met], name,
-        [_info(static, tensor) for tensor in inputs], [_info(static, tensor) for tensor in outputs],
+        [node for node in static.nodes if node.name in met],
+        name,
+        [_info(static, tensor) for tensor in inputs],
+        [_info(static, tensor) for tensor in outputs],
         list(constants.values()),
     )
     return helper.make_model(graph, opset_imports=static.opsets, ir_version=static.ir_version, producer_name="clockseg")
@@ -77,7 +79,7 @@ def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelP
     for operator, attributes, constants in steps:
         chain.add(operator, *constants, **attributes)
     chain.end(tensor)
-    nodes = [*graph.node[-len(steps):], *graph.node[: -len(steps)]]
+    nodes = [*graph.node[-len(steps) :], *graph.node[: -len(steps)]]
     del graph.node[:]
     graph.node.extend(nodes)
     return model

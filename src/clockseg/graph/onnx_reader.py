@@ -57,8 +57,10 @@ def _upgraded(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     try:
         return version_converter.convert_version(model, 13)
     except RuntimeError as error:
-        raise NetworkError(f"the network is written in ONNX opset {version} and can't be brought to 13 "
-                           f"({_first_line(error)}); export it with opset {OLDEST_OPSET} or later.") from error
+        raise NetworkError(
+            f"the network is written in ONNX opset {version} and can't be brought to 13 "
+            f"({_first_line(error)}); export it with opset {OLDEST_OPSET} or later."
+        ) from error
 
 
 def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
@@ -68,7 +70,9 @@ def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
     for name in files:
         inside = not PurePosixPath(name).is_absolute() and not PureWindowsPath(name).is_absolute()
         if not name or not inside or not (folder / name).resolve().is_relative_to(folder):
-            raise NetworkError(f"{path} keeps weights in {name!r}, outside its own folder; only files inside it are read.")
+            raise NetworkError(
+                f"{path} keeps weights in {name!r}, outside its own folder; only files inside it are read."
+            )
     total = sum((folder / name).stat().st_size for name in files)
     if total > left:
         raise NetworkError(f"{path} and its external data have more bytes than are read ({total:,} in external files).")

@@ -50,8 +50,10 @@ class GraphPart:
     build: Callable[[Size], Built] = field(repr=False, compare=False)
 
     def __call__(self, *values: Tensors) -> Any:
-        raise UsageError(f"part {self.name!r} is a graph and not compiled yet; "
-                         "compile the network with an engine first, such as clockseg.engines.openvino(network).")
+        raise UsageError(
+            f"part {self.name!r} is a graph and not compiled yet; "
+            "compile the network with an engine first, such as clockseg.engines.openvino(network)."
+        )
 
     def frame_size(self, values: Sequence[Tensors]) -> Size:
         """The working size of the frame that ``values`` belong to."""
@@ -80,8 +82,10 @@ class GraphPart:
         for value in values:
             if name in value:
                 return value[name]
-        raise UsageError(f"part {self.name!r} reads tensor {name!r}, which it wasn't given; it was given "
-                         f"{', '.join(sorted(name for value in values for name in value)) or 'nothing'}.")
+        raise UsageError(
+            f"part {self.name!r} reads tensor {name!r}, which it wasn't given; it was given "
+            f"{', '.join(sorted(name for value in values for name in value)) or 'nothing'}."
+        )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,12 @@ from clockseg.graph.part import GraphPart
 from clockseg.graph.static import Static, fix
 
 _FLOATS = (
-    onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE,
-    onnx.TensorProto.INT8, onnx.TensorProto.UINT8,
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.FLOAT16,
+    onnx.TensorProto.BFLOAT16,
+    onnx.TensorProto.DOUBLE,
+    onnx.TensorProto.INT8,
+    onnx.TensorProto.UINT8,
 )
 
 
@@ -23,10 +27,17 @@ def price(part: GraphPart, size: Size) -> Cost:
     model = onnx.load_model_from_string(built.model)
     static = fix(model, {value.name: _shape(value) for value in model.graph.input})
     return Cost(
-        sum(multiply_adds(node.op_type, [static.shape(name) for name in node.input if name], static.shape(node.output[0]))
-            for node in static.nodes),
-        sum(math.prod(weight.dims) for weight in model.graph.initializer
-            if weight.data_type in _FLOATS and not weight.name.startswith("clockseg.")),
+        sum(
+            multiply_adds(
+                node.op_type, [static.shape(name) for name in node.input if name], static.shape(node.output[0])
+            )
+            for node in static.nodes
+        ),
+        sum(
+            math.prod(weight.dims)
+            for weight in model.graph.initializer
+            if weight.data_type in _FLOATS and not weight.name.startswith("clockseg.")
+        ),
         sum(_bytes(static, name) for name in built.outputs),
     )
 

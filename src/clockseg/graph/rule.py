@@ -130,7 +130,9 @@ class _Work:
         groups = self._groups(fused, held, border)
         stages = tuple(self._stage(index, held[index], scores[index]) for index in range(len(self.cuts)))
         found = Division(stages, groups, finish, border, self.output)
-        _check.movable(self.graph, [t for s in stages for t in (*s.trunk, *s.held)], [t for g in groups for t in g.outputs])
+        _check.movable(
+            self.graph, [t for s in stages for t in (*s.trunk, *s.held)], [t for g in groups for t in g.outputs]
+        )
         return found
 
     def _finish(self) -> tuple[tuple[str, ...], str]:
@@ -193,8 +195,16 @@ class _Work:
         for sources, tensors in outputs.items():
             nodes, ends = self.graph.back(tensors, set(maker) - set(tensors))
             reads = tuple(dict.fromkeys(maker[tensor] for tensor in ends))
-            groups.append(GroupCut(self._name(sources), tuple(self.names[index] for index in sorted(sources)), reads,
-                                   tuple(node.name for node in nodes), ends, tensors))
+            groups.append(
+                GroupCut(
+                    self._name(sources),
+                    tuple(self.names[index] for index in sorted(sources)),
+                    reads,
+                    tuple(node.name for node in nodes),
+                    ends,
+                    tensors,
+                )
+            )
         return tuple(groups)
 
     def _read_outside(
@@ -214,8 +224,15 @@ class _Work:
         before = set(self.graph.inputs if index == 0 else self.cuts[index - 1])
         inside = {node.name for node in body}
         nodes, ends = self.graph.back([*trunk, *held], before)
-        return StageCut(self.names[index], tuple(node.name for node in body),
-                        tuple(node.name for node in nodes if node.name not in inside), ends, trunk, held, scores)
+        return StageCut(
+            self.names[index],
+            tuple(node.name for node in body),
+            tuple(node.name for node in nodes if node.name not in inside),
+            ends,
+            trunk,
+            held,
+            scores,
+        )
 
     def _name(self, sources: Sources) -> str:
         return "+".join(self.names[index] for index in sorted(sources))

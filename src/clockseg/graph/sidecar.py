@@ -119,7 +119,9 @@ def _check(found: Sidecar, top: Fields) -> None:
     if not found.cuts or not all(found.cuts):
         raise top.wrong("cuts", "name at least one cut, and at least one tensor in each")
     if len(found.classes) > MOST_CLASSES:
-        raise NetworkError(f"{top.source}: {len(found.classes)} classes; label maps are bytes, so at most {MOST_CLASSES}.")
+        raise NetworkError(
+            f"{top.source}: {len(found.classes)} classes; label maps are bytes, so at most {MOST_CLASSES}."
+        )
     if len(set(found.classes)) != len(found.classes):
         raise top.wrong("classes", "each name may stand there once")
     if found.ignore is not None and not 0 <= found.ignore <= MOST_CLASSES:
@@ -155,4 +157,3 @@ def dump(sidecar: Sidecar) -> str:
 def write(sidecar: Sidecar, path: Path) -> None:
     """Write ``sidecar`` to ``path``."""
     path.write_text(dump(sidecar), encoding="utf-8")
-

@@ -30,8 +30,13 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size) -> StagedNet
     source = _Source(sidecar, _at(model, sidecar))
     static = source.at(size)
     _check(sidecar, static)
-    division = divide(onnx_reader.neutral(static, sidecar.input.name), sidecar.cuts, output=sidecar.output,
-                      names=sidecar.stages, scores=sidecar.scores)
+    division = divide(
+        onnx_reader.neutral(static, sidecar.input.name),
+        sidecar.cuts,
+        output=sidecar.output,
+        names=sidecar.stages,
+        scores=sidecar.scores,
+    )
     return StagedNetwork(
         sidecar.name,
         tuple(source.stage(stage) for stage in division.stages),
@@ -49,8 +54,10 @@ def input_size(model: onnx.ModelProto, name: str) -> Size | None:
         raise NetworkError(f"the sidecar's input {name!r} is no input of its network. {nearest(name, inputs)}")
     dims = inputs[name].type.tensor_type.shape.dim
     if len(dims) != 4 or dims[1].dim_value not in (0, 3):
-        raise NetworkError(f"the network's input {name!r} must be [1, 3, height, width]; "
-                           f"it is {[dim.dim_value or dim.dim_param or '?' for dim in dims]}.")
+        raise NetworkError(
+            f"the network's input {name!r} must be [1, 3, height, width]; "
+            f"it is {[dim.dim_value or dim.dim_param or '?' for dim in dims]}."
+        )
     height, width = dims[2].dim_value, dims[3].dim_value
     return (width, height) if width and height else None
 
@@ -66,13 +73,17 @@ def _at(model: onnx.ModelProto, sidecar: Sidecar) -> Callable[[Size], Static]:
 
 def _check(sidecar: Sidecar, static: Static) -> None:
     if sidecar.output not in static.types:
-        raise NetworkError(f"the sidecar's output {sidecar.output!r} is no tensor of its network. "
-                           f"{nearest(sidecar.output, static.types)}")
+        raise NetworkError(
+            f"the sidecar's output {sidecar.output!r} is no tensor of its network. "
+            f"{nearest(sidecar.output, static.types)}"
+        )
     kind, shape = static.types[sidecar.output]
     scores = kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
     if sidecar.classes and scores and (len(shape) != 4 or shape[1] != len(sidecar.classes)):
-        raise NetworkError(f"the sidecar names {len(sidecar.classes)} classes, but the network's output "
-                           f"{sidecar.output!r} has shape {list(shape)}: it must be [1, {len(sidecar.classes)}, h, w].")
+        raise NetworkError(
+            f"the sidecar names {len(sidecar.classes)} classes, but the network's output "
+            f"{sidecar.output!r} has shape {list(shape)}: it must be [1, {len(sidecar.classes)}, h, w]."
+        )
 
 
 @dataclass(frozen=True)
@@ -104,9 +115,7 @@ class _Source:
             return Pick((LABELS,) if self.sidecar.classes else (division.output,))
         return self.part("finish", (division.scores,), (), (division.output,))
 
-    def part(
-        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()
-    ) -> GraphPart:
+    def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
         """The part from ``inputs`` to ``outputs`` and to the network's output, ``finished``, if that is given.
 
         The frame stands for the input, and labels for the output of a network with classes.

@@ -154,7 +154,8 @@ def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) ->
         return []
     names = list(dict.fromkeys(filter(None, found.reads(node))))
     graph = helper.make_graph(
-        [node], "fold",
+        [node],
+        "fold",
         [helper.make_tensor_value_info(name, *found.types[name]) for name in names],
         [onnx.ValueInfoProto(name=name) for name in node.output if name],
     )
@@ -179,7 +180,9 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
             schema, node, types, data, opset_imports=found.opsets, ir_version=found.ir_version
         )
     except onnx.defs.SchemaError as error:
-        raise NetworkError(f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}.") from error
+        raise NetworkError(
+            f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}."
+        ) from error
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, KeyError) as error:
         raise NetworkError(f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: {error}") from error
     return {name: known for name, value in made.items() if (known := _known(value)) is not None}

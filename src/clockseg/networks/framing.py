@@ -72,8 +72,11 @@ class Framing:
         if LABELS in value:
             width, height = self.scaled(frame)
             found = value[LABELS][0, :height, :width]
-            return _read_only(found if (width, height) == frame else _cv2().resize(
-                found, frame, interpolation=_cv2().INTER_NEAREST_EXACT))
+            return _read_only(
+                found
+                if (width, height) == frame
+                else _cv2().resize(found, frame, interpolation=_cv2().INTER_NEAREST_EXACT)
+            )
         [output] = [array for name, array in value.items() if name != FRAME_SIZE]
         return _read_only(self._restore_raw(output, frame))
 
@@ -82,7 +85,9 @@ class Framing:
             return output
         (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
         _, _, rows, columns = output.shape
-        window = output[0, :, : max(1, round(rows * height / full_height)), : max(1, round(columns * width / full_width))]
+        window = output[
+            0, :, : max(1, round(rows * height / full_height)), : max(1, round(columns * width / full_width))
+        ]
         if window.shape[1:] == frame[::-1]:
             return window
         return np.stack([_cv2().resize(channel, frame, interpolation=_cv2().INTER_LINEAR) for channel in window])

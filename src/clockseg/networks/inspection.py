@@ -83,8 +83,18 @@ def inspect(
     total = sum(value for name, value in seconds.items() if name != "whole")
     table = _Table(graph, (width, height), values, seconds, total)
     said = graph.sidecar
-    return Inspection(graph.name, (width, height), engine_name(engine), precision, threads_or_all(threads), said.classes,
-                      said.schedule, table.parts(), table.row("whole", "whole", graph.whole, (), None), staged_seconds)
+    return Inspection(
+        graph.name,
+        (width, height),
+        engine_name(engine),
+        precision,
+        threads_or_all(threads),
+        said.classes,
+        said.schedule,
+        table.parts(),
+        table.row("whole", "whole", graph.whole, (), None),
+        staged_seconds,
+    )
 
 
 def _frame(net: StagedNetwork) -> Image:
@@ -147,9 +157,18 @@ class _Table:
         seconds = sum(self.seconds.get(key, 0.0) for key in (name, f"{name}.body", f"{name}.head"))
         held = _tensors(self.values.get(name, {}))
         trunk = self.values.get(f"{name}.body", {})
-        return Inspected(name, kind, reads, {key: trunk[key].shape for key in cut or ()},
-                         {key: array.shape for key, array in held.items()}, sum(a.nbytes for a in held.values()),
-                         cost.parameters, cost.multiply_adds, seconds, None if kind == "whole" else seconds / self.total)
+        return Inspected(
+            name,
+            kind,
+            reads,
+            {key: trunk[key].shape for key in cut or ()},
+            {key: array.shape for key, array in held.items()},
+            sum(a.nbytes for a in held.values()),
+            cost.parameters,
+            cost.multiply_adds,
+            seconds,
+            None if kind == "whole" else seconds / self.total,
+        )
 
 
 def _tensors(value: Tensors) -> dict[str, Array]:
