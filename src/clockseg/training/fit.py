@@ -1,0 +1,188 @@
+"""The training loop of one network."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clockseg.networks.street import Street, normalise
+from clockseg.training.batches import Batches
+from clockseg.training.loss import class_weights, segmentation_loss, up4
+from clockseg.training.recipe import Recipe
+from clockseg.training.state import load_state, save_state
+
+Log = Callable[[dict[str, Any]], None]
+REPORTS = 40
+"""Lines in the log, and states saved, over a training."""
+
+
+@dataclass
+class Run:
+    """A training in progress: the only thing here that changes."""
+
+    net: Street
+    average: Street
+    optimiser: torch.optim.Optimizer
+    averaged: tuple[list[Tensor], list[Tensor]]
+    step: int = 0
+    seconds: float = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """All of it, as tensors and plain values."""
+        cuda = torch.cuda.get_rng_state() if next(self.net.parameters()).is_cuda else None
+        return {
+            "net": self.net.state_dict(),
+            "average": self.average.state_dict(),
+            "step": self.step,
+            "optimiser": self.optimiser.state_dict(),
+            "seconds": self.seconds,
+            "rng": torch.get_rng_state(),
+            "cuda": cuda,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a saved state."""
+        self.net.load_state_dict(state["net"])
+        self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seconds = state["step"], state["seconds"]
+        torch.set_rng_state(state["rng"].cpu())
+        if state["cuda"] is not None and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["cuda"].cpu())
+
+
+def start(net: Street, recipe: Recipe, device: torch.device) -> Run:
+    """A run at step 0."""
+    net = net.to(device, memory_format=torch.channels_last)
+    for part in frozen_parts(net, recipe):
+        part.requires_grad_(False)
+    average = copy.deepcopy(net).eval().requires_grad_(False)
+    optimiser = torch.optim.AdamW(parameter_groups(net, recipe), recipe.rate, fused=device.type == "cuda")
+    return Run(net, average, optimiser, (floats(average), floats(net)))
+
+
+def frozen_parts(net: Street, recipe: Recipe) -> list[nn.Module]:
+    """What stays as it was pretrained, batch norms' statistics included."""
+    return [net.encoder.stem, *list(net.encoder.rows)[: recipe.frozen]] if recipe.frozen else []
+
+
+def parameter_groups(net: Street, recipe: Recipe) -> list[dict[str, Any]]:
+    """The pretrained encoder learns slower; biases and norms don't decay. `share` is a group's share of the rate."""
+    groups = []
+    for pretrained in (True, False):
+        named = [
+            (name, p)
+            for name, p in net.named_parameters()
+            if p.requires_grad and name.startswith("encoder.") == pretrained
+        ]
+        share = recipe.encoder_rate if pretrained else 1.0
+        groups.append({"params": [p for _, p in named if p.ndim > 1], "weight_decay": recipe.decay, "share": share})
+        groups.append({"params": [p for _, p in named if p.ndim <= 1], "weight_decay": 0.0, "share": share})
+    return groups
+
+
+def fit(
+    run: Run,
+    recipe: Recipe,
+    batches: Batches,
+    out: Path,
+    log: Log,
+    *,
+    teachers: Sequence[Street] = (),
+    minutes: float | None = None,
+    resume: bool = False,
+) -> Street:
+    """Trains to the recipe's end, or to `minutes` if that comes first (the rate falls to zero either way).
+
+    Returns the averaged network. `out/state.pt` is written along the way; with `resume` it is gone on from.
+    """
+    device = next(run.net.parameters()).device
+    if resume and (out / "state.pt").exists():
+        run.restore(load_state(out / "state.pt", device))
+    frames = batches.views.frames
+    weights = class_weights(torch.tensor(frames.shares(), dtype=torch.float32), recipe.rare).to(device)
+    views, began, reported = batches.from_step(run.step), time.monotonic() - run.seconds, 0
+    while (done := progress(run, recipe, minutes)) < 1:
+        images, labels = (part.to(device, non_blocking=True) for part in next(views))
+        rate = recipe.rate * rate_factor(done, recipe.warm_up)
+        loss = _step(run, normalise(images), labels, rate, weights, recipe, frames.classes.ignore, teachers)
+        run.step, run.seconds = run.step + 1, time.monotonic() - began
+        if (due := int(progress(run, recipe, minutes) * REPORTS)) > reported:
+            reported = due
+            log(
+                {
+                    "event": "step",
+                    "step": run.step,
+                    "loss": round(loss.item(), 4),
+                    "rate": round(rate, 7),
+                    "minutes": round(run.seconds / 60, 3),
+                }
+            )
+            save_state(run.state(), out / "state.pt")
+    return run.average
+
+
+def progress(run: Run, recipe: Recipe, minutes: float | None) -> float:
+    """How much of the training is done, 0 to 1."""
+    return max(run.step / recipe.iterations, run.seconds / 60 / minutes if minutes else 0.0)
+
+
+def rate_factor(done: float, warm_up: float) -> float:
+    """Linear warm-up, then half a cosine down to zero."""
+    if done < warm_up:
+        return (done + 1e-3) / (warm_up + 1e-3)
+    return 0.5 * (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up)))
+
+
+def _step(
+    run: Run,
+    images: Tensor,
+    labels: Tensor,
+    rate: float,
+    weights: Tensor,
+    recipe: Recipe,
+    ignore: int,
+    teachers: Sequence[Street],
+) -> Tensor:
+    images = images.contiguous(memory_format=torch.channels_last)
+    run.net.train()
+    for part in frozen_parts(run.net, recipe):
+        part.eval()
+    for group in run.optimiser.param_groups:
+        group["lr"] = rate * group["share"]
+    # On the CPU bf16 was no faster than f32 once the layout was channels-last.
+    with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+        answers = teach(teachers, images) if teachers else None
+        scores = run.net.coarse(images)
+    loss = segmentation_loss(scores, labels, weights, recipe, ignore, answers)
+    run.optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(run.net.parameters(), 5.0)
+    run.optimiser.step()
+    average_into(*run.averaged, min(recipe.average, (1 + run.step) / (10 + run.step)))
+    return loss.detach()
+
+
+@torch.no_grad()
+def teach(teachers: Sequence[Street], images: Tensor) -> Tensor:
+    """The teachers' mean class probabilities."""
+    return torch.stack([up4(teacher.coarse(images).fused).softmax(1) for teacher in teachers]).mean(0)
+
+
+def floats(net: nn.Module) -> list[Tensor]:
+    """All weights and batch norms' statistics, as they are in memory."""
+    return [value for value in net.state_dict().values() if value.is_floating_point()]
+
+
+@torch.no_grad()
+def average_into(averages: list[Tensor], values: list[Tensor], keep: float) -> None:
+    """Exponential moving average."""
+    torch._foreach_lerp_(averages, values, 1 - keep)

@@ -1,0 +1,155 @@
+"""Trains the bundled network `street` on a folder of labelled clips: teachers first, then the network itself.
+
+The teachers are the same design on a larger encoder; the network learns from the labels and from the teachers'
+mean answer on the same random views (Hinton et al., 2015). One call does all of it; each part resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from clockseg._errors import UsageError
+from clockseg.networks.checkpoint import Description, load_network, save_network
+from clockseg.networks.street import Street, framing, load_imagenet
+from clockseg.training.augment import Views
+from clockseg.training.batches import Batches
+from clockseg.training.fit import Log, fit, start
+from clockseg.training.frames import Frames, read_frames
+from clockseg.training.recipe import STREET, TEACHER, Recipe, shortened
+from clockseg.training.validate import report, score_frames, torch_labeller
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user may choose; None leaves it to the recipe. `view` is (width, height), `minutes` a limit per network."""
+
+    device: str = "cpu"
+    seed: int = 0
+    workers: int = max(1, os.cpu_count() or 1)
+    resume: bool = False
+    iterations: int | None = None
+    batch: int | None = None
+    view: tuple[int, int] | None = None
+    minutes: float | None = None
+    imagenet: bool = True
+
+
+def train(
+    data: Path,
+    out: Path,
+    *,
+    choices: Choices = Choices(),
+    recipe: Recipe = STREET,
+    teacher_recipe: Recipe = TEACHER,
+    teachers: int = 0,
+    hold_out: Sequence[str] = (),
+    validation: Path | None = None,
+    say: Log = lambda entry: None,
+) -> Path:
+    """Trains on `data` and returns the checkpoint `out/street.safetensors`; `out/log.jsonl` tells how it went.
+
+    `teachers` are trained first, each into `out/teacher-K`; one that is there whole already is used as it is.
+    Clips named in `hold_out` are left out of training and scored at the end; so is the folder `validation`.
+    """
+    frames = read_frames(data)
+    tests = {"held out": frames.of(hold_out)} if hold_out else {}
+    if validation is not None:
+        tests["validation"] = read_frames(validation)
+    known = frames.without(hold_out)
+    for number in range(1, teachers + 1):
+        folder = out / f"teacher-{number}"
+        if not (folder / "street.safetensors").exists():
+            _train_one(known, folder, teacher_recipe, _seeded(choices, number), (), tests, say)
+    nets = [load_network(out / f"teacher-{number}" / "street.safetensors")[0] for number in range(1, teachers + 1)]
+    return _train_one(known, out, recipe, choices, nets, tests, say)
+
+
+def _seeded(choices: Choices, number: int) -> Choices:
+    return replace(choices, seed=choices.seed + 100 * number)
+
+
+def _train_one(
+    frames: Frames,
+    out: Path,
+    recipe: Recipe,
+    choices: Choices,
+    teachers: Sequence[Street],
+    tests: dict[str, Frames],
+    say: Log,
+) -> Path:
+    recipe = shortened(recipe, choices.iterations, choices.batch, choices.view)
+    device = _device(choices.device)
+    out.mkdir(parents=True, exist_ok=True)
+    log = _log_to(out / "log.jsonl", say, fresh=not choices.resume)
+    log(
+        {
+            "event": "start",
+            "recipe": asdict(recipe),
+            "choices": asdict(choices),
+            "teachers": len(teachers),
+            "frames": len(frames.frames),
+            "clips": sorted({frame.clip for frame in frames.frames}),
+            "torch": torch.__version__,
+            "device": _device_name(device),
+        }
+    )
+    torch.manual_seed(choices.seed)
+    torch.backends.cudnn.benchmark = True
+    batches = _batches(frames, recipe, choices)
+    net = Street(replace(recipe.shape, classes=len(frames.classes.names)), recipe.drop)
+    if not (choices.resume and (out / "state.pt").exists()) and choices.imagenet:
+        load_imagenet(net)
+    run = start(net, recipe, device)
+    teachers = [teacher.to(device, memory_format=torch.channels_last) for teacher in teachers]
+    best = fit(run, recipe, batches, out, log, teachers=teachers, minutes=choices.minutes, resume=choices.resume)
+    description = Description(net.shape, recipe.working, frames.classes)
+    save_network(best, description, out / "street.safetensors")
+    for name, test in tests.items():
+        scores = score_frames(test, torch_labeller(best, framing(recipe.working)))
+        clips = sorted({frame.clip for frame in test.frames})
+        log({"event": "score", "of": name, "clips": clips, "step": run.step, **report(scores, frames.classes.names)})
+    return out / "street.safetensors"
+
+
+def _batches(frames: Frames, recipe: Recipe, choices: Choices) -> Batches:
+    if any(side % 32 for side in recipe.view) or min(recipe.view) < 64:
+        raise UsageError(
+            f"views of {recipe.view[0]}x{recipe.view[1]}; both sides must be multiples of 32, at least 64."
+        )
+    height, width = frames.frames[0].labels.shape
+    base = framing(recipe.working).scaled((width, height))[0] / width
+    views = Views(frames, recipe.view, base, recipe.augmentation)
+    return Batches(views, recipe.batch, choices.seed, choices.workers)
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch finds no CUDA device here; use --device cpu.")
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f"device {name!r}; allowed are cpu and cuda.")
+    return torch.device(name)
+
+
+def _device_name(device: torch.device) -> str:
+    return (
+        torch.cuda.get_device_name() if device.type == "cuda" else f"CPU ({platform.machine()}, {os.cpu_count()} cores)"
+    )
+
+
+def _log_to(file: Path, say: Log, fresh: bool) -> Log:
+    if fresh:
+        file.unlink(missing_ok=True)
+
+    def log(entry: dict[str, object]) -> None:
+        with file.open("a") as stream:
+            stream.write(json.dumps(entry) + "\n")
+        say(entry)
+
+    return log

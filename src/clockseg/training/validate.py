@@ -1,0 +1,50 @@
+"""Mean IU of a network on labelled frames, each whole, at its own size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import torch
+
+from clockseg._types import Image, Labels
+from clockseg.graph.part import IMAGE, LABELS
+from clockseg.metrics import Confusion, confusion
+from clockseg.networks.framing import Framing
+from clockseg.networks.street import Street, normalise
+from clockseg.training.frames import Frames
+
+Labeller = Callable[[Image], Labels]
+"""A frame, uint8 RGB [h, w, 3] -> its labels, uint8 [h, w]."""
+
+
+def score_frames(frames: Frames, labeller: Labeller) -> Confusion:
+    """The confusion of all frames."""
+    classes = len(frames.classes.names)
+    return reduce(
+        add,
+        (confusion(frame.labels, labeller(frame.image), classes) for frame in frames.frames),
+        Confusion.none(classes),
+    )
+
+
+def torch_labeller(net: Street, framing: Framing) -> Labeller:
+    """The labeller of a module, as it is (put it in evaluation mode first); frames are framed as the runtime does."""
+    device = next(net.parameters()).device
+
+    def label(image: Image) -> Labels:
+        batch = torch.from_numpy(framing.prepare(image)[IMAGE]).to(device)
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            scores = net(normalise(batch)).fused
+        return framing.restore({LABELS: scores.argmax(1).to(torch.uint8).cpu().numpy()}, image)
+
+    return label
+
+
+def report(scores: Confusion, classes: tuple[str, ...]) -> Mapping[str, Any]:
+    """Fractions of 1, for a log: mean IU and the IU of each class (null where it is in neither truth nor answer)."""
+    iu = {name: None if np.isnan(value) else round(float(value), 4) for name, value in zip(classes, scores.iu)}
+    return {"mean_iu": round(scores.mean_iu, 4), "pixel_acc": round(scores.pixel_acc, 4), "iu": iu}

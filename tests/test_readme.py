@@ -1,0 +1,58 @@
+"""The README's commands and names exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import clockseg
+import clockseg.engines
+from clockseg.commands.main import parser
+from clockseg.graph.sidecar import parse
+from clockseg.spec import parse_schedule
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    line for language, text in BLOCKS if not language for line in text.splitlines() if line.startswith("clockseg ")
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_is_one(command) -> None:
+    parser().parse_args(shlex.split(command)[1:])
+
+
+@pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", README))))
+def test_each_option_is_one(option, capsys) -> None:
+    helps = []
+    for command in ("segment", "evaluate", "inspect", "train", "export"):
+        with pytest.raises(SystemExit):
+            parser().parse_args([command, "--help"])
+        helps.append(capsys.readouterr().out)
+    assert option in " ".join(helps)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"clockseg\.(\w+)\(", README))))
+def test_each_function_is_one(name) -> None:
+    assert callable(getattr(clockseg, name, None) or getattr(clockseg.engines, name))
+
+
+def test_the_sidecar_is_one() -> None:
+    [text] = [text for language, text in BLOCKS if language == "json"]
+    assert parse(json.dumps(json.loads(text)), source="README.md").cuts == (("pool3",), ("pool4",), ("fc7",))
+
+
+def test_the_schedules_it_gives_as_examples_are_read() -> None:
+    for spec in ("adaptive(0.25)", "either(adaptive(0.25), at_least_every(8))", "fixed_rate((1, 2, 4))"):
+        assert spec in README
+        parse_schedule(spec)
+
+
+def test_files_it_links_to_are_there() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (Path(__file__).resolve().parents[1] / target).exists(), target
