@@ -80,7 +80,7 @@ class Drawing:
             self.draw.text((MARGIN, top + 1), f"{name}", fill=INK, font=self.font)
             self.draw.text((MARGIN + 88, top + 3), f"{100 * rate:.0f} %", fill=DIM, font=self.small)
             for frame, record in enumerate(self.run.records):
-                box = (self.x(frame) + 0.5, top, self.x(frame + 1) - 1, top + ROW)
+                box = (round(self.x(frame)), top, round(self.x(frame + 1)) - 2, top + ROW)
                 self.draw.rectangle(box, fill=FIRES if record.fired[row] else HOLDS)
 
     def signal(self) -> None:

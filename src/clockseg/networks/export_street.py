@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from clockseg._errors import NetworkError
+from clockseg._types import Size
 from clockseg.graph import sidecar
 from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
@@ -27,18 +29,21 @@ OPSET = 17
 CUTS = ("stride8", "stride16", "context")
 SCORES = ("scores_1", "scores_2", "scores_3")
 HELD = ("q4", "q8", "p2", "p3", "coarse")
-SCHEDULE = "adaptive(0.25)"
+SCHEDULE = "either(adaptive(0.15), at_least_every(8))"
 TOLERANCE = 1e-4
 """Largest difference of any output between the module and the graph, as a share of the output's largest value."""
 
 
-def export(checkpoint: Path, out: Path) -> Path:
+def export(checkpoint: Path, out: Path, *, size: Size | None = None) -> Path:
     """Writes `out` (NAME.onnx) and its sidecar from a checkpoint of `clockseg train street`; returns `out`.
+
+    `size` (width, height) is the working size that the sidecar states; None: the one it was trained for.
 
     The written graph is run on a random picture by ONNX's reference evaluator; if it does not give what the
     module gives, within `TOLERANCE`, nothing is written.
     """
     net, description = load_network(checkpoint)
+    description = replace(description, working=size or description.working)
     partial = out.with_suffix(".partial")
     try:
         model = to_onnx(net, partial)
