@@ -49,7 +49,7 @@ wheel: .venv-test/installed
 # The README's table and the benchmarks' figures; needs the shared data folder.
 tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/schedules.py --readme
-	.venv-test/bin/python benchmarks/engines.py
+	.venv-test/bin/python benchmarks/engines.py --readme
 	.venv-test/bin/python benchmarks/wall.py
 
 clean:

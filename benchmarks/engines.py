@@ -4,6 +4,7 @@ Frames of 480x360 through `street`, in interleaved rounds; ratios are medians ov
 faster, now slower matters little.
 
     python benchmarks/engines.py              results/engines.json and a table
+    python benchmarks/engines.py --readme     the same, and the tables into README.md between its markers
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from clockseg.commands.evaluate import align
 from clockseg.datasets import read_clips
 from clockseg.engines import timed
 from clockseg.stages import StagedNetwork
-from provenance import HERE, write_result
+from page import README, insert, table
+from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
 Run = Callable[[Image], Any]
@@ -61,6 +63,8 @@ def main() -> None:
              "targets": [target._asdict() | {"value": round(target.value, 4)} for target in targets]}  # fmt: skip
     path = write_result("engines", facts)
     print(tables(milliseconds, targets, framing))
+    if args.readme:
+        insert(README, "engines", markdown(milliseconds, targets))
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 
@@ -184,10 +188,26 @@ def tables(milliseconds: dict[str, float], targets: Sequence[Target], framing: f
     return f"{times}\n\n{judged}\n\nScaling and padding frames, labels back to their size: {100 * framing:.1f} %."
 
 
+def markdown(milliseconds: dict[str, float], targets: Sequence[Target]) -> str:
+    """What the README tells."""
+    under = milliseconds["openvino f32"]
+    times = [[name, f"{value:.1f}", f"{value / under:.2f}"] for name, value in milliseconds.items()]
+    ratios = [[each.question, f"{each.value:.3f}", each.target] for each in targets]
+    made = provenance()
+    where = (
+        f"`street` on frames of 480x360, every frame, on {made['machine']['cores']} cores of "
+        f"{made['machine']['processor']}, {made['date']}, commit {made['commit']}; medians of interleaved rounds."
+    )
+    return "\n\n".join(
+        [table([["per frame", "ms", "ratio"], *times]), table([["ratio", "value", "wanted"], *ratios]), where]
+    )
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="street", metavar="street|FILE.onnx")
     parser.add_argument("--threads", type=int, help="of every engine (default: as many as the process may use)")
+    parser.add_argument("--readme", action="store_true", help="the tables into README.md")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--frames", type=int, default=8, help="a round; an even number, for skip_frame(2)")
     return parser.parse_args()

@@ -11,7 +11,6 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from clockseg import load, parse_schedule
 from clockseg.commands._options import recommended
@@ -19,11 +18,11 @@ from clockseg.commands.evaluate import percent, shown
 from clockseg.datasets import read_clips
 from clockseg.evaluation import Evaluation, evaluate
 from clockseg.trace import Progress
+from page import README, insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
 THRESHOLDS = (0.1, 0.15, 0.2)
-START, END = "<!-- schedules:start -->", "<!-- schedules:end -->"
 
 
 def names(thresholds: Sequence[float]) -> list[str]:
@@ -49,7 +48,7 @@ def main() -> None:
     text = markdown(found, net.engine)
     print(text)
     if args.readme:
-        insert(HERE.parent / "README.md", text)
+        insert(README, "schedules", text)
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 
@@ -57,23 +56,13 @@ def markdown(found: Sequence[Evaluation], engine: str) -> str:
     """The table, and a line on where it was made."""
     stages = list(found[0].tally.fire_rate)
     head = ["schedule", "mean IU", "kept", "agreement", *(f"fires: {stage}" for stage in stages), "ms a frame", "time"]
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *(_row(one) for one in found)]
     made = provenance()
     where = (
         f"CamVid val, {found[0].tally.frames} frames at 15 Hz, 480x360; {engine} on {made['machine']['cores']} cores of "
         f"{made['machine']['processor']}, {made['date']}, commit {made['commit']}. "
         "Kept: share of the uncut network's mean IU; agreement: mean IU against its labels; time: relative to it."
     )
-    return "\n".join(["| " + " | ".join(cells) + " |" for cells in lines] + ["", where])
-
-
-def insert(readme: Path, text: str) -> None:
-    """Put ``text`` between the markers."""
-    before, start, rest = readme.read_text(encoding="utf-8").partition(START)
-    _, end, after = rest.partition(END)
-    if not (start and end):
-        sys.exit(f"{readme.name} lacks the markers {START} and {END}.")
-    readme.write_text(f"{before}{START}\n{text}\n{END}{after}", encoding="utf-8")
+    return f"{table([head, *(_row(one) for one in found)])}\n\n{where}"
 
 
 def _pooled(passes: Sequence[Evaluation]) -> Evaluation:

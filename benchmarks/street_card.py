@@ -26,11 +26,11 @@ from clockseg.datasets import read_clips
 from clockseg.metrics import Confusion, confusion
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.stages import StagedNetwork
+from page import insert
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
 WEIGHTS = HERE.parent / "src" / "clockseg" / "networks" / "weights"
-START, END = "<!-- figures:start -->", "<!-- figures:end -->"
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
         (WEIGHTS / "street-metrics.json").write_text(
             json.dumps({"provenance": provenance(), **figures}, indent=1) + "\n"
         )
-        insert(WEIGHTS / "street.md", text)
+        insert(WEIGHTS / "street.md", "figures", text)
 
 
 def validation(net: StagedNetwork) -> dict[str, Confusion]:
@@ -192,12 +192,6 @@ def time_lines(found: Mapping[str, Any]) -> list[str]:
 def percent(share: float | None) -> str:
     """One decimal, or a dash where a class is absent."""
     return "–" if share is None else f"{100 * share:.1f}"
-
-
-def insert(file: Path, text: str) -> None:
-    """Puts the text between the file's markers."""
-    before, rest = file.read_text().split(START)
-    file.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
 
 
 def _arguments() -> argparse.Namespace:
