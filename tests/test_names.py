@@ -84,6 +84,15 @@ def test_what_is_wrong_is_told(text, message) -> None:
         schedule_for(parse_schedule(text), 3)
 
 
+def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_own_clocks.py").write_text("from clockseg import alternating as mine\n")
+    (tmp_path / "my_broken_clocks.py").write_text("1 / 0\n")
+    assert parse_schedule("my_own_clocks:mine") is alternating
+    with pytest.raises(UsageError, match="division by zero"):
+        parse_schedule("my_broken_clocks:mine")
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_a_schedule_or_a_usage_error(text) -> None:
     if ":" in text:  # would import what it names

@@ -69,6 +69,13 @@ def test_a_name_that_does_not_exist() -> None:
         clockseg.alternate  # noqa: B018
 
 
+@pytest.mark.parametrize("family", ["carry", "clocks", "datasets", "engines", "graph", "metrics", "video"])
+def test_families_load_when_they_are_used(family) -> None:
+    code = f"import clockseg; print(clockseg.{family}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"clockseg.{family}\n"
+
+
 def test_what_type_checkers_see_is_what_is_loaded() -> None:
     tree = ast.parse((ROOT / "src/clockseg/__init__.py").read_text())
     shown = {

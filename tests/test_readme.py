@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import clockseg
-import clockseg.engines
 from clockseg.commands.main import parser
 from clockseg.graph.sidecar import parse
 from clockseg.spec import parse_schedule

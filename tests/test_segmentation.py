@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from clockseg import (
+    Schedule,
     Session,
     StagedNetwork,
     UsageError,
@@ -26,6 +27,7 @@ from clockseg import (
     segment,
     skip_frame,
 )
+from clockseg.clocks import ALWAYS, Decision
 from clockseg.commands.main import main
 from clockseg.trace import Progress
 from clockseg.video import open_clip
@@ -147,6 +149,62 @@ def test_a_failure_leaves_the_old_result_and_nothing_half_written(net, video, tm
     with pytest.raises(KeyboardInterrupt):
         segment(video, tmp_path / "new", net, frame_oracle, write=("labels", "png", "trace"), progress=stop)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_failure_at_the_very_end_keeps_the_old_result_whole(net, video, tmp_path, monkeypatch) -> None:
+    segment(video, tmp_path / "out", net, frame_oracle)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+    def full(self, **options) -> None:
+        raise VideoError("no space left on device")
+
+    monkeypatch.setattr("clockseg.video.OverlayWriter.close", full)
+    for folder, left in (("out", before), ("new", None)):
+        with pytest.raises(VideoError, match="no space"):
+            segment(video, tmp_path / folder, net, frame_oracle, overwrite=True)
+        path = tmp_path / folder
+        assert ({p.name: p.read_bytes() for p in path.iterdir()} if path.exists() else None) == left
+
+
+def test_a_result_never_goes_over_its_input(net, video, tmp_path) -> None:
+    inside = tmp_path / "res" / "overlay.mp4"
+    inside.parent.mkdir()
+    inside.write_bytes(video.read_bytes())
+    for source, folder in ((inside, inside.parent), (inside.parent, inside.parent)):
+        with pytest.raises((UsageError, VideoError)):
+            segment(source, folder, net, frame_oracle, overwrite=True)
+    pictures = tmp_path / "clip" / "png"
+    pictures.mkdir(parents=True)
+    cv2.imwrite(str(pictures / "0.png"), picture(16, 16))
+    with pytest.raises(UsageError, match="over its input"):
+        segment(pictures, tmp_path / "clip", net, frame_oracle, overwrite=True)
+    assert inside.read_bytes() == video.read_bytes()
+    assert files(pictures) == ["0.png"]
+
+
+def test_a_signal_that_is_no_number_is_null_in_the_trace(net, video, tmp_path) -> None:
+    nan = Schedule((lambda tick: Decision(True, float("nan")), ALWAYS, lambda tick: Decision(True, np.float32(0.5))))
+    trace = read_trace(segment(video, tmp_path / "out", net, nan).folder)
+    assert [line["signal"] for line in trace[1:]] == [[None, None, 0.5]] * 6
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"limit": 0}, {"limit": -1}])
+def test_every_and_limit_are_whole_numbers(net, video, tmp_path, options) -> None:
+    with pytest.raises(UsageError, match="whole number"):
+        segment(video, tmp_path / "out", net, frame_oracle, **options)
+
+
+def test_a_broken_picture_leaves_a_gap_in_the_numbers(net, tmp_path) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for k in (0, 2):
+        cv2.imwrite(str(folder / f"{k}.png"), picture(32, 24, k))
+    (folder / "1.png").write_text("no picture")
+    (folder / "thumbs.png").mkdir()
+    done = segment(folder, tmp_path / "out", net, frame_oracle, write=("trace", "png"))
+    assert [line["frame"] for line in read_trace(done.folder)] == [0, 2]
+    assert files(done.folder / "png") == ["000000.png", "000002.png"]
+    assert done.problems == ("1.png could not be decoded",)
 
 
 def test_a_truncated_video_is_written_as_far_as_it_goes(net, tmp_path, network, capsys) -> None:

@@ -32,7 +32,7 @@ from clockseg import (
     step,
 )
 from clockseg.carry import Identity
-from clockseg.clocks import ALWAYS, Change, Decision, Every
+from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
 from clockseg.schedule import Schedule
 from clockseg.stages import Group, Stage, StagedNetwork
 from symbolic import frames_of, network
@@ -405,6 +405,37 @@ def test_periods_that_are_not_nested_are_refused_unless_asked_for(bad) -> None:
     with pytest.raises(UsageError, match="not nested"):
         fixed_rate(bad)
     assert len(fixed_rate(bad, nested=False)(3)) == 3
+
+
+def test_clocks_inside_clocks_may_be_plain_functions() -> None:
+    net = replace(NET, stages=tuple(replace(stage, scores=None) for stage in NET.stages))
+    clock = Either((lambda tick, n=2: tick.t % n == 0, AtLeastEvery(5)))
+    fired = [record.fired[2] for _, record in run(net, "01234", Schedule((ALWAYS, ALWAYS, clock)))]
+    assert fired == [True, False, True, False, True]
+
+
+def test_a_decision_may_be_any_truth_value_or_a_mask() -> None:
+    answers = [1, np.bool_(False), np.array([[0, 1]]), np.zeros((2, 2))]
+    schedule = Schedule((ALWAYS, ALWAYS, lambda tick: Decision(answers[tick.t - 1])))
+    assert [record.fired[2] for _, record in run(NET, "01234", schedule)] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize("bad", [Every, "alternating", 3, lambda a, b: True])
+def test_what_is_no_clock_is_refused(bad) -> None:
+    with pytest.raises(UsageError):
+        Schedule((ALWAYS, bad))
+
+
+@pytest.mark.parametrize("bad", ["alternating", None, 3])
+def test_what_is_no_schedule_is_refused(bad) -> None:
+    with pytest.raises(UsageError, match="no schedule"):
+        Session(NET, bad)
+
+
+def test_confidence_of_not_a_number_does_not_fire() -> None:
+    nan = np.full((1, 2, 1, 1), np.nan, np.float32)
+    for sense in ("below", "above"):
+        assert fires(confidence(0.5, sense=sense), [nan, nan]) == [0]
 
 
 # A carry that moves: the interface motion will use.

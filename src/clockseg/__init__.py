@@ -70,6 +70,8 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
+_FAMILIES = ("carry", "clocks", "datasets", "engines", "graph", "metrics", "video")
+
 __all__ = [
     "ClocksegError",
     "DataError",
@@ -112,6 +114,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A core name from its home: ``import clockseg`` itself loads nothing heavy."""
+    if name in _FAMILIES:
+        return importlib.import_module(f"clockseg.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'clockseg' has no attribute {name!r}")
     found = getattr(importlib.import_module(_HOME[name]), name)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from clockseg._errors import UsageError, nearest
@@ -72,15 +74,19 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
     try:
         return function(*args, **kwargs)
     except TypeError as error:
-        raise UsageError(f"{what} {text!r}: {error}.") from None
+        raise UsageError(f"{what} {text!r}: {error}. A list of values is one argument: ((1, 2, 4)).") from None
 
 
 def _imported(text: str, what: str) -> Any:
     module, _, path = text.partition(":")
+    # As with python -m: a module in the current folder is found.
+    sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = importlib.import_module(module)
         for attribute in path.split("."):
             found = getattr(found, attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module may raise anything when it is imported
         raise UsageError(f"{what} {text!r} can't be imported: {error}. Give package.module:object.") from None
+    finally:
+        sys.path.remove(str(Path.cwd()))
     return found

@@ -168,10 +168,18 @@ class _Run:
         order = list(range(len(self.sessions)))
         # Who runs after whom matters to caches. A shuffle, not a rotation: that would fall in step with fixed periods.
         random.Random(done).shuffle(order)
+        self._compile(frame)
         for index in order:
             outputs[index] = self.sessions[index](frame.image)
             self.tallies[index] = self.tallies[index].add(self.sessions[index].record, first=done == 0)
         return [_labels(output, frame, self.sessions[0].net) for output in outputs]
+
+    def _compile(self, frame: ClipFrame) -> None:
+        """Frames of another size than before: engines compile for it now, and not in what is timed."""
+        memory = self.sessions[0].memory
+        if memory is None or memory.shape != frame.image.shape:
+            for session in (self.sessions[0], self.sessions[-1]):
+                session.net(frame.image)
 
     def _score(self, frame: ClipFrame, outputs: list[Labels]) -> None:
         band = self._band(frame)

@@ -29,9 +29,12 @@ class Gate:
     def __call__(self, stages: int) -> Schedule:
         """The schedule for so many stages."""
         first = stages - len(self.clocks) if self.after is None else self.after
-        if first < 0 or first + len(self.clocks) > stages:
+        if first < 0:
+            raise UsageError(f"{len(self.clocks)} thresholds for a network of {stages} stages; give at most {stages}.")
+        if first + len(self.clocks) > stages:
             raise UsageError(
-                f"{len(self.clocks)} clock(s) after stage {first} of a network of {stages} stages; there is no such stage."
+                f"watch={first}, but nothing comes after stage {first} in a network of {stages} stages; "
+                f"there is no such stage to gate. Give a stage before the last: 1 to {stages - 1}."
             )
         follow = (ALWAYS,) * (stages - first - len(self.clocks))
         return Schedule((ALWAYS,) * first + self.clocks + follow)

@@ -11,7 +11,7 @@ def palette(classes: int) -> tuple[Colour, ...]:
     """Well spread RGB colours, always the same for a class id.
 
     >>> palette(2)
-    ((214, 81, 81), (81, 97, 214))
+    ((214, 81, 81), (81, 120, 214))
     """
     golden = 0.6180339887
     hues = ((golden * k) % 1 for k in range(classes))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,17 @@ def folders(inputs: Sequence[str | os.PathLike[str]], out: Path) -> list[Path]:
 
 
 class ResultFolder:
-    """The folder of one result in the making: nothing of an older result is touched until ``replace_old``.
+    """The folder of one result in the making: all is written into ``part``, and comes out of it at ``publish``.
 
-    ``UsageError`` if there is a result already and ``overwrite`` is not set.
+    ``UsageError`` if there is a result already and ``overwrite`` is not set, or if the result would be written over its
+    ``source``; ``DataError`` if the folder can't be made.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, source: Path, *, overwrite: bool) -> None:
+        self.path, self.part = path, path / ".part"
+        read, into = source.resolve(), path.resolve()
+        if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
+            raise UsageError(f"{path}: the result would be written over its input {source}; give another --out.")
         old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
         if old and not overwrite:
             raise UsageError(
@@ -108,21 +113,28 @@ class ResultFolder:
         self._made = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(self.part, ignore_errors=True)
+            self.part.mkdir()
         except OSError as error:
             raise DataError(f"{path}: can't be made ({error.strerror}). Give an --out that can be written.") from error
 
-    def replace_old(self, kept: Collection[str]) -> None:
-        """Remove an older result, but for the ``kept`` kinds, whose files are about to be replaced."""
+    def publish(self, summary: dict[str, Any]) -> None:
+        """Give the files their names, in place of an older result's; the summary comes last."""
+        write_summary(self.part, summary)
         (self.path / SUMMARY).unlink(missing_ok=True)
-        for kind, name in FILES.items():
-            path = self.path / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif kind not in kept:
-                path.unlink(missing_ok=True)
+        for name in (*FILES.values(), SUMMARY):
+            old, new = self.path / name, self.part / name
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:
+                old.unlink(missing_ok=True)
+            if new.exists():
+                new.replace(old)
+        self.part.rmdir()
 
     def abandon(self) -> None:
-        """Remove the folder if this run made it and nothing is in it."""
+        """Remove what was written, and the folder if this run made it."""
+        shutil.rmtree(self.part, ignore_errors=True)
         if self._made:
             with suppress(OSError):
                 self.path.rmdir()
@@ -141,7 +153,7 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
             "size": list(frame.size),
             "fill": record.fill,
             "fired": list(record.fired),
-            "signal": [None if signal is None else round(signal, 6) for signal in record.signal],
+            "signal": [_finite(signal) for signal in record.signal],
             "seconds": {
                 "decode": round(frame.decode_seconds, 6),
                 "stages": [round(spent, 6) for spent in seconds.stages],
@@ -156,8 +168,11 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
     )
 
 
+def _finite(signal: float | None) -> float | None:
+    """What JSON can say of a clock's signal; not a number is none."""
+    return round(float(signal), 6) if signal is not None and math.isfinite(signal) else None
+
+
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write ``summary.json``; it gets its name when it is whole."""
-    part = folder / f".{SUMMARY}.part"
-    part.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    part.replace(folder / SUMMARY)
+    """Write ``summary.json``."""
+    (folder / SUMMARY).write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")

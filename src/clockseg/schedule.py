@@ -79,6 +79,11 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
     >>> schedule_for(exponential, 3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
     """
+    if isinstance(schedule, str) or not (isinstance(schedule, Schedule) or callable(schedule)):
+        raise UsageError(
+            f"{schedule!r} is no schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
+            "or text through clockseg.parse_schedule."
+        )
     made = schedule if isinstance(schedule, Schedule) else schedule(stages)
     if not isinstance(made, Schedule):
         raise UsageError(

@@ -11,12 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from clockseg._errors import UsageError
+from clockseg._errors import ClocksegError, DataError, UsageError
 from clockseg._types import Labels
 from clockseg._watching import check
+from clockseg.clocks.every import whole_number
 from clockseg.provenance import machine, versions
 from clockseg.result_writer import ResultWriter
-from clockseg.results import DEFAULT, ResultFolder, check_writes, write_summary
+from clockseg.results import DEFAULT, ResultFolder, check_writes
 from clockseg.schedule import Named, Schedule, schedule_for
 from clockseg.session import Session, fill
 from clockseg.stages import StagedNetwork
@@ -51,15 +52,17 @@ def segment(
     """Segment a video file, an image or a folder of images into a result folder.
 
     ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names) and
-    ``summary.json``; files get their name when they are whole, and none is left if anything fails. ``every`` takes
+    ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes
     each n-th frame only, ``limit`` so many of them. ``name`` is the schedule's, for the summary. ``VideoError`` if not
     one frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
     """
     schedule, writes = schedule_for(schedule, len(net)), check_writes(write)
+    whole_number(every, "every")
+    whole_number(1 if limit is None else limit, "limit")
     check(net, schedule)
     _check_classes(net)
     clip = open_clip(source)
-    result = ResultFolder(Path(folder), overwrite=overwrite)
+    result = ResultFolder(Path(folder), clip.path, overwrite=overwrite)
     start = time.perf_counter()
     try:
         with clip, ExitStack() as stack:
@@ -67,19 +70,25 @@ def segment(
             frames = stack.enter_context(closing(taken))
             run = _Run(net, schedule, clip.name, _expected(clip, every, limit), progress)
             out = stack.enter_context(
-                ResultWriter(result.path, clip, writes, net, every=every, limited=limit is not None)
+                ResultWriter(result.part, clip, writes, net, every=every, limited=limit is not None)
             )
             with Background(out.append) as background:
                 for frame, labels, record in run.over(frames):
                     background.put(frame, labels, record)
-            result.replace_old(writes)
+        problems = (*clip.problems, *out.problems)
+        figures = run.summary(time.perf_counter() - start)
+        summary = {"input": clip.name} | figures | _setting(net, schedule, name) | {"problems": list(problems)}
+        result.publish(summary)
+    except OSError as error:
+        result.abandon()
+        if isinstance(error, ClocksegError):
+            raise
+        raise DataError(
+            f"{folder}: can't be written ({error}). Give an --out that can be written and has room."
+        ) from error
     except BaseException:
         result.abandon()
         raise
-    problems = (*clip.problems, *out.problems)
-    wall = time.perf_counter() - start
-    summary = {"input": clip.name} | run.summary(wall) | _setting(net, schedule, name) | {"problems": list(problems)}
-    write_summary(result.path, summary)
     return Segmented(result.path, summary, problems)
 
 
@@ -105,6 +114,8 @@ def _setting(net: StagedNetwork, schedule: Schedule, name: str | None) -> dict[s
         "schedule": name or repr(schedule),
         "carry": str(schedule.carry),
         "engine": net.engine,
+        "classes": [] if net.sidecar is None else list(net.sidecar.classes),
+        "palette": [] if net.sidecar is None else [list(colour) for colour in net.sidecar.palette],
         "versions": versions(),
         "machine": machine(),
     }
@@ -129,7 +140,7 @@ class _Run:
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Labels, Record]]:
         """Each frame with its labels and its record."""
         for frame in frames:
-            if self.session.memory is None:
+            if self.session.memory is None or self.session.memory.shape != frame.image.shape:
                 self._warm_up(frame)
             labels = self.session(frame.image)
             record = self.session.record
@@ -154,7 +165,11 @@ class _Run:
         }
 
     def _warm_up(self, frame: Frame) -> None:
-        """Compile for this size, so that it is in no figure, and time one full pass for stages that rest from then on."""
+        """Compile for this size, so that only ``wall_seconds`` and ``fps`` have it in them.
+
+        A full pass then stands for the parts that do not run again.
+        """
         for _ in range(2):
             _, memory = fill(self.session.net, self.session.schedule, frame.image)
-        self._full.start(memory.record)
+        if self.session.memory is None:
+            self._full.start(memory.record)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -18,7 +17,7 @@ class Seconds(NamedTuple):
 
     @property
     def network(self) -> float:
-        """All of it: what relative time is made of (DESIGN 7.1)."""
+        """All of it: what relative time is made of (README, "Evaluate")."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
 
 
@@ -157,34 +156,3 @@ class Progress(NamedTuple):
     done: int
     expected: int | None
     tally: Tally
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The records of one clip in order, for short clips and for tests; long runs keep a ``Tally``."""
-
-    stages: tuple[str, ...]
-    records: tuple[Record, ...] = field(default=())
-
-    @property
-    def tally(self) -> Tally:
-        """The sums over these records."""
-        return tally(self.stages, self.records)
-
-    @property
-    def reflects(self) -> tuple[tuple[int, ...], ...]:
-        """Per frame: the frame that each stage's value belongs to."""
-        return tuple(record.reflects for record in self.records)
-
-
-def tally(stages: tuple[str, ...], records: Iterable[Record]) -> Tally:
-    """The sums over the records of one clip.
-
-    >>> held = Record(False, (True, False), (None, .1), (1, 0), Seconds((.02, 0.)))
-    >>> tally(("a", "b"), [held, held, held]).fire_rate
-    {'a': 1.0, 'b': 0.0}
-    """
-    total = Tally(stages)
-    for index, record in enumerate(records):
-        total = total.add(record, first=index == 0)
-    return total

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clockseg._errors import UsageError
-from clockseg.clocks.tick import Clock, Decision, Tick, Watch
+from clockseg.clocks.tick import Clock, Decision, Tick, Watch, as_clock
 
 
 def _ask(clocks: tuple[Clock, ...], tick: Tick, state: Any) -> tuple[list[Decision], Any]:
@@ -22,9 +22,10 @@ def _looks(clocks: tuple[Clock, ...], stage: int) -> frozenset[Watch]:
     return frozenset().union(*(clock.looks(stage) for clock in clocks))
 
 
-def _at_least_one(clocks: tuple[Clock, ...], name: str) -> None:
+def _clocks(clocks: tuple[Clock, ...], name: str) -> tuple[Clock, ...]:
     if not clocks:
         raise UsageError(f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8)).")
+    return tuple(as_clock(clock) for clock in clocks)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Either:
     clocks: tuple[Clock, ...]
 
     def __post_init__(self) -> None:
-        _at_least_one(self.clocks, "either")
+        object.__setattr__(self, "clocks", _clocks(self.clocks, "either"))
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Or."""
@@ -53,7 +54,7 @@ class Both:
     clocks: tuple[Clock, ...]
 
     def __post_init__(self) -> None:
-        _at_least_one(self.clocks, "both")
+        object.__setattr__(self, "clocks", _clocks(self.clocks, "both"))
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """And."""
@@ -70,6 +71,9 @@ class Invert:
     """Fires when its clock does not."""
 
     clock: Clock
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clock", as_clock(self.clock))
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Not."""

@@ -31,7 +31,8 @@ class Confidence:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """The signal is the mean peak."""
         signal = peak(tick.at(self._watches(tick.stage)).watched)
-        return Decision((signal < self.threshold) == (self.sense == "below"), signal), None
+        fire = signal < self.threshold if self.sense == "below" else signal >= self.threshold
+        return Decision(fire, signal), None
 
     def looks(self, stage: int) -> frozenset[Watch]:
         """At one score map."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from clockseg._errors import UsageError
 from clockseg.clocks.tick import Decision, Tick, Watch
@@ -15,9 +16,9 @@ def whole_number(value: Any, what: str, *, least: int = 1) -> int:
     >>> whole_number(3, "a period")
     3
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < least:
         raise UsageError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
-    return value
+    return operator.index(value)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from clockseg._errors import UsageError
 
 Mask: TypeAlias = Any
@@ -67,7 +69,7 @@ class Decision(NamedTuple):
     @property
     def fires(self) -> bool:
         """Whether the stage fires at all: true for a mask with any place set."""
-        return self.fire if isinstance(self.fire, bool) else bool(self.fire.any())
+        return bool(np.any(self.fire))
 
 
 @runtime_checkable
@@ -113,10 +115,11 @@ def as_clock(clock: Clock | Callable[[Tick], bool | Decision]) -> Clock:
     >>> as_clock(lambda tick: tick.since >= 4)  # doctest: +ELLIPSIS
     Plain(function=<function ...>)
     """
+    if isinstance(clock, type) or not callable(clock):
+        raise UsageError(f"{clock!r} is no clock; give a Clock or a function of the tick.")
     if isinstance(clock, Clock):
         return clock
-    if not callable(clock):
-        raise UsageError(f"{clock!r} is no clock; give a Clock or a function of the tick.")
-    if len(inspect.signature(clock).parameters) != 1:
+    needed = [p for p in inspect.signature(clock).parameters.values() if p.default is p.empty]
+    if len(needed) != 1:
         raise UsageError(f"{clock!r} takes more than the tick; a clock with state is an object with `looks` as well.")
     return Plain(clock)

@@ -7,7 +7,7 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clockseg._errors import MissingDependency, UsageError
+from clockseg._errors import MissingDependency, NetworkError, UsageError
 
 if TYPE_CHECKING:
     from clockseg.carry import Carry
@@ -140,9 +140,14 @@ def parse_schedules(texts: list[str] | None, net: StagedNetwork, carry: str) -> 
     carried = parse_carry(carry)
     found = []
     for text in texts or [recommended(net)]:
-        made: Schedule | Named = parse_schedule(text)
-        schedule = replace(schedule_for(made, len(net)), carry=carried)
-        check(net, schedule)
+        try:
+            made: Schedule | Named = parse_schedule(text)
+            schedule = replace(schedule_for(made, len(net)), carry=carried)
+            check(net, schedule)
+        except UsageError as error:
+            if texts:
+                raise
+            raise NetworkError(f"the schedule that the sidecar of {net.name!r} recommends: {error}") from error
         found.append((text, schedule))
     return found
 

@@ -47,8 +47,8 @@ class _Lines:
 
 def _state(progress: Progress, seconds: float) -> str:
     fps = progress.done / seconds if seconds else 0.0
-    rate = progress.tally.network_rate
-    return f"{fps:.1f} fps, network on {100 * (1.0 if rate is None else rate):.0f} %"
+    rates = (100 * (1.0 if rate is None else rate) for rate in progress.tally.fire_rate.values())
+    return f"{fps:.1f} fps, stages fire {' '.join(f'{rate:.0f}' for rate in rates)} %"
 
 
 @contextmanager

@@ -111,11 +111,13 @@ def _failed(source: str, error: Exception) -> bool:
 
 def _told(done: Segmented) -> str:
     summary: dict[str, Any] = done.summary
+    if summary["network_rate"] is None:
+        return f"{done.folder}: 1 frame"
     rates = ", ".join(f"{name} {_percent(rate)}" for name, rate in summary["fire_rate"].items())
     return (
         f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
-        f"{_percent(summary['network_rate'])} of frames ({rates}); time against every stage on every frame: "
-        f"{_percent(summary['relative_time_estimate'])}"
+        f"{_percent(summary['network_rate'])} of frames ({rates}); estimated time against "
+        f"every stage on every frame: {_percent(summary['relative_time_estimate'])}"
     )
 
 

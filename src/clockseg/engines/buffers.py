@@ -15,7 +15,7 @@ import numpy as np
 
 from clockseg._types import Array
 
-MOST_KEPT = 8
+MOST_KEPT = 64
 """Buffers that a pool keeps; one that is still held when it is forgotten lives on with its holder."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from clockseg._errors import ClocksegError, NetworkError
 from clockseg._types import Array, Size
 from clockseg.graph.part import Built, GraphPart, Tensors
 from clockseg.stages import Part, StagedNetwork
@@ -35,11 +36,23 @@ class CompiledPart:
         return self.part.bundle(values, made, size)
 
     def _runner(self, size: Size) -> Runner:
-        runner = self.runners.pop(size, None) or self.compile(self.part.build(size))
+        runner = self.runners.pop(size, None) or self._compile(size)
         while len(self.runners) >= SIZES:
             del self.runners[next(iter(self.runners))]
         self.runners[size] = runner
         return runner
+
+    def _compile(self, size: Size) -> Runner:
+        try:
+            return self.compile(self.part.build(size))
+        except ClocksegError:
+            raise
+        except Exception as error:  # engines raise what they like
+            first = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+            raise NetworkError(
+                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({first}). "
+                "Give a smaller --size or another --engine."
+            ) from error
 
 
 def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork:

@@ -76,4 +76,6 @@ def _library() -> types.ModuleType:
     try:
         return importlib.import_module("onnxruntime")
     except ImportError as error:
-        raise MissingDependency("the engine 'onnxruntime' needs ONNX Runtime: pip install onnxruntime") from error
+        raise MissingDependency(
+            "the engine 'onnxruntime' needs ONNX Runtime: pip install 'clockseg[onnxruntime]'"
+        ) from error

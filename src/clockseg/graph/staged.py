@@ -78,7 +78,12 @@ def _check(sidecar: Sidecar, static: Static) -> None:
             f"{nearest(sidecar.output, static.types)}"
         )
     kind, shape = static.types[sidecar.output]
-    scores = kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+    scores = kind in (
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.FLOAT16,
+        onnx.TensorProto.DOUBLE,
+        onnx.TensorProto.BFLOAT16,
+    )
     if sidecar.classes and scores and (len(shape) != 4 or shape[1] != len(sidecar.classes)):
         raise NetworkError(
             f"the sidecar names {len(sidecar.classes)} classes, but the network's output "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from clockseg._errors import UsageError
+from clockseg._errors import DataError, UsageError
 from clockseg.networks.checkpoint import Description, load_network, save_network
 from clockseg.networks.street import Street, framing, load_imagenet
 from clockseg.training.augment import Views
@@ -62,6 +62,9 @@ def train(
     tests = {"held out": frames.of(hold_out)} if hold_out else {}
     if validation is not None:
         tests["validation"] = read_frames(validation)
+    clips = {frame.clip for frame in frames.frames}
+    if unknown := sorted(set(hold_out) - clips):
+        raise DataError(f"no clip {', '.join(unknown)} to hold out; the clips are {', '.join(sorted(clips))}.")
     known = frames.without(hold_out)
     for number in range(1, teachers + 1):
         folder = out / f"teacher-{number}"

@@ -171,7 +171,8 @@ def _note_time(packet: av.Packet, is_video: bool, damage: Damage) -> None:
     start = float(packet.pts * packet.time_base)
     damage.end_seconds = max(damage.end_seconds, start + float((packet.duration or 0) * packet.time_base))
     if is_video and not packet.is_discard and damage.first_picture_seconds is None:
-        damage.first_packet_seconds = min(start, damage.first_packet_seconds or start)
+        first = damage.first_packet_seconds
+        damage.first_packet_seconds = start if first is None else min(start, first)
 
 
 def _stated_seconds(container: InputContainer) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -30,7 +31,7 @@ def still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
 def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
     with open_input(file, max_pixels=to_rgb.max_pixels) as container:
         stream = checked_stream(file, container, to_rgb.max_pixels)
-        found = list(pictures(container, stream, damage))
+        found = list(islice(pictures(container, stream, damage), 1))
     if not found:
         return None
     if lists_side_data(found[0]):

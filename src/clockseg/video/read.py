@@ -94,7 +94,7 @@ class Clip:
 
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         start = perf_counter()
-        for index, (image, pts, time_base) in enumerate(self._images(damage)):
+        for index, image, pts, time_base in self._images(damage):
             if self._closed:
                 return
             yield Frame(index, image, pts, time_base, perf_counter() - start)
@@ -102,22 +102,23 @@ class Clip:
         if not damage.frames:
             raise self._no_frame(damage)
 
-    def _images(self, damage: Damage) -> Iterator[tuple[Image, int | None, Fraction | None]]:
+    def _images(self, damage: Damage) -> Iterator[tuple[int, Image, int | None, Fraction | None]]:
         to_rgb = ToRGB(self._max_pixels)
         if self.kind == "images":
             stills = (still(file, to_rgb, damage) for file in self._files)
-            yield from ((image, None, None) for image in stills if image is not None)
+            # A broken file leaves a gap in the numbers, so that frame k is the k-th file.
+            yield from ((index, image, None, None) for index, image in enumerate(stills) if image is not None)
             return
         with open_input(self.path, max_pixels=self._max_pixels) as container:
             stream = checked_stream(self.path, container, self._max_pixels)
-            for picture in pictures(container, stream, damage):
+            for index, picture in enumerate(pictures(container, stream, damage)):
                 try:
                     image = to_rgb(picture)
                 except (av.FFmpegError, ValueError, VideoError) as error:
                     damage.frames -= 1
                     damage.stopped = reason(error)
                     return
-                yield image, picture.pts, picture.time_base or stream.time_base
+                yield index, image, picture.pts, picture.time_base or stream.time_base
 
     def _shut(self) -> VideoError:
         return VideoError(f"{self.path}: the clip is closed. Open it again with open_clip.")
@@ -158,12 +159,18 @@ def _open_file(path: Path, container: InputContainer, max_pixels: int) -> Clip:
 
 def _open_folder(path: Path, max_pixels: int) -> Clip:
     try:
-        files = [p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")]
+        files = [
+            p
+            for p in path.iterdir()
+            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and p.is_file()
+        ]
     except OSError as error:
         raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
     if not files:
         suffixes = " ".join(suffix[1:] for suffix in IMAGE_SUFFIXES)
-        raise VideoError(f"{path}: no image in this folder ({suffixes}). {ALLOWED}")
+        raise VideoError(
+            f"{path}: no image in this folder ({suffixes}). A folder is one clip of images; name videos one by one."
+        )
     files.sort(key=lambda file: natural_key(file.name))
     return Clip(path, files, _Header(frames=len(files)), kind="images", max_pixels=max_pixels)
 
