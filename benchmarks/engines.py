@@ -24,7 +24,7 @@ import numpy as np
 
 from clockseg import Session, frame_oracle, load, skip_frame
 from clockseg._types import Image, Labels
-from clockseg.commands.evaluate import align
+from clockseg.commands._table import align
 from clockseg.datasets import read_clips
 from clockseg.engines import timed
 from clockseg.stages import StagedNetwork

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import read_labels, read_trace
-from clockseg.commands.evaluate import align
+from clockseg.commands._table import align
 from clockseg.results import folders
 from provenance import write_result
 from shared_data import shared_data

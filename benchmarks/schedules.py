@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from clockseg import load, parse_schedule
 from clockseg.commands._options import recommended
-from clockseg.commands.evaluate import percent, shown
+from clockseg.commands._table import percent, shown
 from clockseg.datasets import read_clips
 from clockseg.evaluation import Evaluation, evaluate
 from clockseg.trace import Progress

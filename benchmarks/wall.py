@@ -22,7 +22,7 @@ from typing import Any
 import av
 
 from clockseg import Session, frame_oracle, load, segment
-from clockseg.commands.evaluate import align
+from clockseg.commands._table import align
 from clockseg.stages import StagedNetwork
 from clockseg.video import open_clip
 from provenance import HERE, write_result

@@ -15,6 +15,7 @@ from clockseg._errors import ClocksegError, DataError, UsageError
 from clockseg._types import Labels
 from clockseg._watching import check
 from clockseg.clocks.every import whole_number
+from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.provenance import machine, versions
 from clockseg.result_writer import ResultWriter
 from clockseg.results import DEFAULT, ResultFolder, check_writes
@@ -23,8 +24,6 @@ from clockseg.session import Session, fill
 from clockseg.stages import StagedNetwork
 from clockseg.trace import FullPass, Progress, Record
 from clockseg.video import Background, Clip, Frame, open_clip, prefetch
-
-MOST_CLASSES = 255
 
 
 @dataclass(frozen=True)

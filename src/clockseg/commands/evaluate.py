@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import DataError, VideoError
@@ -16,6 +16,7 @@ from clockseg.commands._options import (
     load_network,
     parse_schedules,
 )
+from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -161,33 +162,3 @@ def _row(one: Evaluation) -> list[str]:
         shown(facts["seconds_per_frame"], lambda seconds: f"{1000 * seconds:.2f}"),
         shown(facts["relative_time"], lambda share: f"{share:.3f}"),
     ]
-
-
-def percent(share: float | None) -> str:
-    """A share as a percentage.
-
-    >>> percent(0.6612), percent(None)
-    ('66.1 %', '-')
-    """
-    return shown(share, lambda value: f"{100 * value:.1f} %")
-
-
-def shown(value: float | None, form: Callable[[float], str]) -> str:
-    """``value`` in that form, or a dash."""
-    return "-" if value is None else form(value)
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines, the first column to the left, the others to the right.
-
-    >>> print(align([["schedule", "ms"], ["alternating", "9.1"]]))
-    schedule      ms
-    alternating  9.1
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    )

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from clockseg.commands._options import add_engine_options, positive
+from clockseg.commands._table import align
 
 if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected, Inspection
@@ -74,7 +75,7 @@ def text(found: Inspection) -> str:
         [
             head,
             "",
-            *_aligned(rows),
+            align(rows, left=2),
             "",
             f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
             *_tensors(found),
@@ -106,17 +107,6 @@ def _tensors(found: Inspection) -> list[str]:
             if shapes
         ]
     return ["", *lines, ""]
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _shape(shape: tuple[int, ...]) -> str:

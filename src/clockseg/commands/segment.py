@@ -15,6 +15,7 @@ from clockseg.commands._options import (
     load_network,
     parse_schedules,
 )
+from clockseg.commands._table import percent
 
 if TYPE_CHECKING:
     from clockseg.schedule import Schedule
@@ -113,13 +114,9 @@ def _told(done: Segmented) -> str:
     summary: dict[str, Any] = done.summary
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
-    rates = ", ".join(f"{name} {_percent(rate)}" for name, rate in summary["fire_rate"].items())
+    rates = ", ".join(f"{name} {percent(rate)}" for name, rate in summary["fire_rate"].items())
     return (
         f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
-        f"{_percent(summary['network_rate'])} of frames ({rates}); estimated time against "
-        f"every stage on every frame: {_percent(summary['relative_time_estimate'])}"
+        f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
+        f"every stage on every frame: {percent(summary['relative_time_estimate'])}"
     )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.0f} %"

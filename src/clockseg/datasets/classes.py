@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError
-
-MOST = 255
-"""Classes that fit a byte beside one value for "ignore"."""
+from clockseg.graph.sidecar import MOST_CLASSES
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ def _names(found: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     names = found.get("classes")
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise DataError(f"{path}: classes is {names!r}; give a list of names. {EXAMPLE}")
-    if not 1 <= len(names) <= MOST or len(set(names)) != len(names):
+    if not 1 <= len(names) <= MOST_CLASSES or len(set(names)) != len(names):
         raise DataError(
-            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST}, no name twice."
+            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST_CLASSES}, no name twice."
         )
     return tuple(names)
 

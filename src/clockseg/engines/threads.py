@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from clockseg._errors import UsageError
+from clockseg.provenance import cores
 
 
 def threads_or_all(threads: int | None) -> int:
@@ -14,14 +13,7 @@ def threads_or_all(threads: int | None) -> int:
     2
     """
     if threads is None:
-        return _usable()
+        return cores()
     if threads < 1:
         raise UsageError(f"threads={threads}: an engine needs at least 1; leave it out for all that there are.")
     return threads
-
-
-def _usable() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
-        return os.cpu_count() or 1

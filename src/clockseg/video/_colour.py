@@ -8,7 +8,7 @@ from av.sidedata.sidedata import Type
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg._errors import VideoError
-from clockseg.video.frame import Image
+from clockseg._types import Image
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
 _MATRICES = {

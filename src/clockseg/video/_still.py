@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 
 from clockseg._errors import VideoError
+from clockseg._types import Image
 from clockseg.video._colour import ToRGB, lists_side_data
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures
-from clockseg.video.frame import Image
 
 
 def still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clockseg._errors import UsageError
-from clockseg.video.frame import Image
-from clockseg.video.labels import Labels
+from clockseg._types import Image, Labels
 
 Palette = npt.NDArray[np.uint8] | Sequence[Sequence[int]]
 

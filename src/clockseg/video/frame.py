@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
-Image = npt.NDArray[np.uint8]
+from clockseg._types import Image
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +16,7 @@ class Frame:
     upright. ``pts`` is the input's own timestamp in units of ``time_base`` (seconds); it and ``pts_seconds`` are None
     where the input has no times (images, raw streams). ``decode_seconds`` is what decoding and converting it took.
 
+    >>> import numpy as np
     >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
     (3, 2)
     """
@@ -33,6 +31,7 @@ class Frame:
     def pts_seconds(self) -> float | None:
         """Time of the frame in seconds, on the input's own time line.
 
+        >>> import numpy as np
         >>> Frame(index=3, image=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
         0.12
         """

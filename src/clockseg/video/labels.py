@@ -13,14 +13,13 @@ from typing import Self
 import av
 import cv2
 import numpy as np
-import numpy.typing as npt
 
 from clockseg._errors import UsageError, VideoError
+from clockseg._types import Labels
 from clockseg.video._decode import Damage, open_input, pictures, reason, video_stream
 from clockseg.video._part import Part, part_name
 from clockseg.video._times import Timestamps
 
-Labels = npt.NDArray[np.uint8]
 # Matroska counts in milliseconds.
 _TIME_BASE = Fraction(1, 1000)
 # Range coder: a third smaller than the default. Every frame a key frame, so that any can be read alone, with checksums.

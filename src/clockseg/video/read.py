@@ -17,10 +17,11 @@ import av
 from av.container import InputContainer
 
 from clockseg._errors import VideoError
+from clockseg._types import Image
 from clockseg.video._colour import ToRGB
 from clockseg.video._decode import ALLOWED, Damage, checked_stream, open_input, pictures, reason
 from clockseg.video._still import still
-from clockseg.video.frame import Frame, Image
+from clockseg.video.frame import Frame
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 MAX_PIXELS = 64_000_000

@@ -13,11 +13,11 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg._errors import UsageError, VideoError
+from clockseg._types import Image
 from clockseg.video._audio import Sound
 from clockseg.video._colour import matrix_for
 from clockseg.video._part import Part
 from clockseg.video._times import Timestamps
-from clockseg.video.frame import Image
 
 _TIME_BASE = Fraction(1, 90_000)
 # The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable
