@@ -182,7 +182,7 @@ def time_lines(found: Mapping[str, Any]) -> list[str]:
     return [
         f"At {width}x{height}: {found['parameters'] / 1e6:.2f} M parameters, {found['multiply_adds'] / 1e9:.2f} G "
         f"multiply-adds. A 480x360 frame to its labels in {found['engine']} f32 with {found['threads']} threads "
-        f"({machine['processor']}, {machine['cores']} cores shared with others): {found['frame']['fastest']:.1f} ms at best, "
+        f"({machine['processor']}, {machine['cores']} cores): {found['frame']['fastest']:.1f} ms at best, "
         f"median {found['frame']['median']:.1f}. bf16 takes {ms['bf16'] / ms['f32']:.2f} of the time of f32; cut in stages "
         f"that all fire, {found['staged']:.2f} of the uncut network's.",
         f"Shares of the time: {shares}.",
