@@ -44,8 +44,6 @@ def openvino(
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": threads_or_all(threads),
-        # Bound to cores, each part's threads wait for whatever else runs there, such as decoding.
-        "ENABLE_CPU_PINNING": False,
     }
 
     def compile(built: Built) -> Runner:
