@@ -22,7 +22,8 @@ from clockseg.video._times import Timestamps
 
 # Matroska counts in milliseconds.
 _TIME_BASE = Fraction(1, 1000)
-# Its run lengths suit label maps: half the bytes of the range coder, in less time. Every frame a key frame, so that any can be read alone, with checksums.
+# Its run lengths suit label maps: half the bytes of the range coder, in less time. Every frame a key frame, so that any
+# can be read alone, with checksums.
 _FFV1 = {"level": "3", "coder": "rice", "g": "1", "slicecrc": "1"}
 # Below this side FFV1 can't be cut into slices, the pieces that threads work on.
 _SLICED_SIDE = 16
