@@ -46,11 +46,12 @@ check: .venv-test/installed
 wheel: .venv-test/installed
 	.venv-test/bin/python -m build --outdir dist
 
-# The README's table and the benchmarks' figures; needs the shared data folder.
+# The README's tables, its picture and the other figures; needs the shared data folder.
 tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/schedules.py --readme
 	.venv-test/bin/python benchmarks/engines.py --readme
 	.venv-test/bin/python benchmarks/wall.py
+	.venv-test/bin/python benchmarks/timeline.py
 
 clean:
 	rm -rf .venv .venv-test demo build dist

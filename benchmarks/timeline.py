@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 import clockseg
 from clockseg.trace import Record
 from clockseg.video import open_clip, overlay
+from shared_data import shared_data
 
 WIDTH, MARGIN, NAMES, GAP = 1440, 24, 150, 6
 INK, DIM, FIRES, HOLDS, PAPER, MARK = "#1b2733", "#6b7785", "#d9541e", "#e6eaee", "#ffffff", "#2563a8"
@@ -107,12 +108,13 @@ class Drawing:
 def main() -> None:
     """Run and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("video", type=Path)
+    parser.add_argument("video", type=Path, nargs="?", help="default: the driving video of the shared data folder")
     parser.add_argument("--threshold", type=float, default=0.1)
     parser.add_argument("--frames", type=int, default=120)
     parser.add_argument("--out", type=Path, default=Path("docs/timeline.png"))
     args = parser.parse_args()
-    drawing = Drawing(ran(args.video, args.threshold, args.frames))
+    video = args.video or shared_data("videos", "solidWhiteRight.mp4")
+    drawing = Drawing(ran(video, args.threshold, args.frames))
     drawing.thumbnails()
     drawing.timeline()
     drawing.signal()
