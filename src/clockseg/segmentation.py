@@ -140,11 +140,14 @@ class _Run:
         """Each frame with its labels and its record."""
         for frame in frames:
             if self.session.memory is None or self.session.memory.shape != frame.image.shape:
-                self._warm_up(frame)
+                # Compile for this size, so that only wall_seconds and fps have it in them.
+                fill(self.session.net, self.session.schedule, frame.image)
             labels = self.session(frame.image)
             record = self.session.record
             self.seconds += record.seconds.network
-            if self.session.tally.frames > 1:
+            if self.session.tally.frames == 1:
+                self._full.start(record)
+            else:
                 self._full.add(record)
             self._progress(Progress(self._name, self.session.tally.frames, self._expected, self.session.tally))
             yield frame, labels, record
@@ -162,13 +165,3 @@ class _Run:
             "fps": round(tally.frames / wall_seconds, 3),
             "relative_time_estimate": None if spent is None else round(spent / full, 4),
         }
-
-    def _warm_up(self, frame: Frame) -> None:
-        """Compile for this size, so that only ``wall_seconds`` and ``fps`` have it in them.
-
-        A full pass then stands for the parts that do not run again.
-        """
-        for _ in range(2):
-            _, memory = fill(self.session.net, self.session.schedule, frame.image)
-        if self.session.memory is None:
-            self._full.start(memory.record)
