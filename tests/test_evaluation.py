@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,9 +26,11 @@ from clockseg.datasets import read_clips
 from clockseg.evaluation import Evaluation, evaluate
 from clockseg.metrics import Confusion, boundary_band, confusion
 from clockseg.session import Session
+from clockseg.spec import parse_schedule
 from clockseg.stages import Stage, StagedNetwork
 from clockseg.trace import Progress
 from toy_networks import CLASSES, toy, write_clip
+from video_making import data_folder
 
 
 @pytest.fixture
@@ -224,8 +225,6 @@ def test_progress_tells_every_frame(data):
 
 
 def test_on_the_bundled_network_what_fires_always_gives_the_same_labels_to_the_bit(tmp_path):
-    if not resources.files("clockseg.networks").joinpath("weights", "street.onnx").is_file():
-        pytest.skip("the bundled network has no weights yet")
     write_clip(tmp_path / "clip", 5, size=(160, 120))
     net = load("street", size=160)
     schedules = {"oracle": frame_oracle, "111": fixed_rate((1, 1, 1)), "adaptive(0)": adaptive(0)}
@@ -236,3 +235,23 @@ def test_on_the_bundled_network_what_fires_always_gives_the_same_labels_to_the_b
     for frame in read_clips(tmp_path)[0]:
         first, *others = [session(frame.image) for session in sessions]
         assert all(np.array_equal(first, other) for other in others)
+
+
+def test_on_a_real_clip_the_oracle_is_the_oracle_however_it_is_said():
+    path = data_folder() / "camvid" / "val"
+    if not path.is_dir():
+        pytest.skip("needs the shared data folder (CLOCKSEG_DATA)")
+    net = load("street")
+    names = ("fixed_rate((1, 1, 1))", "adaptive(0)", "adaptive(0, 0)", "frame_oracle")
+    *others, oracle = (Session(net, parse_schedule(name)) for name in names)
+    alternate, pipeline, uncut = (
+        Session(net, alternating),
+        Session(net, pipelined(2)),
+        Session(net.uncut(), frame_oracle),
+    )
+    for frame in read_clips(path, limit=12)[0]:
+        wanted = oracle(frame.image)
+        assert all(np.array_equal(other(frame.image), wanted) for other in others)
+        assert np.mean(uncut(frame.image) != wanted) < 1e-4
+        off, piped = alternate(frame.image), pipeline(frame.image)
+        assert np.array_equal(off, piped) or not frame.index % 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +138,6 @@ def test_learned_transposed_convolutions_are_heads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_street(engine: str) -> None:
-    if not resources.files("clockseg.networks").joinpath("weights", "street.onnx").is_file():
-        pytest.skip("street.onnx isn't there yet")
     net = load("street", engine=engine)
     said = net.sidecar.input
     image = cv2.resize(picture((40, 30)), (said.width, said.height), interpolation=cv2.INTER_CUBIC)

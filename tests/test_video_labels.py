@@ -168,3 +168,15 @@ def test_png(tmp_path):
     data = np.frombuffer((tmp_path / "ü.png").read_bytes(), np.uint8)
     assert np.array_equal(cv2.imdecode(data, cv2.IMREAD_UNCHANGED), every_value(21, 33))
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_close_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(self, stream, frame):
+        raise OSError("no space left on device")
+
+    writer = LabelWriter(tmp_path / "labels.mkv", fps=25)
+    writer.append(np.zeros((16, 16), np.uint8))
+    monkeypatch.setattr(LabelWriter, "_mux", full)
+    with pytest.raises(OSError, match="no space"), writer:
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -18,6 +17,7 @@ from clockseg.stages import StagedNetwork
 from clockseg.trace import Record
 from clockseg.video import Clip, Frame, LabelWriter, OverlayWriter, Strip, overlay, write_png
 from clockseg.video._part import part_name
+from clockseg.video._whole import Whole
 
 
 class _Writer(Protocol):
@@ -28,7 +28,7 @@ class _Writer(Protocol):
     def abort(self) -> None: ...
 
 
-class ResultWriter:
+class ResultWriter(Whole):
     """The files of one result; ``append`` is for the thread behind the session.
 
     ``writes``: kinds of ``FILES``; ``every``: the step between the frames taken; ``limited``: whether the clip goes on
@@ -83,20 +83,6 @@ class ResultWriter:
             writer.abort()
         if self._trace is not None:
             self._trace.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            return self.abort()
-        try:
-            self.close()
-        except BaseException:
-            self.abort()
-            raise
 
 
 class _LabelVideo:

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable
 from queue import Queue
 from time import perf_counter
-from types import TracebackType
-from typing import Generic, ParamSpec, Self
+from typing import Generic, ParamSpec
+
+from clockseg.video._whole import Whole
 
 P = ParamSpec("P")
 
 
-class Background(Generic[P]):
+class Background(Whole, Generic[P]):
     """Calls ``work`` in a thread of its own, in order, for each ``put`` of its arguments.
 
     ``put`` returns at once unless ``depth`` calls are waiting. What ``work`` raises is raised by the next ``put`` or by
@@ -50,17 +51,6 @@ class Background(Generic[P]):
         """Drops what waits and ends the thread once the call in progress is done."""
         self._dropped = True
         self._end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
     def _end(self) -> None:
         if self._thread.is_alive():

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import av
 import cv2
@@ -19,6 +17,7 @@ from clockseg._types import Labels
 from clockseg.video._decode import Damage, open_input, pictures, reason, video_stream
 from clockseg.video._part import Part, part_name
 from clockseg.video._times import Timestamps
+from clockseg.video._whole import Whole
 
 # Matroska counts in milliseconds.
 _TIME_BASE = Fraction(1, 1000)
@@ -29,7 +28,7 @@ _FFV1 = {"level": "3", "coder": "rice", "g": "1", "slicecrc": "1"}
 _SLICED_SIDE = 16
 
 
-class LabelWriter:
+class LabelWriter(Whole):
     """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
 
     Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
@@ -72,17 +71,6 @@ class LabelWriter:
     def abort(self) -> None:
         """Removes what was written."""
         self._part.discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
     def _start(self, labels: Labels) -> av.VideoStream:
         slices = "4" if min(labels.shape) >= _SLICED_SIDE else "1"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
-from types import TracebackType
-from typing import Self
 
 import av
 import cv2
@@ -18,6 +16,7 @@ from clockseg.video._audio import Sound
 from clockseg.video._colour import matrix_for
 from clockseg.video._part import Part
 from clockseg.video._times import Timestamps
+from clockseg.video._whole import Whole
 
 _TIME_BASE = Fraction(1, 90_000)
 # The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable
@@ -27,7 +26,7 @@ _ENCODERS = {"libx264": {"preset": "veryfast", "crf": "23", "bf": "0"}, "libopen
 _BT709, _BT601 = 1, 6
 
 
-class OverlayWriter:
+class OverlayWriter(Whole):
     """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
 
     Times are the input's (variable rates stay variable; frames without a time follow at ``fps``, or 25). Sound is taken
@@ -93,17 +92,6 @@ class OverlayWriter:
         if self._sound is not None:
             self._sound.close()
         self._part.discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
     def _start(self, image: Image) -> av.VideoStream:
         """Adds the streams; all of them must be there before the first packet."""
