@@ -1,4 +1,4 @@
-"""What a network costs before it is run: multiply-adds, parameters and bytes, from shapes alone."""
+"""What a network costs before it is run: multiply-adds, parameters and bytes, from shapes; a schedule, from shares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from clockseg._errors import UsageError
+from clockseg.clocks import ALWAYS, Every
+from clockseg.schedule import Named, Schedule, schedule_for
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -50,3 +54,48 @@ def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape) -> int:
     if operator == "Gemm":
         return math.prod(output) * (math.prod(inputs[0]) // output[0])
     return 0
+
+
+def relative_cost(
+    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
+) -> float:
+    """What a frame costs on average under ``schedule``, 1 being every stage: expected, before anything is run.
+
+    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent); what fuses and finishes is left out.
+    ``fire_rate``: 0..1, of the stage whose clock goes by what it sees, and of those it gates; or one a stage. Fixed
+    rates need none. The segments of a pipelined schedule run at once, so that the longest counts: latency, not work.
+
+    >>> paper = (59, 18, 23)
+    >>> from clockseg.schedule import exponential, pipelined
+    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
+    (0.7375, 0.59)
+    >>> from clockseg.gate import adaptive
+    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
+    0.885
+    """
+    made = schedule_for(schedule, len(shares))
+    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
+        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 a stage, not all of them 0.")
+    rates = _rates(made, fire_rate)
+    if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
+        raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 a stage.")
+    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
+    return max(segments) / sum(shares)
+
+
+def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
+    """The share of frames on which each stage fires."""
+    fixed = tuple(1 / clock.period for clock in schedule.clocks if isinstance(clock, Every))
+    first = next((i for i, clock in enumerate(schedule.clocks) if not isinstance(clock, Every)), len(schedule))
+    if given is None and first == len(schedule):
+        return fixed
+    if isinstance(given, (int, float)):
+        follow = range(first + 1, len(schedule))
+        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
+            return (*fixed[:first], *[given] * (len(schedule) - first))
+    elif given is not None:
+        return tuple(given)
+    raise UsageError(
+        f"fire_rate={given} for the clocks {', '.join(map(str, schedule.clocks))}; give none where all go by the frame "
+        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
+    )

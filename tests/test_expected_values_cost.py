@@ -1,0 +1,124 @@
+"""Expected values, group 4: what each schedule costs, from the stages' shares of the time or of the multiply-adds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clockseg import (
+    Schedule,
+    UsageError,
+    adaptive,
+    alternating,
+    difference,
+    either,
+    every,
+    exponential,
+    fixed_rate,
+    frame_oracle,
+    pipelined,
+    skip_frame,
+)
+from clockseg.clocks import ALWAYS, Every
+from clockseg.cost import relative_cost
+
+TIME = (59, 18, 23)
+"""The paper's shares of the stages, in percent of the time."""
+MULTIPLY_ADDS = (90_942_640_896, 45_696_786_432, 44_326_453_248)
+"""FCN-8s, 21 classes, 500x500: the convolutions of each stage."""
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cost"),
+    [
+        (frame_oracle, 100),
+        (skip_frame(2), 50),
+        (exponential, 73.75),
+        (alternating, 88.5),
+        (fixed_rate((1, 2, 2)), 79.5),
+        (pipelined(1), 100),
+        (pipelined(2), 77),
+        (pipelined(3), 59),
+    ],
+    ids=["oracle", "skip-frame", "exponential", "alternating", "1-2-2", "pipelined-1", "pipelined-2", "pipelined-3"],
+)
+def test_in_percent_of_the_time(schedule, cost) -> None:
+    assert 100 * relative_cost(schedule, TIME) == pytest.approx(cost, abs=1e-12)
+
+
+def test_exponential_costs_half_as_much_again_as_skip_frame() -> None:
+    assert relative_cost(exponential, TIME) / relative_cost(skip_frame(2), TIME) == pytest.approx(1.475)
+
+
+@pytest.mark.parametrize(
+    ("rate", "cost"),
+    [
+        (1, 100),
+        (0.93, 98.39),
+        (0.52, 88.96),
+        (0.50, 88.5),
+        (0.21, 81.83),
+        (0.716, 93.468),
+        (0.323, 84.429),
+        (0.085, 78.955),
+        (0.024, 77.552),
+        (0, 77),
+    ],
+)
+def test_adaptive_at_a_fire_rate(rate, cost) -> None:
+    assert 100 * relative_cost(adaptive(0.25), TIME, fire_rate=rate) == pytest.approx(cost, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cost"), [(exponential, 69.0), (alternating, 87.75), (fixed_rate((1, 2, 2)), 75.1)]
+)
+def test_in_percent_of_the_multiply_adds(schedule, cost) -> None:
+    digits = len(str(cost).split(".")[1])
+    assert round(100 * relative_cost(schedule, MULTIPLY_ADDS), digits) == cost
+
+
+def test_what_one_clock_gates_fires_with_it() -> None:
+    assert relative_cost(adaptive(0.25, watch=1), TIME, fire_rate=0.5) == pytest.approx(0.59 + 0.41 / 2)
+    assert relative_cost(difference(0.1, of="pixels"), TIME, fire_rate=0.2) == pytest.approx(0.2)
+    assert relative_cost(either(adaptive(0.25), every(4)), TIME, fire_rate=0.3) == pytest.approx(0.77 + 0.069)
+
+
+def test_one_rate_a_stage_is_for_every_schedule() -> None:
+    rates = (1, 0.5, 0.25)
+    for schedule in (adaptive(0.1, 0.25), exponential, adaptive(0.25)):
+        assert relative_cost(schedule, TIME, fire_rate=rates) == pytest.approx(0.7375)
+    gated_pipeline = Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1))
+    assert relative_cost(gated_pipeline, TIME, fire_rate=(1, 0.5, 1)) == pytest.approx(0.68)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares", "rate", "message"),
+    [
+        (adaptive(0.25), TIME, None, "fire_rate=None for the clocks"),
+        (alternating, TIME, 0.5, "give none where all go by the frame counter"),
+        (adaptive(0.1, 0.25), TIME, 0.5, "one a stage otherwise"),
+        (Schedule((ALWAYS, lambda tick: True, Every(2))), TIME, 0.5, "one a stage otherwise"),
+        (Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1)), TIME, 0.5, "one a stage otherwise"),
+        (adaptive(0.25), TIME, 1.5, "one of 0..1 a stage"),
+        (adaptive(0.25), TIME, math.nan, "one of 0..1 a stage"),
+        (adaptive(0.25), TIME, (1, 0.5), "for 3 stages"),
+        (alternating, (0, 0, 0), None, "not all of them 0"),
+        (alternating, (-1, 1, 1), None, "at least 0"),
+        (alternating, (1, math.nan, 1), None, "finite"),
+        (Schedule((ALWAYS, ALWAYS)), TIME, None, "the network has 3"),
+    ],
+)
+def test_what_has_no_cost_is_refused(schedule, shares, rate, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        relative_cost(schedule, shares, fire_rate=rate)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.integers(1, 3), st.floats(0, 1))
+def test_nothing_costs_more_than_everything_and_units_do_not_matter(shares, k, rate) -> None:
+    assert relative_cost(pipelined(k), shares) <= 1 + 1e-12
+    cost = relative_cost(adaptive(0.25), shares, fire_rate=rate)
+    assert relative_cost(adaptive(0.25), [1000 * share for share in shares], fire_rate=rate) == pytest.approx(cost)
+    assert (shares[0] + shares[1]) / sum(shares) - 1e-12 <= cost <= 1 + 1e-12
