@@ -227,7 +227,7 @@ def test_label_of_another_size(data):
 
 def test_label_ids_outside_the_classes(data):
     write(data / "b9" / "labels" / "f2.png", labels(0, 2, 7, 255))
-    failing(data, DataError, r"holds 2, 7; classes\.json names 2 classes \(0 to 1\) and 255")
+    failing(data, DataError, r"holds 2, 7; there are 2 classes \(0 to 1\) and 255")
 
 
 def test_colour_coded_labels(data):

@@ -1,7 +1,22 @@
-"""Where frames with labels come from: folders of clips."""
+"""Where frames with labels come from: clip folders, and the data sets of the paper in their official layouts."""
 
 from clockseg.datasets.classes import Classes, read_classes
-from clockseg.datasets.clips import Clip, ClipFrame, read_clips
+from clockseg.datasets.clip_folders import read_clips
+from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.datasets.labels import read_labels_png
+from clockseg.datasets.layouts import LAYOUTS, Layout, parse_layout, read_data
+from clockseg.datasets.translated import translate
 
-__all__ = ["Classes", "Clip", "ClipFrame", "read_classes", "read_clips", "read_labels_png"]
+__all__ = [
+    "LAYOUTS",
+    "Classes",
+    "Clip",
+    "ClipFrame",
+    "Layout",
+    "parse_layout",
+    "read_classes",
+    "read_clips",
+    "read_data",
+    "read_labels_png",
+    "translate",
+]

@@ -1,14 +1,17 @@
-"""``classes.json``: what the numbers in label maps mean."""
+"""Classes: what the numbers in label maps mean, and ``classes.json``, which says so."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clockseg._errors import DataError
+from clockseg._types import Labels
 from clockseg.graph.sidecar import MOST_CLASSES
 
 
@@ -17,7 +20,8 @@ class Classes:
     """The classes of a data set, in the order of their ids.
 
     ``palette``: RGB 0..255, one a class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames a second of
-    the clips, None if unknown.
+    the clips, None if unknown. ``others``: the id that stands for every class a network knows and this data set doesn't
+    (0, the background, in YouTube-Objects); None if the network's classes must be these.
 
     >>> Classes(("sky", "road")).ignore
     255
@@ -27,6 +31,29 @@ class Classes:
     palette: tuple[tuple[int, int, int], ...] = ()
     ignore: int = 255
     fps: float | None = None
+    others: int | None = None
+
+    def lookup(self, names: Sequence[str]) -> Labels:
+        """What the ids of a network with classes ``names`` are here, by name: uint8 [256], ``lookup[labels]`` maps a map.
+
+        The names must be these in this order; where there are ``others``, the network may know more, in any order, which
+        become ``others``. Ids the network doesn't have become ``ignore``. To be done before anything is counted: an id
+        of the network's may well be another class's id here. ``DataError`` if the classes can't be mapped.
+
+        >>> animals = Classes(("background", "bird", "cat"), others=0)
+        >>> animals.lookup(("background", "cat", "person", "bird"))[:5].tolist()
+        [0, 2, 0, 1, 255]
+        """
+        if self.others is None and tuple(names) != self.names:
+            raise DataError("scores need the same names in the same order.")
+        others = self.ignore if self.others is None else self.others
+        unknown = [name for name in self.names if name not in names]
+        if unknown:
+            raise DataError(f"the network doesn't know {', '.join(unknown)}.")
+        table = np.full(256, self.ignore, np.uint8)
+        ids = {name: id for id, name in enumerate(self.names)}
+        table[: len(names)] = [ids.get(name, others) for name in names]
+        return table
 
 
 def read_classes(path: Path) -> Classes:

@@ -1,4 +1,4 @@
-"""Label maps on disk: PNG files whose grey values are class ids."""
+"""Label maps on disk: PNG files whose grey values, or whose palette indices, are class ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from clockseg._types import Labels
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS = 64_000_000
+_PALETTE = 3
 _COLOURS = {
     2: "colours: a picture of the labels, whose colours can't be told from ids",
-    3: "a palette: programs don't agree on whether its ids or its colours are meant",
+    _PALETTE: "a palette: programs don't agree on whether its ids or its colours are meant",
     4: "grey with transparency",
     6: "colours with transparency: a picture of the labels, whose colours can't be told from ids",
 }
@@ -33,19 +34,37 @@ def read_labels_png(path: Path) -> Labels:
         ...
     clockseg._errors.DataError: label nowhere.png can't be read (No such file or directory).
     """
+    return _read(path, palette=False)
+
+
+def read_index_png(path: Path) -> Labels:
+    """The label map in a PNG with a palette, as PASCAL and DAVIS have it: the *index* is the class id, uint8 [h, w].
+
+    Only a data set whose ids are known to be indices may be read so; its colours are for people. A grey PNG is read as
+    ``read_labels_png`` does: some copies of these data sets have lost the palette. ``DataError`` as there.
+
+    >>> read_index_png(Path("nowhere.png"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: label nowhere.png can't be read (No such file or directory).
+    """
+    return _read(path, palette=True)
+
+
+def _read(path: Path, *, palette: bool) -> Labels:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"label {path} can't be read ({error.strerror}).") from None
-    width, height = _checked(data, path)
+    width, height = _checked(data, path, palette)
     labels = _decoded(data, path)
     if labels.shape != (height, width):
         raise DataError(f"label {path} decodes to {labels.shape[1]}x{labels.shape[0]}, it says {width}x{height}.")
     return labels
 
 
-def _checked(data: bytes, path: Path) -> tuple[int, int]:
-    """Width and height, if every chunk is whole, the pixels are one byte of grey, and there are enough of them."""
+def _checked(data: bytes, path: Path, palette: bool) -> tuple[int, int]:
+    """Width and height, if every chunk is whole, the pixels are of a kind that is read, and there are enough of them."""
     if not data.startswith(SIGNATURE):
         raise DataError(f"label {path} is no PNG; label maps are PNG files of one grey byte a pixel.")
     kinds, pixels, at = [], [], len(SIGNATURE)
@@ -59,8 +78,8 @@ def _checked(data: bytes, path: Path) -> tuple[int, int]:
         at += 12 + length
     if kinds[:1] != [b"IHDR"] or kinds[-1] != b"IEND" or len(data) < 33:
         raise _damaged(path)
-    width, height = _header(data, path)
-    _check_pixels(b"".join(pixels), height * (width + 1), path)
+    width, height, depth = _header(data, path, palette)
+    _check_pixels(b"".join(pixels), height * (-(-width * depth // 8) + 1), path)
     return width, height
 
 
@@ -78,15 +97,16 @@ def _damaged(path: Path) -> DataError:
     return DataError(f"label {path} is cut off or damaged; write it again.")
 
 
-def _header(data: bytes, path: Path) -> tuple[int, int]:
+def _header(data: bytes, path: Path, palette: bool) -> tuple[int, int, int]:
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
-    if colour != 0:
+    indexed = palette and colour == _PALETTE
+    if colour != 0 and not indexed:
         raise DataError(f"label {path} holds {_COLOURS.get(colour, 'no grey')}. Write the class ids as 8-bit grey.")
-    if depth != 8:
+    if depth != 8 and not indexed:
         raise DataError(f"label {path} has {depth} bits a pixel; write the class ids as 8-bit grey.")
     if not 0 < width * height <= MOST_PIXELS:
         raise DataError(f"label {path} says it is {width}x{height}; at most {MOST_PIXELS} pixels are read.")
-    return width, height
+    return width, height, depth
 
 
 def _decoded(data: bytes, path: Path) -> Labels:
@@ -97,6 +117,8 @@ def _decoded(data: bytes, path: Path) -> Labels:
             frame = next(container.decode(video=0))
     except (av.FFmpegError, StopIteration, IndexError) as error:
         raise DataError(f"label {path} can't be decoded ({error}); write it again.") from None
-    if frame.format.name != "gray":
-        raise DataError(f"label {path} decodes to {frame.format.name}, not to one grey byte a pixel.")
-    return np.ascontiguousarray(frame.to_ndarray(), np.uint8)
+    if frame.format.name not in ("gray", "pal8"):
+        raise DataError(f"label {path} decodes to {frame.format.name}, not to one byte a pixel.")
+    # Of a palette picture: its indices and its palette.
+    found = frame.to_ndarray()
+    return np.ascontiguousarray(found[0] if frame.format.name == "pal8" else found, np.uint8)

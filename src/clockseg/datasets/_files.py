@@ -1,0 +1,60 @@
+"""Files and folders of data sets: what is in them, in natural order, and what to say of what is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from clockseg._errors import DataError
+from clockseg.video.read import IMAGE_SUFFIXES, natural_key
+
+
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder, in natural order, without hidden files; nothing if it isn't there."""
+    try:
+        found = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise DataError(f"{folder}: can't be read ({error.strerror}).") from None
+    return sorted(found, key=lambda entry: natural_key(entry.name))
+
+
+def files(folder: Path, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
+    """The files in a folder that end so, in natural order."""
+    return tuple(file for file in entries(folder) if file.suffix.lower() in suffixes and file.is_file())
+
+
+def folders(folder: Path) -> tuple[Path, ...]:
+    """The folders in a folder, in natural order."""
+    return tuple(entry for entry in entries(folder) if entry.is_dir())
+
+
+def pictures(folder: Path) -> tuple[Path, ...]:
+    """The pictures in a folder, in natural order."""
+    return files(folder, IMAGE_SUFFIXES)
+
+
+def name_of(path: Path) -> str:
+    """What a clip is called by its path."""
+    return absolute(path).name if path.is_dir() else path.stem
+
+
+def absolute(path: Path) -> Path:
+    """The path from the root on; links are not followed, since files lie beside the link and not what it points to."""
+    return Path(os.path.abspath(path))
+
+
+def missing(path: Path, what: str, where: str) -> DataError:
+    """The error about a file or folder that isn't there: what it is, and where to get it."""
+    return DataError(f"{path} is missing: {what}. {where}")
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file, without empty ones and comments (#)."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} can't be read ({error}); it is a text file.") from None
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]

@@ -1,0 +1,97 @@
+"""Translated sequences: a still picture seen through a window that moves, six frames of labelled video (section 5).
+
+As in the authors' evaluation on PASCAL: the window moves along the longer side (down, if the picture is square) by
+``shift`` pixels a frame, so that the content moves left or up; its other side is the whole picture. Label maps are cut
+with the same window. Frames 0 and 1 fill the pipelines and are not scored, for any method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clockseg._errors import DataError, UsageError
+from clockseg._types import Array
+from clockseg.clocks.every import whole_number
+from clockseg.datasets.clips import Clip, whole
+
+FRAMES = 6
+FIRST_SCORED = 2
+
+
+@dataclass(frozen=True)
+class Window:
+    """The view of a translated sequence; ``of`` names the picture in errors.
+
+    Frame k shows [k * shift, k * shift + length) of the longer side; ``length`` None: all that five shifts leave, 420 of
+    500 pixels for a shift of 16 and 340 for 32.
+
+    >>> picture = np.zeros((375, 500, 3), np.uint8)
+    >>> Window(16)(picture, 0).shape, Window(32)(picture, 5).shape
+    ((375, 420, 3), (375, 340, 3))
+    """
+
+    shift: int
+    length: int | None = None
+    of: str = "picture"
+
+    def __post_init__(self) -> None:
+        whole_number(self.shift, "shift", least=0)
+        if self.length is not None:
+            whole_number(self.length, "crop")
+
+    def __call__(self, array: Array, index: int) -> Array:
+        """Frame ``index`` (0..5) of a picture [h, w, 3] or a label map [h, w]; ``DataError`` if it is too small."""
+        height, width = array.shape[:2]
+        most = max(height, width) - (FRAMES - 1) * self.shift
+        length = most if self.length is None else self.length
+        if not 0 < length <= most:
+            raise DataError(
+                f"{self.of} is {width}x{height}: of its longer side {FRAMES - 1} shifts of {self.shift} px leave {most} "
+                f"px, the window needs {max(length, 1)}. Give a smaller shift{'' if self.length is None else ' or crop'}."
+            )
+        seen = slice(index * self.shift, index * self.shift + length)
+        return np.ascontiguousarray(array[:, seen] if width > height else array[seen])
+
+
+def translate(
+    clips: Iterable[Clip], *, shift: int = 16, crop: int | None = None, scored_from: int = FIRST_SCORED
+) -> list[Clip]:
+    """A sequence of six frames from every picture taken of ``clips``; of clips with labels, from every labelled one.
+
+    ``shift``: pixels a frame. ``crop``: the window's length in pixels (default: all that five shifts leave). Labels are
+    given from frame ``scored_from`` on. ``UsageError`` for videos, whose frames are no stills, and for clips that are
+    translated already; a picture that is too small is a ``DataError`` when it is read.
+
+    >>> from pathlib import Path
+    >>> still = Clip("cat", Path("."), (Path("cat.jpg"),), (Path("cat.png"),))
+    >>> (sequence,) = translate([still], shift=32)
+    >>> len(sequence.taken), sequence.labelled
+    (6, 4)
+    """
+    if whole_number(scored_from, "scored_from", least=0) >= FRAMES:
+        raise UsageError(f"scored_from is {scored_from}; a sequence has frames 0 to {FRAMES - 1}.")
+    window = Window(shift, crop)
+    return [sequence for clip in clips for sequence in _sequences(clip, window, scored_from)]
+
+
+def _sequences(clip: Clip, window: Window, scored_from: int) -> Iterator[Clip]:
+    if clip.taken is None:
+        raise UsageError(f"{clip.path} is a video; translated sequences are made of pictures.")
+    if clip.view is not whole:
+        raise UsageError(f"clip {clip.name} is a sequence of windows already; translate the pictures it is made of.")
+    for index in clip.taken:
+        image, label = clip.images[index], clip.labels[index]
+        if label is None and clip.labelled:
+            continue
+        yield replace(
+            clip,
+            name=clip.name if len(clip.images) == 1 else f"{clip.name}/{image.stem}",
+            images=(image,) * FRAMES,
+            labels=(None,) * scored_from + (label,) * (FRAMES - scored_from),
+            every=1,
+            limit=None,
+            view=replace(window, of=str(image)),
+        )

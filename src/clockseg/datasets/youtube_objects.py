@@ -1,0 +1,131 @@
+"""YouTube-Objects: shots of ten PASCAL classes, every tenth frame with the mask of the class that the shot is of.
+
+    DATA/CLASS/data/VIDEO/shots/SHOT/images/frameNNNN.jpg
+    DATA/CLASS/data/VIDEO/shots/SHOT/labels/NNNNN.jpg        of the frame of that number, counted from 1: 1, 11, 21, ..
+
+As in the authors' evaluation: frames and masks are scaled to a longer side of 500 pixels; where a mask, a JPEG, is
+brighter than 15, the label is the shot's class, else background; no pixel is ignored; labels count from number 21 on.
+All of PASCAL's other classes are background, and predictions of these have to be mapped before anything is counted:
+
+>>> from clockseg.datasets import pascal
+>>> table = CLASSES.lookup(pascal.NAMES)
+>>> [CLASSES.names[table[pascal.NAMES.index(name)]] for name in ("cat", "person", "train")]
+['cat', 'background', 'train']
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clockseg._errors import DataError
+from clockseg._types import Array, Image, Labels
+from clockseg.clocks.every import whole_number
+from clockseg.datasets._files import files, folders, missing
+from clockseg.datasets.classes import Classes
+from clockseg.datasets.clips import Clip, read_picture
+from clockseg.datasets.pascal import CLASSES as PASCAL
+
+WHERE = "docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where."
+LONGER_SIDE = 500
+THRESHOLD = 15
+FIRST_SCORED = 21
+NAMES = ("background", "aeroplane", "bird", "boat", "car", "cat", "cow", "dog", "horse", "motorbike", "train")
+CLASSES = Classes(NAMES, tuple(PASCAL.palette[PASCAL.names.index(name)] for name in NAMES), others=0)
+
+
+def scaled(array: Array, *, nearest: bool) -> Array:
+    """Enlarged or reduced to a longer side of 500 pixels, each side rounded down; bilinear, or the nearest pixel.
+
+    >>> scaled(np.zeros((334, 640), np.uint8), nearest=True).shape
+    (260, 500)
+    """
+    import cv2
+
+    height, width = array.shape[:2]
+    longer = max(height, width)
+    size = max(1, width * LONGER_SIDE // longer), max(1, height * LONGER_SIDE // longer)
+    how = cv2.INTER_NEAREST_EXACT if nearest else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(array, size, interpolation=how))
+
+
+def read_frame(path: Path) -> Image:
+    """The picture in a file, scaled: uint8 RGB [h, w, 3]."""
+    return scaled(read_picture(path), nearest=False)
+
+
+@dataclass(frozen=True)
+class ShotMask:
+    """Reads the masks of a shot as labels: ``label`` where a mask is brighter than 15, else background."""
+
+    label: int
+
+    def __call__(self, path: Path) -> Labels:
+        """The label map in a file, scaled: uint8 [h, w]."""
+        bright = read_picture(path).max(axis=2) > THRESHOLD
+        return scaled(np.where(bright, np.uint8(self.label), np.uint8(0)), nearest=True)
+
+
+def matches(path: Path) -> bool:
+    """Whether a folder looks like YouTube-Objects."""
+    return any((path / name / "data").is_dir() for name in NAMES[1:])
+
+
+def read(path: Path, *, scored_from: int = FIRST_SCORED) -> list[Clip]:
+    """A clip for each shot with masks, of all its frames from the first mask's on; ``every=10`` takes the labelled ones.
+
+    Labels are given from number ``scored_from`` on, so that two predecessors ten frames apart are there for every one.
+    ``DataError`` names what is missing.
+
+    >>> read(Path("nowhere"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: nowhere/aeroplane/data is missing: folders VIDEO/shots/SHOT, here or of another class.
+    docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where.
+    """
+    whole_number(scored_from, "scored_from")
+    shots = [
+        (label, shot)
+        for label, name in enumerate(NAMES)
+        for video in folders(path / name / "data")
+        for shot in folders(video / "shots")
+        if (shot / "labels").is_dir()
+    ]
+    if not shots:
+        raise missing(path / NAMES[1] / "data", "folders VIDEO/shots/SHOT, here or of another class", WHERE)
+    return [_clip(shot, label, scored_from) for label, shot in shots]
+
+
+def _clip(shot: Path, label: int, scored_from: int) -> Clip:
+    masks, frames = _numbered(shot / "labels"), _numbered(shot / "images")
+    if not masks:
+        raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg", WHERE)
+    if not frames:
+        raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg", WHERE)
+    # From the first mask on, without gaps: so that every tenth frame taken is a labelled one.
+    numbers = range(min(masks), max(frames) + 1)
+    for number in (*numbers, *masks):
+        if number not in frames:
+            raise missing(shot / "images" / f"frame{number:04}.jpg", f"frame {number} of the shot", WHERE)
+    video = shot.parents[1]
+    return Clip(
+        f"{video.parents[1].name}/{video.name}/{shot.name}",
+        shot,
+        tuple(frames[number] for number in numbers),
+        tuple(masks.get(number) if number >= scored_from else None for number in numbers),
+        CLASSES,
+        read_image=read_frame,
+        read_labels=ShotMask(label),
+    )
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Files by the number that their name ends with."""
+    found = {file: re.search(r"\d+$", file.stem) for file in files(folder, (".jpg", ".jpeg", ".png"))}
+    for file, number in found.items():
+        if number is None:
+            raise DataError(f"{file}: its name ends with no number. {WHERE}")
+    return {int(number[0]): file for file, number in found.items() if number is not None}
