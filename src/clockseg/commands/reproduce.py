@@ -1,0 +1,110 @@
+"""``clockseg reproduce``: the paper's tables and figures, published numbers beside measured ones."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg._errors import UsageError
+from clockseg.commands._options import add_engine_options
+from clockseg.commands._table import align
+
+if TYPE_CHECKING:
+    from clockseg.experiments.report import Report
+    from clockseg.experiments.source import Setting
+
+EXPERIMENTS = {
+    "velocity": "how fast each stage's labels change, against depth and accuracy (Table 1, section 3)",
+    "pipeline-pascal": "pipelines against truncated networks of equal latency, on translated stills",
+    "pipeline": "the same on NYUDv2 and YouTube-Objects",
+    "fixed-rate": "skip-frame, exponential and alternating, on translated stills",
+    "schedules": "all schedules on NYUDv2, YouTube-Objects and Cityscapes",
+    "adaptive-curve": "the adaptive clock's accuracy against its rate and cost; the pixel clock beside it",
+    "adaptive-videos": "single videos: when the clock fires, and what it costs",
+    "qualitative": "windows in which a pipeline gains most over skip-frame, and least",
+}
+
+DESCRIPTION = f"""Do a table or figure of the paper again: published numbers beside measured ones.
+
+{chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
+
+DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets). WEIGHTS
+holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
+protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
+DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg reproduce`` and its options."""
+    parser = subparsers.add_parser(
+        "reproduce",
+        help="the paper's tables and figures again",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where the data is (default: the folder data in $CLOCKSEG_DATA)"
+    )
+    parser.add_argument("--weights", type=Path, metavar="DIR", help="where the authors' weights are, imported")
+    parser.add_argument("--standin", action="store_true", help="use what stands in for the paper's data and weights")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_engine_options(parser.add_argument_group("network"))
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the experiments and print their tables."""
+    from clockseg.experiments.report import write
+
+    setting = _setting(args)
+    names = list(EXPERIMENTS) if args.name == "all" else [args.name]
+    reports = []
+    for name in names:
+        module = importlib.import_module(f"clockseg.experiments.{name.replace('-', '_')}")
+        report: Report = module.run(setting)
+        reports.append(report)
+        if not args.json:
+            print(text(report))
+        if args.out is not None:
+            files = write(report, args.out)
+            if not args.json:
+                print(f"written: {', '.join(map(str, files))}\n")
+    if args.json:
+        print(json.dumps({report.name: report.facts() for report in reports}, allow_nan=False))
+    return 0
+
+
+def _setting(args: argparse.Namespace) -> Setting:
+    from clockseg.experiments.source import Setting
+    from clockseg.networks.load import load
+
+    given = os.environ.get("CLOCKSEG_DATA")
+    data = args.data or (Path(given) / "data" if given else None)
+    if data is None:
+        raise UsageError("where is the data? Give --data DIR (clockseg reproduce --help says what it holds).")
+    if not args.standin and args.weights is None:
+        raise UsageError(
+            "the paper's tables need the authors' weights: give --weights DIR (docs/fcn8s.md), or --standin to run the "
+            "protocol on what stands in."
+        )
+    engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": args.size}
+    return Setting(data, lambda network: load(network, **engine), args.weights, args.standin)
+
+
+def text(report: Report) -> str:
+    """A report as the terminal shows it."""
+    parts = [report.title, ""]
+    if report.lines:
+        parts += [align(report.lines, left=3), ""]
+    parts += [
+        f"{'holds' if claim.holds else 'FAILS'}: {claim.text} ({claim.where}: {claim.figures})"
+        for claim in report.claims
+    ]
+    parts += [f"note: {note}" for note in report.notes]
+    return "\n".join(parts) + "\n"

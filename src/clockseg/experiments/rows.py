@@ -1,0 +1,100 @@
+"""Rows of the paper's tables, published and measured, and the claims that are read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one data set. Figures in percent, as the paper prints them; None where it prints none.
+
+    ``source``: "paper", "notebook" (the authors' stored output, more digits) or "measured". ``full_frames``: frames on
+    which the last stage ran. ``saving``: what of the full network's time (a pipeline: of its latency) is saved.
+
+    >>> Row("NYUD", "skip-frame", "paper", 27.7, 41.3).mean_iu
+    27.7
+    """
+
+    data: str
+    method: str
+    source: str
+    mean_iu: float | None = None
+    fw_iu: float | None = None
+    boundary_mean_iu: float | None = None
+    boundary_fw_iu: float | None = None
+    _: KW_ONLY
+    full_frames: float | None = None
+    saving: float | None = None
+    note: str = ""
+
+
+ORACLE = "frame oracle"
+
+
+def published(
+    data: str, scores: Mapping[str, Sequence[float | None]], *, source: str = "paper", savings: Mapping[str, float]
+) -> list[Row]:
+    """The rows of a published table from its figures: mean IU, f.w. IU and, where told, the boundary scores.
+
+    >>> published("NYUD", {"skip-frame": (27.7, 41.3)}, savings={"skip-frame": 50.0})[0].saving
+    50.0
+    """
+    return [Row(data, method, source, *figures, saving=savings.get(method)) for method, figures in scores.items()]
+
+
+def relative_loss(row: Row, rows: Iterable[Row]) -> float | None:
+    """What of the frame oracle's mean IU ``row`` loses, in percent; the oracle of the same data and source among ``rows``.
+
+    >>> oracle, pipeline = Row("NYUD", ORACLE, "paper", 31.1), Row("NYUD", "2-stage pipeline", "paper", 26.4)
+    >>> round(relative_loss(pipeline, [oracle, pipeline]), 1)
+    15.1
+    """
+    oracle = find(rows, row.data, ORACLE, row.source)
+    if oracle is None or not oracle.mean_iu or row.mean_iu is None:
+        return None
+    return 100 * (1 - row.mean_iu / oracle.mean_iu)
+
+
+def find(rows: Iterable[Row], data: str, method: str, source: str) -> Row | None:
+    """The row of that method; None if there is none."""
+    wanted = (data, method, source)
+    return next((row for row in rows if (row.data, row.method, row.source) == wanted), None)
+
+
+HEADS = {
+    "data": "data",
+    "method": "method",
+    "source": "source",
+    "mean_iu": "mean IU",
+    "fw_iu": "f.w. IU",
+    "boundary_mean_iu": "bdry mean IU",
+    "boundary_fw_iu": "bdry f.w. IU",
+    "full_frames": "full frames",
+    "loss": "relative loss",
+    "saving": "relative saving",
+    "note": "note",
+}
+
+
+def records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows as plain values, each with its relative loss."""
+    names = [field.name for field in fields(Row)]
+    return [{name: getattr(row, name) for name in names} | {"loss": relative_loss(row, rows)} for row in rows]
+
+
+def cells(rows: Sequence[Row]) -> list[list[str]]:
+    """Head and rows as text; columns in which nothing stands are left out.
+
+    >>> cells([Row("NYUD", "skip-frame", "paper", 27.7)])[1]
+    ['NYUD', 'skip-frame', 'paper', '27.7']
+    """
+    found = records(rows)
+    kept = [name for name in HEADS if any(record[name] not in (None, "") for record in found)]
+    return [[HEADS[name] for name in kept], *([_cell(record[name]) for name in kept] for record in found)]
+
+
+def _cell(value: str | float | None) -> str:
+    return value if isinstance(value, str) else "-" if value is None else f"{value:.1f}"

@@ -1,0 +1,593 @@
+"""Videos and filmstrips of schedules: every bar, panel and picture in its place."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clockseg._errors import DataError, MissingDependency, UsageError, VideoError
+from clockseg.datasets import Clip, ClipFrame, read_clips
+from clockseg.evaluation import evaluate
+from clockseg.experiments import contact_sheet as sheet
+from clockseg.experiments import videos
+from clockseg.experiments.canvas import Raster, capital_height, differing, legend, line, masked, rgb
+from clockseg.experiments.contact_sheet import Row, contact_sheet
+from clockseg.experiments.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
+from clockseg.experiments.plotting import FIRED, NOW, RULE, figure, schedule_colour
+from clockseg.experiments.screening import ORACLE, screen
+from clockseg.experiments.videos import adaptive_video, pipeline_video
+from clockseg.experiments.windows import Sample, Window, picks, qualitative, rank_windows, sampled
+from clockseg.gate import adaptive
+from clockseg.palette import palette
+from clockseg.schedule import alternating, pipelined, skip_frame
+from clockseg.session import run
+from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.video.write import fitted
+from toy_networks import CLASSES, toy, write_clip
+from video_making import data_folder, picture, stream_times, write_video
+
+BLACK, BLUE, TRACK, WHITE = rgb(FIRED), rgb(NOW), rgb(RULE), (255, 255, 255)
+
+
+def halves() -> StagedNetwork:
+    """Class 1 where the picture is bright: the left half of what stage 1 sees, the right half of what stage 2 does."""
+    bright = Stage("left", lambda image: (image[..., 0] > 127).astype(np.uint8))
+    return StagedNetwork(
+        "halves",
+        (bright, Stage("right", lambda trunk: trunk)),
+        (Group("join", ("left", "right"), lambda left, right: np.concatenate([left[:, :4], right[:, 4:]], 1)),),
+    )
+
+
+def frames_of(letters: str, *, fps: float | None = 10, size=(4, 8)) -> list[ClipFrame]:
+    """A flat frame a letter, dark for A and bright for B."""
+    return [
+        ClipFrame(k, np.full((*size, 3), 255 * (letter == "B"), np.uint8), None, k / fps if fps else None)
+        for k, letter in enumerate(letters)
+    ]
+
+
+def flat_clip(tmp_path, letters: str, name="flat") -> Clip:
+    """The same as a clip of files."""
+    folder = tmp_path / name / "images"
+    folder.mkdir(parents=True)
+    for frame in frames_of(letters):
+        cv2.imwrite(str(folder / f"{frame.index:03}.png"), frame.image)
+    return read_clips(tmp_path / name)[0]
+
+
+def screened(letters: str = "AABBAAAB", schedules=None, **how):
+    """The halves on flat frames."""
+    schedules = {"pipelined(2)": pipelined(2), "skip_frame(2)": skip_frame(2)} if schedules is None else schedules
+    frames = frames_of(letters, **how)
+    return screen(halves(), Clip("flat", Path("flat")), schedules, frames=frames)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What a video is made of, before it is encoded: (picture, seconds) a frame."""
+    frames = []
+
+    class Recorder:
+        def __init__(self, path, *, fps):
+            self.fps = fps
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def append(self, image, seconds):
+            frames.append((image, seconds))
+
+    monkeypatch.setattr(videos, "OverlayWriter", Recorder)
+    return frames
+
+
+class TestRaster:
+    @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(0, 5), st.data())
+    def test_black_at_firings_and_blue_now(self, fired, extra, data) -> None:
+        now = data.draw(st.integers(0, len(fired) - 1))
+        raster = Raster(fired, width=6 * len(fired) + extra, height=18)
+        image = raster.draw(now)
+        blue = (image == BLUE).all(axis=2)
+        span = raster.span(now)
+        columns = np.flatnonzero(blue.any(axis=0))
+        assert blue[:, columns].all()
+        assert columns[0] <= span.start
+        assert columns[-1] + 1 == max(span.stop, columns[0] + 3)
+        for frame, fires in enumerate(fired):
+            if frame != now:
+                # Its last column is the gap before the next bar.
+                cell = image[9, raster.span(frame)][:-1]
+                assert (cell == (BLACK if fires else TRACK)).all()
+
+    @given(st.integers(1, 60), st.integers(0, 100))
+    def test_spans_cover_the_width_once(self, count, extra) -> None:
+        raster = Raster([True] * count, width=count + extra, height=6)
+        columns = [column for frame in range(count) for column in range(count + extra)[raster.span(frame)]]
+        assert columns == list(range(count + extra))
+
+    def test_bars_are_a_pixel_apart_where_there_is_room(self) -> None:
+        assert (Raster([True] * 5, width=20, height=6).draw(0)[3, 7] == TRACK).all()
+        assert (Raster([True] * 5, width=15, height=6).draw(0)[3, 3:] == BLACK).all()
+
+    def test_frames_that_share_a_pixel_make_it_as_black_as_their_share(self) -> None:
+        image = Raster([True, False, False, False] * 10, width=10, height=6).draw(0)
+        expected = np.rint(np.add(TRACK, 0.25 * np.subtract(BLACK, TRACK)))
+        assert (image[3, 3:] == expected).all()
+
+    def test_blue_sticks_out_of_the_bars(self) -> None:
+        image = Raster([True] * 4, width=40, height=12).draw(2)
+        assert (image[0, 20:30] == BLUE).all()
+        assert (image[0, :20] == WHITE).all()
+
+    def test_the_last_frame_is_as_wide_as_any(self) -> None:
+        assert ((Raster([False] * 100, width=100, height=6).draw(99) == BLUE).all(axis=2).sum(axis=1) == 3).all()
+
+    @pytest.mark.parametrize("now", [-1, 3])
+    def test_a_frame_that_is_not_there(self, now) -> None:
+        with pytest.raises(UsageError, match="give 0 to 2"):
+            Raster([True] * 3, width=9, height=6).draw(now)
+
+    def test_of_nothing(self) -> None:
+        with pytest.raises(UsageError, match="a raster of 0 frames"):
+            Raster([], width=9, height=6)
+
+
+class TestPictures:
+    def test_a_white_line_between_classes_but_none_around_what_has_no_class(self) -> None:
+        labels = np.array([[0, 0, 1, 1], [0, 0, 1, 255]], np.uint8)
+        image = masked(np.zeros((2, 4, 3), np.uint8), labels, [(100, 0, 0), (0, 100, 0)])
+        white = (image == WHITE).all(axis=2)
+        assert white.tolist() == [[False, True, False, False], [False, True, False, False]]
+        assert image[1, 3].tolist() == [0, 0, 0]
+        assert image[0, 0].tolist() == [55, 0, 0]
+
+    def test_differences_only_in_colour(self) -> None:
+        image = picture(8, 6)
+        labels = np.zeros((6, 8), np.uint8)
+        wrong = labels.copy()
+        wrong[2, 3] = 1
+        found = differing(image, wrong, labels, [(200, 0, 0), (0, 200, 0)])
+        assert found[2, 3].tolist() == [0, 200, 0]
+        others = np.delete(found.reshape(-1, 3), 2 * 8 + 3, axis=0)
+        assert (others == others[:, :1]).all()
+
+    def test_the_legend_has_each_colour_and_wraps(self) -> None:
+        entries = [(f"class {k}", (k, 2 * k, 200)) for k in range(20)]
+        one, many = legend(entries[:1], 300, capital=10), legend(entries, 300, capital=10)
+        assert (one[10:21, :11] == (0, 0, 200)).all()
+        assert one.shape == (30, 300, 3)
+        assert many.shape[0] > 60
+        for _, colour in entries:
+            assert (many == colour).all(axis=2).sum() == 121
+        assert legend([], 300, capital=10).shape == (0, 300, 3)
+
+    def test_a_title_too_long_is_made_smaller_and_one_in_the_way_left_out(self) -> None:
+        long = "either(adaptive(0.25), at_least_every(8)) and more of it"
+        image = line(150, long, "note", capital=9)
+        inked = np.flatnonzero((image < 200).any(axis=(0, 2)))
+        assert inked[-1] < 150
+        assert np.array_equal(image, line(150, long, capital=9))
+
+
+class TestScreening:
+    def test_it_is_what_a_session_gives(self, tmp_path) -> None:
+        write_clip(tmp_path / "clip", 6, labelled=3)
+        clip, net = read_clips(tmp_path)[0], toy()
+        screening = screen(net, clip, {"adaptive": adaptive(0.05), "alternating": alternating})
+        for name, schedule in (("adaptive", adaptive(0.05)), ("alternating", alternating)):
+            outputs, records = zip(*run(net, [frame.image for frame in clip], schedule), strict=True)
+            shown = screening.of(name)
+            assert all(np.array_equal(shown.labels(at), output) for at, output in enumerate(outputs))
+            assert shown.fired == tuple(record.fired[-1] for record in records)
+        assert screening.of("alternating").fire_rate == 2 / 5
+        assert screening.labelled == (0, 1, 2)
+        assert [frame.labels is None for frame in screening.frames()] == [False] * 3 + [True] * 3
+
+    def test_agreement_is_that_of_evaluate(self, tmp_path) -> None:
+        write_clip(tmp_path / "clip", 7)
+        clips, net = read_clips(tmp_path), toy()
+        expected = evaluate(net, {"skip": skip_frame(3)}, clips, classes=CLASSES)[0].agreement
+        screening = screen(net, clips[0], {"skip": skip_frame(3)})
+        assert screening.agreement("skip") == expected
+        parts = screening.agreement("skip", range(3)) + screening.agreement("skip", range(3, 7))
+        assert parts == expected
+        assert expected.pixel_acc == pytest.approx(np.mean([screening.same("skip", at) for at in range(7)]))
+
+    def test_classes_without_colours_get_clockseg_s(self, tmp_path) -> None:
+        write_clip(tmp_path / "clip", 2)
+        screening = screen(toy(), read_clips(tmp_path)[0], {})
+        assert screening.colours == palette(3)
+        assert screening.legend() == list(zip(CLASSES, palette(3), strict=True))
+
+    def test_without_any_classes_there_is_no_legend(self) -> None:
+        screening = screened()
+        assert screening.legend() == []
+        assert screening.colours[:2] == palette(2)
+
+    def test_only_classes_that_are_seen_are_in_the_legend(self, tmp_path) -> None:
+        clip = flat_clip(tmp_path, "AAB")
+        (tmp_path / "classes.json").write_text(json.dumps({"classes": ["dark", "bright", "none"], "fps": 5}))
+        screening = screen(halves(), read_clips(tmp_path / "flat")[0], {})
+        assert clip.classes is None
+        assert [name for name, _ in screening.legend()] == ["dark", "bright"]
+        assert [name for name, _ in screening.legend([0, 1])] == ["dark"]
+        assert screening.times == (0.0, 0.2, 0.4)
+        assert screening.fps == 5
+
+    def test_human_labels_of_other_classes_are_not_shown(self, tmp_path) -> None:
+        write_clip(tmp_path / "clip", 2, labelled=2)
+        net = toy()
+        sidecar = SimpleNamespace(classes=("sky", "road", "car"), palette=((1, 2, 3), (4, 5, 6), (7, 8, 9)))
+        other = StagedNetwork("other", net.stages, net.groups, net.finish, net.prepare, sidecar=sidecar)
+        screening = screen(other, read_clips(tmp_path)[0], {})
+        assert screening.labelled == ()
+        assert all(frame.labels is None for frame in screening.frames())
+        assert screening.colours == sidecar.palette
+
+    def test_frames_of_two_sizes(self) -> None:
+        frames = [*frames_of("AB"), *frames_of("BA", size=(6, 8))]
+        screening = screen(halves(), Clip("two", Path("flat")), {"skip": skip_frame(2)}, frames=frames)
+        assert [screening.of("skip").labels(at).shape for at in range(4)] == [(4, 8)] * 2 + [(6, 8)] * 2
+
+    def test_errors(self, tmp_path) -> None:
+        clip = Clip("flat", Path("flat"))
+        with pytest.raises(DataError, match="no frames to show"):
+            screen(halves(), clip, {}, frames=[])
+        with pytest.raises(VideoError, match="no such file"):
+            screen(halves(), clip, {})
+        with pytest.raises(UsageError, match="another name"):
+            screen(halves(), clip, {ORACLE: skip_frame(2)}, frames=frames_of("A"))
+        scores = StagedNetwork("scores", (Stage("a", lambda image: image[..., 0].astype(np.float32)),))
+        with pytest.raises(UsageError, match="labels are float32"):
+            screen(scores, clip, {}, frames=frames_of("A"))
+        small = StagedNetwork("small", (Stage("a", lambda image: image[:2, :2, 0]),))
+        with pytest.raises(UsageError, match=r"gives \[2, 2\] for a frame of \[4, 8, 3\]"):
+            screen(small, clip, {}, frames=frames_of("A"))
+        with pytest.raises(UsageError, match="there are frame oracle, pipelined"):
+            screened().of("alternating")
+        with pytest.raises(UsageError, match="no schedule was run"):
+            print(screened(schedules={}).first)
+
+
+class TestPipelineVideo:
+    def test_four_panels_in_their_places(self, drawn) -> None:
+        screening = screened(size=(160, 320))
+        pipeline_video(screening, "nowhere.mp4")
+        capital, size = capital_height(320), (320, 160)
+        high = 3 * capital + 160
+        places = {"input": (0, 0), ORACLE: (0, 1), "pipelined(2)": (1, 0), "skip_frame(2)": (1, 1)}
+        for at, frame in enumerate(screening.frames()):
+            image, seconds = drawn[at]
+            assert seconds == at / 10
+            assert image.shape == (2 * high + 3 * capital, 2 * 320 + 3 * capital, 3)
+            for name, (row, column) in places.items():
+                top, left = capital + row * (high + capital) + 3 * capital, capital + column * (320 + capital)
+                expected = frame.image
+                if name != "input":
+                    expected = masked(frame.image, screening.of(name).labels(at), screening.colours)
+                assert np.array_equal(image[top : top + 160, left : left + 320], fitted(expected, size)), (at, name)
+                title = image[top - 3 * capital : top, left : left + 320]
+                note = {"input": f"frame {at}, {at / 10:.2f} s", ORACLE: ""}.get(name)
+                note = f"agrees {100 * screening.same(name, at):.1f} %" if note is None else note
+                assert np.array_equal(title, line(320, name, note, capital=capital, bold=True)), (at, name)
+        assert len(drawn) == len(screening)
+
+    def test_all_side_by_side(self, drawn) -> None:
+        pipeline_video(screened("AB"), "nowhere.mp4", columns=4, width=64)
+        capital = capital_height(64)
+        assert drawn[0][0].shape == (32 + 5 * capital, 4 * 64 + 5 * capital, 3)
+
+    @pytest.mark.parametrize(("how", "said"), [({"columns": 0}, "columns=0"), ({"width": 0}, "width=0")])
+    def test_wrong_numbers(self, how, said) -> None:
+        with pytest.raises(UsageError, match=said):
+            pipeline_video(screened("A"), "nowhere.mp4", **how)
+
+    def test_the_file_has_the_input_s_frames_and_times(self, tmp_path) -> None:
+        times = [0, 40, 120, 130, 400]
+        source = write_video(tmp_path / "in.mp4", [picture(64, 48, seed) for seed in range(5)], times=times)
+        net = StagedNetwork("bright", (Stage("a", lambda image: (image[..., 0] > 150).astype(np.uint8)),))
+        screening = screen(net, read_clips(source)[0], {"skip_frame(2)": skip_frame(2)})
+        pipeline_video(screening, tmp_path / "new" / "pipeline.mp4")
+        adaptive_video(screening, tmp_path / "adaptive.mp4")
+        for made in (tmp_path / "new" / "pipeline.mp4", tmp_path / "adaptive.mp4"):
+            assert stream_times(made) == pytest.approx([time / 1000 for time in times])
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["adaptive.mp4", "in.mp4", "new"]
+
+    def test_a_place_that_can_not_be_written(self, tmp_path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(VideoError, match=r"pipeline\.mp4: cannot be written"):
+            pipeline_video(screened("AB"), tmp_path / "file" / "pipeline.mp4")
+
+
+@pytest.mark.skipif(not (data_folder() / "camvid" / "val").is_dir(), reason="needs camvid in the shared data folder")
+def test_a_real_clip_keeps_its_rate(tmp_path) -> None:
+    clip = replace(read_clips(data_folder() / "camvid" / "val")[0], limit=4)
+    screening = screen(toy(), clip, {"skip_frame(2)": skip_frame(2)})
+    assert screening.fps == pytest.approx(15)
+    pipeline_video(screening, tmp_path / "pipeline.mp4", width=120)
+    assert stream_times(tmp_path / "pipeline.mp4") == pytest.approx([0, 1 / 15, 2 / 15, 3 / 15], abs=1e-4)
+
+
+class TestAdaptiveVideo:
+    def test_the_output_and_under_it_the_rasters(self, drawn) -> None:
+        screening = screened(schedules={"alternating": alternating, "skip": skip_frame(4)}, size=(240, 480))
+        adaptive_video(screening, "nowhere.mp4", foil="skip")
+        capital, width = capital_height(480), 480
+        for at, frame in enumerate(screening.frames()):
+            image, _ = drawn[at]
+            inside = image[capital:-capital, capital:-capital]
+            assert np.array_equal(
+                inside[:240], masked(frame.image, screening.of("alternating").labels(at), screening.colours)
+            )
+            top = 240
+            for name, period in (("alternating", 2), ("skip", 4)):
+                raster = Raster([t % period == 0 for t in range(8)], width=width, height=3 * capital)
+                words = f"{name} fires on {100 * screening.of(name).fire_rate:.0f} % of frames"
+                state = "holds" if at % period else "fires"
+                assert np.array_equal(inside[top : top + 3 * capital], line(width, words, state, capital=capital))
+                assert np.array_equal(inside[top + 3 * capital : top + 6 * capital], raster.draw(at))
+                top += 6 * capital
+            assert inside.shape == (top, width, 3)
+
+    def test_without_a_schedule(self) -> None:
+        with pytest.raises(UsageError, match="screen it with one"):
+            adaptive_video(screened(schedules={}), "nowhere.mp4")
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """The figures that are drawn, kept instead of written."""
+    from matplotlib.figure import Figure
+
+    kept = []
+
+    @contextmanager
+    def keep(stem, *, size, dots):
+        kept.append(Figure(figsize=size, dpi=dots))
+        kept[-1].set_label(Path(stem).name)
+        yield kept[-1]
+
+    monkeypatch.setattr(sheet, "figure", keep)
+    return kept
+
+
+def words(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts if text.get_text()]
+
+
+def middles(bars) -> list[float]:
+    """Where the bars of a raster stand, in frames."""
+    return [path.get_extents().intervalx.mean() for path in bars.get_paths()]
+
+
+class TestFilmstrip:
+    def test_truth_over_output_over_rasters(self, tmp_path, page) -> None:
+        write_clip(tmp_path / "clip", 12, labelled=12)
+        screening = screen(toy(), read_clips(tmp_path)[0], {"alternating": alternating, "skip": skip_frame(3)})
+        schedule_filmstrip(screening, "nowhere", foil="skip", pictures=3, title="toy")
+        title, heads, truth, output, notes, clock, foil, names = page[0].axes
+        assert words(title) == ["toy"]
+        assert words(heads) == ["frame 2", "frame 6", "frame 10"]
+        assert [words(truth), words(output)] == [["truth"], ["alternating"]]
+        assert words(notes) == [
+            *(f"{100 * screening.same('alternating', at):.1f} %" for at in (2, 6, 10)),
+            "as the oracle",
+        ]
+        assert [words(clock), words(foil)] == [["alternating", "fires 45 %"], ["skip", "fires 27 %"]]
+        assert [text.get_text() for text in names.get_legend().get_texts()] == list(CLASSES)
+        for axes, period in ((clock, 2), (foil, 3)):
+            bars, marks = axes.collections
+            assert middles(bars) == pytest.approx([t + 0.5 for t in range(0, 12, period)])
+            assert [path.get_extents().intervalx.tolist() for path in marks.get_paths()] == [[2, 3], [6, 7], [10, 11]]
+        lefts = {tuple(np.round(axes.get_position().intervalx, 9)) for axes in page[0].axes}
+        assert len(lefts) == 1  # rasters and pictures stand over the same width: aligned in time
+
+    def test_pictures_stand_over_their_place_in_the_raster(self, page) -> None:
+        screening = screened("AB" * 20)
+        schedule_filmstrip(screening, "nowhere", pictures=5)
+        strip, raster = page[0].axes[1], page[0].axes[-1]
+        marks = [middle / 40 for middle in middles(raster.collections[1])]
+        assert marks == pytest.approx([0.1, 0.3, 0.5, 0.7, 0.9], abs=0.501 / 40)
+        assert list(strip.images[0].get_extent()[:2]) == [0, 1]
+
+    def test_without_labels_the_first_row_is_the_oracle_s(self, page) -> None:
+        schedule_filmstrip(screened(), "nowhere", pictures=2)
+        assert [words(axes) for axes in page[0].axes[1:3]] == [[ORACLE], ["pipelined(2)"]]
+
+    def test_rows_hold_the_pictures(self) -> None:
+        screening = screened("ABBA")
+        rows = {row.name: row for row in picture_rows(screening, [1, 3], [ORACLE, "skip_frame(2)"], differences=True)}
+        assert list(rows) == ["input", ORACLE, "skip_frame(2)", "not as the oracle"]
+        frames = list(screening.frames())
+        assert np.array_equal(rows["input"].pictures[1], frames[3].image)
+        assert np.array_equal(rows[ORACLE].pictures[0], masked(frames[1].image, np.ones((4, 8), np.uint8), palette(2)))
+        assert rows["not as the oracle"].notes == ["0.0 %", "0.0 %"]
+        assert (rows["not as the oracle"].pictures[0] == palette(2)[0]).all()
+
+    def test_heads(self) -> None:
+        assert frame_heads(screened("ABB"), [0, 2]) == ["frame 0, 0.00 s", "frame 2, 0.20 s"]
+        assert frame_heads(screened("ABB", fps=None), [2]) == ["frame 2"]
+
+    @given(st.integers(1, 200), st.integers(1, 12))
+    def test_spread(self, count, pictures) -> None:
+        found = spread(count, pictures)
+        assert found == sorted(set(found))
+        assert 0 <= found[0] <= found[-1] < count
+        assert len(found) == min(count, pictures)
+
+    def test_files_are_the_same_every_time(self, tmp_path) -> None:
+        rows = [Row("input", [picture(24, 16), None]), Row("output", [picture(24, 16)] * 2, ["1 %", "2 %"], "same")]
+        for name in ("a", "b"):
+            contact_sheet(
+                tmp_path / name,
+                rows,
+                heads=["one", "two"],
+                title="title",
+                note="note",
+                rasters=[("clock", [True, False, True])],
+                marks=[0, 2],
+                legend=[("road", (128, 64, 128))],
+            )
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg", "b.png", "b.svg"]
+        for kind in ("svg", "png"):
+            assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+        assert b"<dc:date>" not in (tmp_path / "a.svg").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("rows", "said"),
+        [([], "rows of"), ([Row("a", [picture(4, 4)])], "give one each"), ([Row("a", [None, None])], "has no picture")],
+    )
+    def test_rows_that_do_not_fit(self, rows, said) -> None:
+        with pytest.raises(UsageError, match=said):
+            contact_sheet("nowhere", rows, heads=["one", "two"])
+
+    def test_no_pictures(self) -> None:
+        with pytest.raises(UsageError, match="pictures=0"):
+            schedule_filmstrip(screened(), "nowhere", pictures=0)
+
+
+class TestPlotting:
+    def test_a_figure_left_by_an_error_is_not_written(self, tmp_path) -> None:
+        with pytest.raises(ZeroDivisionError), figure(tmp_path / "broken") as fig:
+            fig.subplots().plot([1 / 0])
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_can_not_be_written(self, tmp_path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(DataError, match=r"a\.svg can't be written"), figure(tmp_path / "file" / "a", size=(1, 1)):
+            pass
+
+    def test_the_style_ends_with_the_block(self, tmp_path) -> None:
+        import matplotlib
+
+        before = dict(matplotlib.rcParams)
+        with figure(tmp_path / "a", size=(1, 1)):
+            assert matplotlib.rcParams["svg.hashsalt"] == "clockseg"
+        assert dict(matplotlib.rcParams) == before
+
+    def test_without_matplotlib(self, tmp_path, monkeypatch) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        with pytest.raises(MissingDependency, match=r"pip install 'clockseg\[plots\]'"), figure(tmp_path / "a"):
+            pass
+
+    def test_each_schedule_of_the_paper_has_a_colour_of_its_own(self) -> None:
+        names = ["frame_oracle", "skip_frame(2)", "exponential", "alternating", "fixed_rate((1, 2, 2))"]
+        names += ["pipelined(2)", "pipelined(3)", "adaptive(0.25)", 'difference(0.1, of="pixels")']
+        assert len({schedule_colour(name) for name in names}) == len(names)
+        assert schedule_colour("adaptive(0.1)") == schedule_colour("adaptive(0.5)")
+
+
+class TestWindows:
+    SAMPLE = Sample(count=9, length=4, lead=2)
+    # Windows at 2, 6 and 10: the pipeline gains where skip-frame misses whole frames, loses where it misses none.
+    LETTERS = "AAABBAAAAABBAA"
+
+    def test_ranks_are_exact(self, tmp_path) -> None:
+        clip = flat_clip(tmp_path, self.LETTERS)
+        ranking = rank_windows(halves(), [clip], sample=self.SAMPLE, by="pixel_acc")
+        assert ranking.schedule == "pipelined(2)"
+        assert [(r.window.start, r.frames, r.schedule, r.skip_frame, r.gained) for r in ranking.ranks] == [
+            (2, (2, 3, 4, 5), 0.75, 0.5, 0.25),
+            (6, (6, 7, 8, 9), 1.0, 1.0, 0.0),
+            (10, (10, 11, 12, 13), 0.75, 1.0, -0.25),
+        ]
+        by_iu = rank_windows(halves(), [clip], sample=self.SAMPLE)
+        assert [(r.schedule, r.skip_frame) for r in by_iu.ranks] == [
+            (pytest.approx(0.6), pytest.approx(1 / 3)),
+            (1.0, 1.0),
+            (pytest.approx(0.6), 1.0),
+        ]
+
+    def test_equal_gains_keep_the_order_of_clips(self, tmp_path) -> None:
+        clips = [flat_clip(tmp_path, "A" * 10, name) for name in ("first", "second")]
+        ranks = rank_windows(halves(), clips, sample=self.SAMPLE).ranks
+        assert [(rank.clip, rank.window.start) for rank in ranks] == [
+            ("first", 2),
+            ("first", 6),
+            ("second", 2),
+            ("second", 6),
+        ]
+
+    @given(st.integers(0, 2**32), st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(1, 20))
+    def test_sampling(self, seed, lengths, count) -> None:
+        clips = [Clip(str(n), Path("flat"), (Path("flat"),) * n, (None,) * n) for n in lengths]
+        sample = Sample(count=count, length=5, lead=3, seed=seed)
+        possible = sum(max(0, (n - 3) // 5) for n in lengths)
+        if not possible:
+            with pytest.raises(DataError, match="a window and its lead take 8"):
+                sampled(clips, sample)
+            return
+        found = sampled(clips, sample)
+        assert found == sampled(clips, sample)
+        assert len(set(found)) == len(found) == min(count, possible)
+        assert found == sorted(found)
+        for window in found:
+            assert 3 <= window.start <= lengths[window.clip] - 5
+            assert (window.start - 3) % 5 == 0
+
+    def test_another_seed_draws_others(self) -> None:
+        clips = [Clip("long", Path("flat"), (Path("flat"),) * 500, (None,) * 500)]
+        drawn = {tuple(sampled(clips, Sample(count=5, seed=seed))) for seed in range(5)}
+        assert len(drawn) == 5
+
+    def test_videos_are_counted(self, tmp_path) -> None:
+        source = write_video(tmp_path / "in.mp4", [picture(32, 32, seed) for seed in range(11)])
+        assert sampled(read_clips(source), self.SAMPLE) == [Window(0, 2), Window(0, 6)]
+
+    @given(st.integers(1, 12), st.integers(0, 5))
+    def test_no_window_is_drawn_twice(self, count, ends) -> None:
+        found = picks(count, ends, seed=1)
+        assert len(set(found.values())) == len(found) == min(count, 2 * ends + 1)
+        assert all(0 <= rank < count for rank in found.values())
+        assert all(found[f"best-{k + 1}"] == k for k in range(min(ends, count)))
+
+    def test_what_it_writes(self, tmp_path, page) -> None:
+        clip, out = flat_clip(tmp_path, self.LETTERS), tmp_path / "out"
+        ranking = qualitative(halves(), [clip], out, sample=self.SAMPLE, by="pixel_acc", ends=1)
+        assert [drawn.get_label() for drawn in page] == ["best-1", "worst-1", "random"]
+        assert [path.name for path in out.iterdir()] == ["ranks.json"]
+        facts = json.loads((out / "ranks.json").read_text())
+        assert facts["figures"] == {"best-1": 1, "worst-1": 3, "random": 2}
+        assert [window["gained"] for window in facts["windows"]] == [rank.gained for rank in ranking.ranks]
+        assert facts["sample"] == {"count": 9, "length": 4, "lead": 2, "seed": 0}
+        assert facts["windows"][0]["frames"] == [2, 3, 4, 5]
+
+    def test_the_rows_of_a_window(self, tmp_path, page) -> None:
+        write_clip(tmp_path / "clip", 7, labelled=7)
+        qualitative(toy(), read_clips(tmp_path), tmp_path / "out", sample=Sample(length=3, lead=4), ends=1)
+        title, heads, *rows, _names = page[0].axes
+        assert words(title)[0] == "best-1: clip, rank 1 of 1"
+        assert words(heads) == ["frame 4", "frame 5", "frame 6"]
+        shown = [words(axes)[0].replace("\n", " ") for axes in rows if axes.images]
+        both = ["pipelined(3)", "not as the oracle", "skip_frame(2)", "not as the oracle"]
+        assert shown == ["input", "truth", ORACLE, *both]
+
+    def test_errors(self, tmp_path) -> None:
+        clip = flat_clip(tmp_path, self.LETTERS)
+        with pytest.raises(UsageError, match="count and length are whole numbers"):
+            Sample(length=0)
+        with pytest.raises(UsageError, match="against itself"):
+            rank_windows(halves(), [clip], schedule=("skip_frame(2)", skip_frame(2)))
+        with pytest.raises(UsageError, match="ranked by"):
+            rank_windows(halves(), [clip], by="accuracy")
+        with pytest.raises(UsageError, match="ends=-1"):
+            qualitative(halves(), [clip], tmp_path, ends=-1)
+        with pytest.raises(DataError, match="0 clips of at most 0 frames"):
+            rank_windows(halves(), [])
+        (tmp_path / "file").touch()
+        with pytest.raises(DataError, match="can't be written"):
+            qualitative(halves(), [clip], tmp_path / "file", sample=self.SAMPLE, ends=0)
