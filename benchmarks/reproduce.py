@@ -11,9 +11,11 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from clockseg.commands.reproduce import EXPERIMENTS
+from clockseg.experiments.claims import Claim
 from provenance import HERE, provenance
 from shared_data import shared_data
 
@@ -44,7 +46,15 @@ def reproduce(name: str) -> float:
     start = time.perf_counter()
     command = [sys.executable, "-m", "clockseg", "reproduce", name, "--standin"]
     subprocess.run([*command, "--data", str(shared_data()), "--out", str(OUT)], check=True)
+    for strip in OUT.glob("*.png"):
+        # Of filmstrips the PNG is enough, of curves the SVG.
+        (strip if is_drawn(strip.with_suffix(".svg")) else strip.with_suffix(".svg")).unlink(missing_ok=True)
     return time.perf_counter() - start
+
+
+def is_drawn(path: Path) -> bool:
+    """Whether an SVG is lines and letters, without pictures in it."""
+    return path.is_file() and b"data:image" not in path.read_bytes()
 
 
 def index(runs: dict[str, Any]) -> str:
@@ -56,17 +66,13 @@ def index(runs: dict[str, Any]) -> str:
         facts, run = json.loads((OUT / f"{name}.json").read_text()), runs[name]
         where = run["machine"]
         parts.append(f"## [{facts['title']}]({name}.md)\n\n{what[0].upper()}{what[1:]}.\n")
-        measured = [claim for claim in facts["claims"] if "CamVid" in claim["where"] or "paper" not in claim["where"]]
-        parts.append("\n".join(_line(claim) for claim in measured) + "\n")
+        claims = [Claim(**claim) for claim in facts["claims"] if not claim["where"].endswith((", paper", ", notebook"))]
+        parts.append("\n".join(f"* {claim}" for claim in claims) + "\n")
         parts.append(
             f"{run['minutes']} minutes on {where['cores']} cores of {where['processor']}, {run['date']}, "
             f"commit {run['commit']}.\n"
         )
     return "\n".join(parts)
-
-
-def _line(claim: dict[str, Any]) -> str:
-    return f"* {'holds' if claim['holds'] else '**fails**'}: {claim['text']} ({claim['where']}: {claim['figures']})"
 
 
 if __name__ == "__main__":

@@ -102,9 +102,6 @@ def text(report: Report) -> str:
     parts = [report.title, ""]
     if report.lines:
         parts += [align(report.lines, left=3), ""]
-    parts += [
-        f"{'holds' if claim.holds else 'FAILS'}: {claim.text} ({claim.where}: {claim.figures})"
-        for claim in report.claims
-    ]
+    parts += [*map(str, report.claims)]
     parts += [f"note: {note}" for note in report.notes]
     return "\n".join(parts) + "\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from clockseg.experiments.adaptive import at_fire_rate, recorded
-from clockseg.experiments.claims import Claim
+from clockseg.experiments.claims import Claim, above
 from clockseg.experiments.method import Method, Score, score
 from clockseg.experiments.methods import SHARES, measured, oracle
 from clockseg.experiments.pixel_clock import pixel_clock
@@ -98,7 +98,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
             rate, there = row.full_frames or 0.0, _at_rate(_points(rows, ADAPTIVE), row.full_frames or 0.0)
             if there is not None and 0 < rate < 100 and row.mean_iu is not None:
                 figures = f"{there:.1f} against {row.mean_iu:.1f} at {rate:.1f} % full frames"
-                found.append(Claim(text, f"{row.data}, {row.method}", there > row.mean_iu, figures))
+                found.append(Claim(text, f"{row.data}, {row.method}", above(there, row.mean_iu), figures))
     return found
 
 

@@ -47,26 +47,21 @@ PAPER = (
 
 
 def run(setting: Setting) -> Report:
-    """Screen every video, tell its row and draw its filmstrip and its video."""
-    rows, claims, figures, fired = list(PAPER), [], [], {}
+    """Screen every video, tell its row and draw its filmstrip; of the first the video too."""
     threshold = STANDIN_THRESHOLD if setting.standin else THRESHOLD
-    clock, foil = f"adaptive({threshold})", f"pixel clock({threshold})"
+    clock, foil = f"adaptive({threshold})", "pixel clock"
+    schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: pixel_clock(threshold)}
     source = setting.films()
-    for clip in source.clips:
-        schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: pixel_clock(threshold)}
-        screening = screen(source.networks.full, clip, schedules)
-        rows += [_row(screening, name) for name in (ORACLE, clock, foil)]
-        claims.append(_calmer(screening, clock, foil))
-        figures += _figures(screening, clock, foil)
-        fired[clip.name] = {name: [int(one) for one in screening.of(name).fired] for name in (clock, foil)}
+    shown = [screen(source.networks.full, clip, schedules) for clip in source.clips]
+    fired = {one.name: {name: [int(fires) for fires in one.of(name).fired] for name in schedules} for one in shown}
     return Report(
         "adaptive-videos",
         "Single videos under the adaptive clock",
         PROTOCOL,
-        tuple(rows),
-        tuple(claims),
+        (*PAPER, *(_row(one, name) for one in shown for name in (ORACLE, clock, foil))),
+        tuple(_calmer(one, clock, foil) for one in shown),
         setting.notes,
-        tuple(figures),
+        (*(_filmstrip(one, clock, foil) for one in shown), _video(shown[0], clock, foil)),
         {"fired": fired},
     )
 
@@ -95,17 +90,17 @@ def _calmer(screening: Screening, clock: str, foil: str) -> Claim:
     return Claim("the clock on labels fires less than the one on pixels", screening.name, rates[0] < rates[1], figures)
 
 
-def _figures(screening: Screening, clock: str, foil: str) -> list[Figure]:
-    stem = re.sub(r"\W+", "-", screening.name).strip("-")
-    caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"
-
-    def strip(path: Path) -> None:
+def _filmstrip(screening: Screening, clock: str, foil: str) -> Figure:
+    def draw(path: Path) -> None:
         schedule_filmstrip(screening, path, schedule=clock, foil=foil)
 
-    def film(path: Path) -> None:
+    stem = re.sub(r"\W+", "-", screening.name).strip("-")
+    caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"
+    return Figure(f"adaptive-videos-{stem}", caption, draw, suffix=".png")
+
+
+def _video(screening: Screening, clock: str, foil: str) -> Figure:
+    def draw(path: Path) -> None:
         adaptive_video(screening, path.with_suffix(".mp4"), schedule=clock, foil=foil)
 
-    return [
-        Figure(f"adaptive-videos-{stem}", caption, strip),
-        Figure(f"adaptive-{stem}", f"{screening.name} as video", film, suffix=".mp4"),
-    ]
+    return Figure("adaptive", f"{screening.name} as video, a bar at each firing", draw, suffix=".mp4")

@@ -10,12 +10,37 @@ from clockseg.experiments.rows import Row, find
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper on one set of rows: ``holds`` or not, and the ``figures`` it was read off."""
+    """One statement of the paper on one set of rows: whether it ``holds``, and the ``figures`` it was read off.
+
+    ``holds`` is None for a tie: figures are printed to a tenth, some of them cut off and some rounded.
+    """
 
     text: str
     where: str
-    holds: bool
+    holds: bool | None
     figures: str
+
+    def __str__(self) -> str:
+        """A line as reports show it.
+
+        >>> print(Claim("b above a", "NYUDv2, paper", False, "1.0 against 2.0"))
+        FAILS: b above a (NYUDv2, paper: 1.0 against 2.0)
+        """
+        outcome = "ties" if self.holds is None else "holds" if self.holds else "FAILS"
+        return f"{outcome}: {self.text} ({self.where}: {self.figures})"
+
+
+TIE = 0.1
+"""Percentage points that say nothing."""
+
+
+def above(first: float, second: float) -> bool | None:
+    """Whether ``first`` is above ``second``, in percent; None for a tie.
+
+    >>> above(64.7, 63.0), above(61.8, 62.1), above(71.7, 71.75)
+    (True, False, None)
+    """
+    return None if abs(first - second) < TIE else first > second
 
 
 def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") -> list[Claim]:
@@ -32,5 +57,5 @@ def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") ->
             continue
         figures = f"{first.mean_iu:.1f} against {second.mean_iu:.1f}"
         where = f"{data}, {source}"
-        found.append(Claim(text or f"{better} above {worse}", where, first.mean_iu > second.mean_iu, figures))
+        found.append(Claim(text or f"{better} above {worse}", where, above(first.mean_iu, second.mean_iu), figures))
     return found

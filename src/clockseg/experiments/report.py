@@ -26,6 +26,11 @@ class Figure:
     draw: Callable[[Path], object]
     suffix: str = ".svg"
 
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.stem}{self.suffix}"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -73,7 +78,7 @@ def write(report: Report, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in report.figures:
             figure.draw(folder / figure.stem)
-        found = [folder / f"{figure.stem}{figure.suffix}" for figure in report.figures]
+        found = [folder / figure.file for figure in report.figures]
         facts = json.dumps(report.facts(), indent=1, allow_nan=False) + "\n"
         texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report)}
         for suffix, text in texts.items():
@@ -106,19 +111,10 @@ def markdown(report: Report) -> str:
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     if report.rows:
         parts.append("All figures in percent. Relative loss and saving: against the frame oracle of the same rows.")
-    parts += [
-        f"![{figure.caption}]({figure.stem}{figure.suffix})" for figure in report.figures if figure.suffix == ".svg"
-    ]
-    parts += [
-        f"[{figure.caption}]({figure.stem}{figure.suffix})" for figure in report.figures if figure.suffix != ".svg"
-    ]
+    parts += [f"{'' if figure.suffix == '.mp4' else '!'}[{figure.caption}]({figure.file})" for figure in report.figures]
     if report.claims:
         parts.append("## What the paper says of it")
-        parts.append(
-            "\n".join(
-                f"* {'holds' if c.holds else '**fails**'}: {c.text} ({c.where}: {c.figures})" for c in report.claims
-            )
-        )
+        parts.append("\n".join(f"* {claim}" for claim in report.claims))
     if report.notes:
         parts.append("## Notes")
         parts.append("\n".join(f"* {note}" for note in report.notes))

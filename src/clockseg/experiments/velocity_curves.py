@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
-
 from clockseg.experiments.plotting import CYCLE, MUTED, PAGE, figure
-from clockseg.velocity import Shot, Velocity
+from clockseg.velocity import Velocity
 
 
 def draw_velocity(found: Velocity, stem: str | os.PathLike[str]) -> None:
@@ -16,6 +14,8 @@ def draw_velocity(found: Velocity, stem: str | os.PathLike[str]) -> None:
     One panel where there is one shot. Needs matplotlib.
 
     >>> import tempfile
+    >>> import numpy as np
+    >>> from clockseg.velocity import Shot
     >>> shot = Shot("still", (0, 1), np.zeros(2), (np.zeros(2),), np.zeros(2), np.full(2, np.nan))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     draw_velocity(Velocity("one", ("a",), (shot,)), f"{folder}/velocity")
@@ -25,11 +25,12 @@ def draw_velocity(found: Velocity, stem: str | os.PathLike[str]) -> None:
     ordered = found.by_motion()
     shots = [("", ordered[0])] if len(ordered) == 1 else [("low motion: ", ordered[0]), ("high motion: ", ordered[-1])]
     with figure(stem, size=(PAGE, 0.4 + 2.3 * len(shots))) as drawn:
-        axes = drawn.subplots(len(shots), 1, squeeze=False)[:, 0]
+        axes = drawn.subplots(len(shots), 1, squeeze=False, sharey=True)[:, 0]
         for (motion, shot), panel in zip(shots, axes, strict=True):
-            panel.plot(shot.indices, shot.pixels, color=MUTED, label="pixels")
-            for (name, series), colour in zip(_series(found, shot), _colours(len(found.stages) + 1), strict=True):
-                panel.plot(shot.indices, series, color=colour, label=name)
+            series = {"pixels": shot.pixels, **dict(zip(found.stages, shot.stages, strict=True)), "output": shot.output}
+            for index, (name, changes) in enumerate(series.items()):
+                # The first frame has none before it.
+                panel.plot(shot.indices[1:], changes[1:], color=MUTED if not index else _colour(index), label=name)
             panel.set_title(f"{motion}{shot.name}")
             panel.set_ylabel("change")
             panel.set_ylim(bottom=0)
@@ -37,9 +38,5 @@ def draw_velocity(found: Velocity, stem: str | os.PathLike[str]) -> None:
         axes[-1].set_xlabel("frame")
 
 
-def _series(found: Velocity, shot: Shot) -> list[tuple[str, np.ndarray]]:
-    return [*zip(found.stages, shot.stages, strict=True), ("output", shot.output)]
-
-
-def _colours(count: int) -> list[str]:
-    return [CYCLE[index % len(CYCLE)] for index in range(count)]
+def _colour(index: int) -> str:
+    return CYCLE[(index - 1) % len(CYCLE)]
