@@ -159,8 +159,8 @@ def test_facts_are_plain_json_in_the_documented_order(data):
     facts = one(data, alternating).facts()
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert list(facts) == [
-        "schedule", "carry", "mean_iu", "fw_iu", "pixel_acc", "iu", "boundary", "agreement", "fire_rate", "network_rate",
-        "seconds_per_frame", "relative_time",
+        "schedule", "carry", "mean_iu", "fw_iu", "pixel_acc", "mean_acc", "iu", "boundary", "agreement",
+        "reaction_lag", "fire_rate", "network_rate", "seconds_per_frame", "relative_time",
     ]  # fmt: skip
     assert facts["carry"] == "identity"
 

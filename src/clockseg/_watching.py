@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from clockseg._errors import UsageError
-from clockseg.clocks import PICTURE, Both, Clock, Either, Invert, Plain, Watch
+from clockseg.clocks import PICTURE, Both, Clock, Either, Invert, Paced, Plain, Watch
 from clockseg.schedule import Schedule
 from clockseg.stages import StagedNetwork
 
@@ -51,19 +51,20 @@ def keep_picture(schedule: Schedule, image: Any) -> Any:
 def check(net: StagedNetwork, schedule: Schedule) -> None:
     """Refuse a schedule whose clocks look at what this network doesn't have, with what to do instead."""
     for index, clock in enumerate(schedule.clocks):
-        for part in _parts(clock):
+        for part in parts(clock):
             for watch in part.looks(index + 1):
                 _check_watch(net, part, index + 1, watch)
 
 
-def _parts(clock: Clock) -> Iterator[Clock]:
+def parts(clock: Clock) -> Iterator[Clock]:
     """The clocks that a clock is made of; itself, if it is not made of any."""
-    inner = clock.clocks if isinstance(clock, Either | Both) else (clock.clock,) if isinstance(clock, Invert) else None
-    if inner is None:
-        yield clock
+    if isinstance(clock, Either | Both):
+        for each in clock.clocks:
+            yield from parts(each)
+    elif isinstance(clock, Invert | Paced):
+        yield from parts(clock.clock)
     else:
-        for each in inner:
-            yield from _parts(each)
+        yield clock
 
 
 def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) -> None:

@@ -10,7 +10,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from clockseg._types import Labels
 from clockseg._watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
+from clockseg.reaction import Reaction, Reactions
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Session
 from clockseg.stages import StagedNetwork
@@ -36,6 +37,7 @@ class Evaluation:
     ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
     ``agreement``: against the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``.
     ``tally`` and ``uncut``: who fired, and the seconds of the schedule and of the uncut network on the same frames.
+    ``reaction``: how late it shows what appears or vanishes in the uncut network's labels (``clockseg.reaction``).
     """
 
     schedule: str
@@ -47,6 +49,7 @@ class Evaluation:
     oracle: Confusion
     tally: Tally
     uncut: Tally
+    reaction: Reaction = field(default_factory=Reaction)
 
     def __add__(self, other: Evaluation) -> Evaluation:
         if not isinstance(other, Evaluation):
@@ -63,6 +66,7 @@ class Evaluation:
             oracle=self.oracle + other.oracle,
             tally=self.tally + other.tally,
             uncut=self.uncut + other.uncut,
+            reaction=self.reaction + other.reaction,
         )
 
     @property
@@ -85,6 +89,7 @@ class Evaluation:
             "mean_iu": _finite(self.scores.mean_iu),
             "fw_iu": _finite(self.scores.fw_iu),
             "pixel_acc": _finite(self.scores.pixel_acc),
+            "mean_acc": _finite(self.scores.mean_acc),
             "iu": iu,
             "boundary": self._boundary_facts(),
             "agreement": {
@@ -92,6 +97,7 @@ class Evaluation:
                 "fw_iu": _finite(self.agreement.fw_iu),
                 "pixel_acc": _finite(self.agreement.pixel_acc),
             },
+            "reaction_lag": self.reaction.facts(),
             "fire_rate": self.tally.fire_rate,
             "network_rate": self.tally.network_rate,
             "seconds_per_frame": self.tally.seconds_per_frame,
@@ -110,6 +116,8 @@ def evaluate(
     clips: Iterable[Clip],
     *,
     classes: Sequence[str] | None = None,
+    baselines: Sequence[tuple[str, StagedNetwork]] = (),
+    session: Callable[[StagedNetwork, Schedule], Session] = Session,
     boundary: bool = True,
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
@@ -117,8 +125,12 @@ def evaluate(
     """Each schedule's evaluation over all clips, in the order given.
 
     ``classes``: the network's class names in the order of its ids (default: its sidecar's); clips with labels must have
-    the same, else ``DataError``. ``warn`` is told what of a video could not be decoded. A clip that can't be read raises;
-    to go on with the others, evaluate clip by clip and add.
+    the same, else ``DataError``. Where a data set lets a network know more classes (``Classes.others``), every output,
+    the uncut network's too, is mapped to the data set's ids before it is counted: scores and agreement are in these
+    classes. ``baselines``: other networks of the same classes, each run whole on every frame and told after the
+    schedules. ``session`` makes what runs a schedule (pipelines at once: ``clockseg.pipeline.running``). ``warn`` is told
+    what of a video could not be decoded. A clip that can't be read raises; to go on with the others, evaluate clip by
+    clip and add.
 
     >>> from clockseg.stages import Stage
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
@@ -129,27 +141,40 @@ def evaluate(
     prepared = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
     for _, schedule in prepared:
         check(net, schedule)
-    names = _class_names(net, classes)
-    blank = [_nothing(net, name, schedule, names, boundary) for name, schedule in prepared]
-    totals = blank
+    names = class_names(net, classes, baselines)
+
+    def fresh() -> list[tuple[str, Session]]:
+        """Nothing is held over from another clip, and clocks start at t = 0."""
+        whole = [(name, Session(other.uncut(), frame_oracle)) for name, other in baselines]
+        return [(name, session(net, schedule)) for name, schedule in prepared] + whole
+
+    totals: list[Evaluation] = []
     for clip in clips:
-        _check_classes(clip, names, net)
-        found = _Run(net, prepared, blank, clip).evaluate(progress, warn)
-        totals = [total + one for total, one in zip(totals, found, strict=True)]
-    return tuple(totals)
+        scored, lookup = scored_classes(clip, names, net)
+        sessions = fresh()
+        blank = [_nothing(name, one, scored, boundary) for name, one in sessions]
+        found = _Run(net, [one for _, one in sessions], blank, clip, lookup).evaluate(progress, warn)
+        totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
+    return tuple(totals or (_nothing(name, one, names, boundary) for name, one in fresh()))
 
 
 class _Run:
-    """One clip: the uncut network and all schedules, frame by frame."""
+    """One clip: the uncut network and all sessions, frame by frame."""
 
     def __init__(
-        self, net: StagedNetwork, schedules: list[tuple[str, Schedule]], blank: list[Evaluation], clip: Clip
+        self,
+        net: StagedNetwork,
+        sessions: list[Session],
+        blank: list[Evaluation],
+        clip: Clip,
+        lookup: Labels | None,
     ) -> None:
         self.clip = clip
+        self.lookup = lookup
         self.blank = blank
-        # Fresh sessions: nothing is held over from another clip, and clocks start at t = 0.
-        self.sessions = [Session(net.uncut(), frame_oracle), *(Session(net, schedule) for _, schedule in schedules)]
+        self.sessions = [Session(net.uncut(), frame_oracle), *sessions]
         self.tallies = [Tally(tuple(stage.name for stage in session.net.stages)) for session in self.sessions]
+        self.reactions = Reactions(len(blank))
         sums = [one.scores for one in blank]
         self.agreement, self.scores, self.boundary, self.oracle = list(sums), list(sums), list(sums), sums[:1]
 
@@ -160,7 +185,7 @@ class _Run:
             self._score(frame, self._outputs(frame, done))
             if progress is not None:
                 progress(Progress(self.clip.name, done + 1, expected, self.tallies[-len(self.blank)]))
-        return [self._evaluation(index) for index in range(len(self.blank))]
+        return [self._evaluation(index, reaction) for index, reaction in enumerate(self.reactions.end())]
 
     def _outputs(self, frame: ClipFrame, done: int) -> list[Labels]:
         """The labels of the uncut network and of every schedule, in that order."""
@@ -172,17 +197,19 @@ class _Run:
         for index in order:
             outputs[index] = self.sessions[index](frame.image)
             self.tallies[index] = self.tallies[index].add(self.sessions[index].record, first=done == 0)
-        return [_labels(output, frame, self.sessions[0].net) for output in outputs]
+        found = [label_map(out, frame, one.net) for out, one in zip(outputs, self.sessions, strict=True)]
+        return found if self.lookup is None else [self.lookup[labels] for labels in found]
 
     def _compile(self, frame: ClipFrame) -> None:
         """Frames of another size than before: engines compile for it now, and not in what is timed."""
         memory = self.sessions[0].memory
         if memory is None or memory.shape != frame.image.shape:
-            for session in (self.sessions[0], self.sessions[-1]):
-                session.net(frame.image)
+            for net in {id(session.net): session.net for session in self.sessions}.values():
+                net(frame.image)
 
     def _score(self, frame: ClipFrame, outputs: list[Labels]) -> None:
         band = self._band(frame)
+        self.reactions.see(outputs[0], outputs[1:])
         if frame.labels is not None and self.blank:
             self.oracle[0] += confusion(frame.labels, outputs[0], len(self.oracle[0]))
         for index, one in enumerate(self.blank):
@@ -199,7 +226,7 @@ class _Run:
             return None
         return boundary_band(frame.labels, kind=band_kind(classes.names), ignore=classes.ignore)
 
-    def _evaluation(self, index: int) -> Evaluation:
+    def _evaluation(self, index: int, reaction: Reaction) -> Evaluation:
         blank = self.blank[index]
         return replace(
             blank,
@@ -209,46 +236,51 @@ class _Run:
             boundary=None if blank.boundary is None else self.boundary[index],
             tally=self.tallies[index + 1],
             uncut=self.tallies[0],
+            reaction=reaction,
         )
 
 
-def _nothing(net: StagedNetwork, name: str, schedule: Schedule, classes: tuple[str, ...], boundary: bool) -> Evaluation:
+def _nothing(name: str, session: Session, classes: tuple[str, ...], boundary: bool) -> Evaluation:
     none = Confusion.none(len(classes))
-    uncut = Tally(tuple(stage.name for stage in net.uncut().stages))
-    return Evaluation(
-        name,
-        str(schedule.carry),
-        classes,
-        none,
-        none if boundary else None,
-        none,
-        none,
-        Tally(tuple(stage.name for stage in net.stages)),
-        uncut,
-    )
+    stages = Tally(tuple(stage.name for stage in session.net.stages))
+    carry = str(session.schedule.carry)
+    return Evaluation(name, carry, classes, none, none if boundary else None, none, none, stages, Tally(("whole",)))
 
 
-def _class_names(net: StagedNetwork, classes: Sequence[str] | None) -> tuple[str, ...]:
-    if classes is None and net.sidecar is not None:
-        classes = net.sidecar.classes
-    if not classes:
+def class_names(
+    net: StagedNetwork, classes: Sequence[str] | None = None, baselines: Sequence[tuple[str, StagedNetwork]] = ()
+) -> tuple[str, ...]:
+    """What ``net`` gives the ids of: ``classes``, else its sidecar's; a baseline that says otherwise is a ``UsageError``."""
+    names = tuple(classes or (net.sidecar.classes if net.sidecar is not None else ()))
+    if not names:
         raise UsageError(
             f"network {net.name!r} does not say what its classes are; give classes=[name, ..] in their order."
         )
-    return tuple(classes)
+    for name, other in baselines:
+        if other.sidecar is not None and tuple(other.sidecar.classes) != names:
+            raise UsageError(
+                f"baseline {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
+                f"{', '.join(names)}; give baselines of the same classes in the same order."
+            )
+    return names
 
 
-def _check_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> None:
-    if clip.classes is None or clip.classes.names == names or not clip.labelled:
-        return
-    raise DataError(
-        f"{clip.path} has {len(clip.classes.names)} classes ({', '.join(clip.classes.names)}), network {net.name!r} has "
-        f"{len(names)} ({', '.join(names)}); scores need the same names in the same order. Without its labels folder "
-        "the clip is evaluated for agreement alone."
-    )
+def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tuple[tuple[str, ...], Labels | None]:
+    """The classes a clip is scored in, and the lookup from the network's ids to theirs; None where they are the same."""
+    classes = clip.classes
+    if classes is None or classes.names == names or not (clip.labelled or classes.others is not None):
+        return names, None
+    try:
+        return classes.names, classes.lookup(names)
+    except DataError as error:
+        raise DataError(
+            f"{clip.path} has {len(classes.names)} classes ({', '.join(classes.names)}), network {net.name!r} has "
+            f"{len(names)} ({', '.join(names)}); {error} Clips without labels are evaluated for agreement alone."
+        ) from None
 
 
-def _labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
+def label_map(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
+    """The output of ``net`` for ``frame``, if it is a label map of the frame's size; else ``UsageError``."""
     labels = np.asarray(output)
     if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
         raise UsageError(

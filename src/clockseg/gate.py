@@ -6,7 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from clockseg._errors import UsageError
-from clockseg.clocks import ALWAYS, AtLeastEvery, Both, Change, Clock, Confidence, Difference, Either, Every, Invert
+from clockseg.clocks import (
+    ALWAYS,
+    AtLeastEvery,
+    Both,
+    Change,
+    Clock,
+    Confidence,
+    Difference,
+    Either,
+    Every,
+    Invert,
+    Paced,
+)
 from clockseg.clocks.change import Reference
 from clockseg.clocks.every import whole_number
 from clockseg.schedule import Schedule
@@ -91,6 +103,16 @@ def confidence(threshold: float, *, sense: Literal["below", "above"] = "below", 
     'below'
     """
     return Gate((Confidence(threshold, sense, watch),), after=watch)
+
+
+def paced(gate: Gate, rate: float, *, gain: float = 0.2) -> Gate:
+    """``adaptive`` or ``difference`` with a threshold that moves, so that the share ``rate`` of frames fires (``Paced``).
+
+    >>> paced(adaptive(0.02), 0.5)(3).clocks[2].rate
+    0.5
+    """
+    (rows, after) = _gates((gate,), "paced")
+    return Gate(tuple(Paced(row[0], rate, gain) for row in rows), after)  # type: ignore[arg-type]  # it refuses others
 
 
 def every(n: int) -> Gate:

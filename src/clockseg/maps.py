@@ -54,9 +54,15 @@ def relative_difference(a: Array, b: Array) -> float:
     >>> relative_difference(np.array([3., 1.]), np.array([1., 1.]))
     0.6666666666666666
     """
-    first, second = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    first, second = np.asarray(a), np.asarray(b)
     if first.shape != second.shape:
         raise UsageError(f"maps of shapes {first.shape} and {second.shape} can't be compared; give equal shapes.")
+    if first.dtype == second.dtype == np.uint8:  # pictures: the same sums in whole numbers, several times as fast
+        apart = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.int64)
+        scale = (first.sum(dtype=np.int64) + second.sum(dtype=np.int64)) / 2
+        return float(apart / scale) if scale else 0.0
+    # One layout for all, since the order in which floats are added tells in the last digit.
+    first, second = np.ascontiguousarray(first, np.float32), np.ascontiguousarray(second, np.float32)
     scale = (np.abs(first).sum(dtype=np.float64) + np.abs(second).sum(dtype=np.float64)) / 2
     return float(np.abs(first - second).sum(dtype=np.float64) / scale) if scale else 0.0
 
@@ -67,7 +73,7 @@ def peak(scores: Array) -> float:
     >>> peak(np.zeros((1, 4, 2, 2)))
     0.25
     """
-    scores = np.asarray(scores)
+    scores = np.ascontiguousarray(scores)  # one layout for all, as above
     if scores.ndim != 4:
         raise UsageError(
             f"confidence was asked of an array of shape {scores.shape}; a score map is [n, classes, h, w]."

@@ -101,8 +101,11 @@ def step(net: StagedNetwork, schedule: Schedule, memory: Memory, image: Any, *, 
     motion = schedule.carry.observe(memory.picture, image) if schedule.carry.looks else None
     moving = time.perf_counter() - start
     frame = _Frame(memory.t + 1, image, keep_picture(schedule, image), motion, moving)
+    start = time.perf_counter()
     segments = map(lambda segment: _run_segment(net, schedule, memory, segment, frame), schedule.segments())
-    return _conclude(net, frame, [one for segment in segments for one in segment], memory)
+    done = [one for segment in segments for one in segment]
+    alone = sum(one.seconds + one.clock for one in done)
+    return _conclude(net, frame, done, memory, overlap=max(0.0, alone - (time.perf_counter() - start)))
 
 
 def _run_segment(net: StagedNetwork, schedule: Schedule, memory: Memory, segment: range, frame: _Frame) -> list[_Fired]:
@@ -150,7 +153,9 @@ def _tick(frame: _Frame, index: int, past: StageMemory, seen: Mapping[Watch, Any
     return Tick(frame.t, index + 1, frame.image, *view, past.since + 1, past.fires, frame.motion, seconds, shown)
 
 
-def _conclude(net: StagedNetwork, frame: _Frame, done: list[_Fired], memory: Memory | None) -> tuple[Any, Memory]:
+def _conclude(
+    net: StagedNetwork, frame: _Frame, done: list[_Fired], memory: Memory | None, *, overlap: float = 0.0
+) -> tuple[Any, Memory]:
     """Fuse and finish what changed, and write the record; what did not change is reused as it is."""
     start = time.perf_counter()
     values, changed = _fuse(net, done, memory)
@@ -161,7 +166,7 @@ def _conclude(net: StagedNetwork, frame: _Frame, done: list[_Fired], memory: Mem
         output = memory.output
     finished = time.perf_counter()
     stages, fired, signal, seconds, clocks = zip(*done, strict=True)
-    spent = Seconds(seconds, sum(clocks), frame.moving, fused - start, finished - fused)
+    spent = Seconds(seconds, sum(clocks), frame.moving, fused - start, finished - fused, overlap)
     record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent)
     return output, Memory(frame.t, np.shape(frame.image), stages, values, output, frame.picture, record)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clockseg._errors import UsageError
 from clockseg._names import named
-from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert
+from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert, paced
 from clockseg.schedule import Named, Schedule, alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
 
 
@@ -24,6 +24,7 @@ def parse_schedule(text: str) -> Schedule | Named:
             adaptive,
             difference,
             confidence,
+            paced,
             every,
             at_least_every,
             either,
@@ -46,6 +47,7 @@ _EXAMPLES = {
     "adaptive": "adaptive(0.25)",
     "difference": 'difference(0.1, of="scores")',
     "confidence": "confidence(0.8)",
+    "paced": "paced(adaptive(0.02), 0.5)",
     "every": "every(2)",
     "at_least_every": "at_least_every(8)",
     "invert": "invert(confidence(0.8))",

@@ -5,6 +5,7 @@ from clockseg.clocks.combine import Both, Either, Invert
 from clockseg.clocks.confidence import Confidence
 from clockseg.clocks.difference import Difference
 from clockseg.clocks.every import ALWAYS, AtLeastEvery, Every
+from clockseg.clocks.paced import Paced
 from clockseg.clocks.tick import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Every",
     "Invert",
     "Mask",
+    "Paced",
     "Plain",
     "Tick",
     "View",

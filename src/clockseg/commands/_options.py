@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clockseg._errors import MissingDependency, NetworkError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clockseg.carry import Carry
+    from clockseg.datasets.clips import Clip
     from clockseg.schedule import Named, Schedule
     from clockseg.stages import StagedNetwork
 
@@ -24,6 +29,30 @@ def positive(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 0, for argparse.
+
+    >>> count("0")
+    0
+    """
+    return 0 if text == "0" else positive(text)
+
+
+def above_zero(text: str) -> float:
+    """A number above 0, for argparse.
+
+    >>> above_zero("1e-10")
+    1e-10
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
 
 
 def size(text: str) -> int | tuple[int, int]:
@@ -41,14 +70,24 @@ def size(text: str) -> int | tuple[int, int]:
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
+def working_size(text: str) -> int | tuple[int, int] | str:
+    """As ``size``, or ``own``: each frame at its own size.
+
+    >>> working_size("own"), working_size("640")
+    ('own', 640)
+    """
+    return "own" if text == "own" else size(text)
+
+
 def add_network_options(parser: argparse.ArgumentParser) -> None:
     """``--network --engine --precision --threads --size``."""
     group = parser.add_argument_group("network")
     group.add_argument(
         "--network",
         default="street",
-        metavar="street|FILE.onnx",
-        help="the bundled network, or an ONNX file with its sidecar FILE.json beside it (default: street)",
+        metavar="street|FILE",
+        help="the bundled network, FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
+        "(default: street)",
     )
     add_engine_options(group)
 
@@ -58,8 +97,9 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--engine",
         default="auto",
-        choices=("auto", "openvino", "onnxruntime"),
-        help="what runs it (default: auto, which is openvino where it is installed)",
+        choices=("auto", "openvino", "onnxruntime", "torch", "cuda"),
+        help="what runs it (default: auto, which is openvino where it is installed, and torch for a .safetensors; "
+        "cuda is torch on a GPU)",
     )
     group.add_argument(
         "--precision",
@@ -70,9 +110,10 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     group.add_argument("--threads", type=positive, metavar="N", help="threads of the engine (default: one a core)")
     group.add_argument(
         "--size",
-        type=size,
-        metavar="N|WIDTHxHEIGHT",
-        help="working size: longer side, or a box the frame is fitted into (default: the network's own)",
+        type=working_size,
+        metavar="N|WIDTHxHEIGHT|own",
+        help="working size: longer side, a box the frame is fitted into, or own, each frame as it is "
+        "(default: the network's)",
     )
 
 
@@ -86,7 +127,8 @@ def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> N
         metavar="SPEC",
         help="frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
         "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
-        f"or package.module:object (default: what the network recommends){more}",
+        f"paced(.., RATE), package.module:object, or a FILE.toml of clockseg tune (default: what the network "
+        f"recommends){more}",
     )
     group.add_argument(
         "--carry",
@@ -94,6 +136,24 @@ def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> N
         metavar="SPEC",
         help="what becomes of what is held: identity, it stays as it was (default)",
     )
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """``--layout``; what it means: ``read_data_options``."""
+    parser.add_argument_group("data").add_argument(
+        "--layout",
+        metavar="SPEC",
+        help="how DATA lies on disk: clips, pascal, nyud, youtube_objects, cityscapes, camvid, davis, with options as in "
+        '"pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" makes sequences of its pictures; or '
+        "package.module:function (default: what its folders tell)",
+    )
+
+
+def read_data_options(args: argparse.Namespace, path: str | Path) -> list[Clip]:
+    """The clips in ``path``, as ``--layout``, ``--every`` and ``--limit`` say."""
+    from clockseg.datasets import read_data
+
+    return read_data(path, layout=args.layout, every=args.every, limit=args.limit)
 
 
 def add_frames_options(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +166,12 @@ def add_frames_options(parser: argparse.ArgumentParser) -> None:
 
 def need_torch(what: str) -> None:
     """Refuse with the line that installs it, if the authoring side isn't installed."""
-    missing = [name for name in ("torch", "safetensors") if find_spec(name) is None]
+    need("torch", "safetensors", what=what)
+
+
+def need(*libraries: str, what: str) -> None:
+    """Refuse with the line that installs them, if any of these of the authoring side isn't installed."""
+    missing = [name for name in libraries if find_spec(name) is None]
     if missing:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install 'clockseg[torch]'")
 
@@ -141,15 +206,26 @@ def parse_schedules(texts: list[str] | None, net: StagedNetwork, carry: str) -> 
     found = []
     for text in texts or [recommended(net)]:
         try:
-            made: Schedule | Named = parse_schedule(text)
+            name, made = _from_file(text, net) if texts and text.endswith(".toml") else (text, parse_schedule(text))
             schedule = replace(schedule_for(made, len(net)), carry=carried)
             check(net, schedule)
         except UsageError as error:
             if texts:
                 raise
             raise NetworkError(f"the schedule that the sidecar of {net.name!r} recommends: {error}") from error
-        found.append((text, schedule))
+        found.append((name, schedule))
     return found
+
+
+def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
+    """The schedule in a file that ``clockseg tune`` wrote, by what it is called in there."""
+    from clockseg.schedule_file import read_schedule_file
+
+    found = read_schedule_file(path)
+    doubt = found.doubt(net) if len(found.stages or net.stages) == len(net) else None
+    if doubt:
+        print(f"clockseg: warning: {path}: {doubt}", file=sys.stderr)
+    return found.schedule, found
 
 
 def recommended(net: StagedNetwork) -> str:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import DataError, VideoError
+from clockseg._errors import UsageError
+from clockseg.commands import _streaming as streaming
+from clockseg.commands._clips import Account, clips_of, each
 from clockseg.commands._options import (
+    add_data_options,
     add_frames_options,
     add_network_options,
     add_schedule_options,
     load_network,
     parse_schedules,
 )
+from clockseg.commands._pipelines import Pipelines, add_baseline_option, load_baselines
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
@@ -27,8 +31,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """Run schedules over clips and tell how good and how fast each is.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one
-such clip, a folder of pictures, or a video. Without labels there is agreement alone: scores against the labels that the
-uncut network gives on every frame. Time is relative to that network's, both measured in the same run."""
+such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets). Without labels there
+is agreement alone: scores against the labels that the uncut network gives on every frame. Time is relative to that
+network's, both measured in the same run; pipelines run serially unless --concurrent. With --streaming FPS frames come in
+real time instead, and at each frame's deadline (as the next one comes) the newest finished output is scored."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -40,7 +46,14 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("data", nargs="+", metavar="DATA", help="clips with or without labels, videos")
+    add_data_options(parser)
     add_schedule_options(parser, several=True)
+    pipelines = parser.add_argument_group("pipelines and streams")
+    pipelines.add_argument(
+        "--concurrent", action="store_true", help="run the segments of pipelines at once, on shares of the threads"
+    )
+    streaming.add_options(pipelines)
+    add_baseline_option(pipelines)
     add_network_options(parser)
     add_frames_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -49,81 +62,53 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was cut short."""
-    account = _Account()
-    clips = _clips(args, account)
+    if args.ahead and (args.streaming is None or args.concurrent):
+        raise UsageError("--ahead is for --streaming, and instead of --concurrent.")
+    account = Account()
+    clips = clips_of(args, account)
     if not clips:
         return 1
     net = load_network(args)
-    found = _evaluate(args, net, parse_schedules(args.schedule, net, args.carry), clips, account)
+    schedules = parse_schedules(args.schedule, net, args.carry)
+    pipelines, baselines = Pipelines(args, load_network, net), load_baselines(args, load_network)
+    if args.streaming is not None:
+        with streaming.prepared(pipelines, schedules, baselines) as one:
+            streamed = _summed(clips, lambda clip: one(clip, account.cut_short), account)
+        if streamed:
+            print(streaming.report(args, net, streamed))
+        return 1 if account.troubles else 0
+    found = _summed(clips, lambda clip: _one(pipelines, schedules, baselines, clip, account), account)
     if not found:
         return 1
     print(json.dumps(_facts(args, net, found), allow_nan=False) if args.json else table(found))
     return 1 if account.troubles else 0
 
 
-class _Account:
-    """What went wrong, told on standard error as it happens."""
-
-    def __init__(self) -> None:
-        self.troubles = 0
-
-    def cut_short(self, text: str) -> None:
-        """Not all of a clip could be decoded."""
-        self.troubles += 1
-        print(f"clockseg: warning: {text}", file=sys.stderr)
-
-    def failed(self, text: object) -> None:
-        """A clip is left out."""
-        self.troubles += 1
-        print(f"clockseg: error: {text}", file=sys.stderr)
-
-
-def _clips(args: argparse.Namespace, account: _Account) -> list[Clip]:
-    from clockseg.datasets.clips import read_clips
-
-    found: list[Clip] = []
-    for data in args.data:
-        try:
-            found += read_clips(data, every=args.every, limit=args.limit)
-        except (DataError, VideoError) as error:
-            account.failed(error)
-    return found
-
-
-def _evaluate(
-    args: argparse.Namespace,
-    net: StagedNetwork,
-    schedules: Sequence[tuple[str, Schedule]],
-    clips: Sequence[Clip],
-    account: _Account,
-) -> list[Evaluation]:
-    """The sums over the clips that could be read; empty if none could."""
-    total: list[Evaluation] = []
-    for clip in clips:
-        try:
-            found = _one(args, net, schedules, clip, account)
-        except (DataError, VideoError) as error:
-            account.failed(f"{error} Clip {clip.name} is left out.")
-            continue
+def _summed(clips: Sequence[Clip], one: Callable[[Clip], Sequence[Any]], account: Account) -> list[Any]:
+    """What ``one`` gives for each clip, summed over those that could be read; empty if none could."""
+    total: list[Any] = []
+    for _, found in each(clips, one, account):
         total = [a + b for a, b in zip(total, found, strict=True)] if total else list(found)
     return total
 
 
 def _one(
-    args: argparse.Namespace,
-    net: StagedNetwork,
+    pipelines: Pipelines,
     schedules: Sequence[tuple[str, Schedule]],
+    baselines: Sequence[tuple[str, StagedNetwork]],
     clip: Clip,
-    account: _Account,
+    account: Account,
 ) -> Sequence[Evaluation]:
     from clockseg.commands._progress import shown as bar
     from clockseg.evaluation import evaluate
 
-    with bar(clip.name, quiet=args.quiet) as show:
+    with ExitStack() as stack, bar(clip.name, quiet=pipelines.args.quiet) as show:
         return evaluate(
-            net,
+            pipelines.net,
             schedules,
             [clip],
+            baselines=baselines,
+            session=pipelines.session(stack),
             progress=show,
             warn=account.cut_short,
         )
@@ -131,7 +116,9 @@ def _one(
 
 def _facts(args: argparse.Namespace, net: StagedNetwork, found: Sequence[Evaluation]) -> dict[str, Any]:
     data = args.data[0] if len(args.data) == 1 else args.data
-    return {"data": data, "network": net.name, "engine": net.engine, "schedules": [one.facts() for one in found]}
+    facts = {"data": data, "network": net.name, "engine": net.engine}
+    told = facts | ({"pipelines": "concurrent"} if args.concurrent else {})
+    return told | {"schedules": [one.facts() for one in found]}
 
 
 def table(found: Sequence[Evaluation]) -> str:
@@ -142,22 +129,24 @@ def table(found: Sequence[Evaluation]) -> str:
         "mean IU",
         "kept",
         "agreement",
+        "lag",
         *(f"fires {name}" for name in stages),
         "network rate",
         "ms/frame",
         "relative time",
     ]
-    return align([head, *(_row(one) for one in found)])
+    return align([head, *(_row(one, stages) for one in found)])
 
 
-def _row(one: Evaluation) -> list[str]:
+def _row(one: Evaluation, stages: Sequence[str]) -> list[str]:
     facts = one.facts()
     return [
         one.schedule,
         percent(facts["mean_iu"]),
         percent(one.kept),
         percent(facts["agreement"]["mean_iu"]),
-        *(percent(rate) for rate in one.tally.fire_rate.values()),
+        shown(facts["reaction_lag"]["median"], str),
+        *(percent(one.tally.fire_rate.get(stage)) for stage in stages),  # baselines have other stages
         percent(facts["network_rate"]),
         shown(facts["seconds_per_frame"], lambda seconds: f"{1000 * seconds:.2f}"),
         shown(facts["relative_time"], lambda share: f"{share:.3f}"),

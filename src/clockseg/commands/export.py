@@ -1,18 +1,22 @@
-"""``clockseg export street``: from a training's checkpoint to the ONNX file and sidecar that everything else reads."""
+"""``clockseg export``: from a checkpoint to the ONNX file and sidecar that everything else reads."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
-from clockseg.commands._options import need_torch, size
+from clockseg.commands._options import need, need_torch, size
+from clockseg.commands.train_fcn import NETWORKS
 
-DESCRIPTION = """Write a trained network as one ONNX file and its sidecar NAME.json.
+if TYPE_CHECKING:
+    from clockseg._types import Size
 
-CHECKPOINT is DIR/street.safetensors of `clockseg train street`. The graph is checked against the module it came from
-before it is written."""
+DESCRIPTION = """Write a trained or imported network as one ONNX file and its sidecar NAME.json.
+
+CHECKPOINT is what `clockseg train` or `clockseg import` wrote, NAME.safetensors. A `street` is traced, and the graph
+checked against it before it is written; an FCN's graph is written layer by layer, at any height and width."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -23,8 +27,12 @@ def add_parser(subparsers: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("network", choices=("street",), help="which network")
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="street.safetensors of a training")
+    parser.add_argument(
+        "network", choices=("street", *NETWORKS), metavar="NETWORK", help=f"street, {', '.join(NETWORKS)}"
+    )
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", type=Path, help="NAME.safetensors of a training or an import"
+    )
     parser.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="the file to write")
     parser.add_argument(
         "--size", type=size, metavar="WIDTHxHEIGHT", help="working size to state (default: the one it was trained for)"
@@ -35,9 +43,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export, and print what was written."""
-    need_torch("exporting")
-    from clockseg.networks.export_street import export
-
     if args.out.suffix != ".onnx":
         raise UsageError(f"--out {args.out}: give a name that ends in .onnx.")
     if isinstance(args.size, int):
@@ -45,6 +50,21 @@ def run(args: argparse.Namespace) -> int:
     there = [file for file in (args.out, args.out.with_suffix(".json")) if file.exists()]
     if there and not args.overwrite:
         raise UsageError(f"{there[0]} is there already; give --overwrite to replace it, or another name.")
-    found = export(args.checkpoint, args.out, size=args.size)
+    export = _street if args.network == "street" else _fcn
+    found = export(args.network, args.checkpoint, args.out, args.size)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
+
+
+def _street(network: str, checkpoint: Path, out: Path, size: Size | None) -> Path:
+    need_torch("exporting")
+    from clockseg.networks.export_street import export
+
+    return export(checkpoint, out, size=size)
+
+
+def _fcn(network: str, checkpoint: Path, out: Path, size: Size | None) -> Path:
+    need("safetensors", what="exporting")
+    from clockseg.networks.export_fcn import export
+
+    return export(checkpoint, out, variant=network, size=size)

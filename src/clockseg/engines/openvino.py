@@ -17,6 +17,7 @@ from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import Built
+from clockseg.provenance import cores
 from clockseg.stages import StagedNetwork
 
 PRECISIONS = ("f32", "bf16")
@@ -45,6 +46,9 @@ def openvino(
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": threads_or_all(threads),
     }
+    if threads_or_all(threads) < cores():
+        # Bound to cores, every model's threads are bound to the same first ones: two that run at once would take turns.
+        options["ENABLE_CPU_PINNING"] = False
 
     def compile(built: Built) -> Runner:
         model, last = _channels_last(library, core.read_model(built.model), built)

@@ -136,7 +136,7 @@ class Setting:
     def _weights(self, stem: str | None) -> Path | None:
         if stem is None or self.weights is None:
             return None
-        files = [self.weights / f"{stem}{suffix}" for suffix in (".onnx", ".safetensors")]
+        files = [self.weights / f"{stem}{suffix}" for suffix in (".safetensors", ".onnx")]
         return next((file for file in files if file.is_file()), None)
 
     def _folder(self, name: str) -> Path:

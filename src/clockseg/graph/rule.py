@@ -9,8 +9,9 @@ follows the last fusion and only enlarges, crops or rewrites scores is *finish*.
 What is held is what a stage makes and another part reads. Where a head ends in an interpolation, the tensor before it
 is held and the interpolation done by the group that reads it: it is a fraction of the bytes to hold and to move, it is
 moved at its own stride, and interpolating again costs less than reading the larger map from memory saves. Only if
-several groups read it is the enlarged tensor held. A group that ends in an interpolation keeps it: what it gives isn't
-moved, and it rests while its sources hold.
+several groups read it is the enlarged tensor held. A score map that clocks watch is held anyway: what is only cropped or
+enlarged from it is made in the group. A group that ends in an interpolation keeps it: what it gives isn't moved, and it
+rests while its sources hold.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class _Work:
     def division(self, scores: Sequence[str | None]) -> Division:
         finish, border = self._finish()
         fused = self._fused(finish, border)
-        held = self._held(fused, border)
+        held = self._held(fused, border, frozenset(scores))
         groups = self._groups(fused, held, border)
         stages = tuple(self._stage(index, held[index], scores[index]) for index in range(len(self.cuts)))
         found = Division(stages, groups, finish, border, self.output)
@@ -158,7 +159,9 @@ class _Work:
                 fused.setdefault(sources, []).append(node)
         return dict(sorted(fused.items(), key=lambda item: (len(item[0]), sorted(item[0]))))
 
-    def _held(self, fused: dict[Sources, list[Node]], border: str) -> list[tuple[str, ...]]:
+    def _held(
+        self, fused: dict[Sources, list[Node]], border: str, watched: frozenset[str | None]
+    ) -> list[tuple[str, ...]]:
         """Per stage, the tensors that groups and finish read of it."""
         readers: dict[str, set[Sources]] = {}
         for sources, nodes in fused.items():
@@ -170,20 +173,23 @@ class _Work:
         for tensor, by in readers.items():
             if len(self.owners[tensor]) == 1:
                 [stage] = self.owners[tensor]
-                held[stage].append(self._before_enlarging(tensor) if len(by) == 1 else tensor)
+                held[stage].append(tensor if len(by) > 1 else self._held_for(tensor, watched))
         return [self.graph.ordered(tensors) for tensors in held]
 
-    def _before_enlarging(self, tensor: str) -> str:
-        """The smaller tensor that ``tensor`` is only an enlarged (and cropped) copy of, or itself."""
+    def _held_for(self, tensor: str, watched: frozenset[str | None]) -> str:
+        """What is watched, if ``tensor`` is that or only a copy of it, enlarged or cropped; else it before it is enlarged."""
         inside = {node.name for body in self.bodies for node in body}
         small = tensor
-        while (node := self.graph.maker.get(tensor)) and node.name not in inside:
+        while tensor not in watched:
+            node = self.graph.maker.get(tensor)
+            if node is None or node.name in inside or node.kind not in (ENLARGE, CROP):
+                return small
             reads = self.graph.reads(node)
-            if node.kind not in (ENLARGE, CROP) or len(reads) != 1:
-                break
-            tensor = reads[0]
+            if len(reads) != 1:
+                return small
+            [tensor] = reads
             small = tensor if node.kind == ENLARGE else small
-        return small
+        return tensor
 
     def _groups(
         self, fused: dict[Sources, list[Node]], held: list[tuple[str, ...]], border: str

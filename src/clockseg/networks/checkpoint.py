@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 
 from clockseg._errors import DataError
 from clockseg.datasets import Classes
-from clockseg.networks.street import Shape, Street
+from clockseg.networks.street import Shape
+from clockseg.networks.street_truncated import AnyStreet, build
 
 FORMAT = "clockseg-street-1"
 
@@ -26,7 +27,7 @@ class Description:
     classes: Classes
 
 
-def save_network(net: Street, description: Description, file: Path) -> None:
+def save_network(net: AnyStreet, description: Description, file: Path) -> None:
     """Writes weights and description; the file gets its name when it is whole."""
     state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
     partial = file.with_suffix(".partial")
@@ -34,7 +35,7 @@ def save_network(net: Street, description: Description, file: Path) -> None:
     partial.replace(file)
 
 
-def load_network(file: Path) -> tuple[Street, Description]:
+def load_network(file: Path) -> tuple[AnyStreet, Description]:
     """A network in evaluation mode and its description."""
     try:
         with safe_open(file, "pt") as source:
@@ -49,16 +50,14 @@ def load_network(file: Path) -> tuple[Street, Description]:
             f"{file} has the format {header.get('format')!r}; {FORMAT!r} is what `clockseg train street` writes."
         )
     description = _description(json.loads(header["network"]))
-    net = Street(description.shape)
+    net = build(description.shape)
     net.load_state_dict({name: value.float() if value.is_floating_point() else value for name, value in state.items()})
     return net.eval(), description
 
 
 def _description(raw: dict[str, Any]) -> Description:
-    shape = Shape(
-        raw["shape"]["encoder"], tuple(raw["shape"]["features"]), raw["shape"]["context"], raw["shape"]["classes"]
-    )
-    said = raw["classes"]
+    made, said = raw["shape"], raw["classes"]
+    shape = Shape(made["encoder"], tuple(made["features"]), made["context"], made["classes"], until=made.get("until"))
     classes = Classes(tuple(said["names"]), tuple((r, g, b) for r, g, b in said["palette"]), said["ignore"])
     width, height = raw["working"]
     return Description(shape, (width, height), classes)

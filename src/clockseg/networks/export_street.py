@@ -23,12 +23,10 @@ from clockseg._types import Size
 from clockseg.graph import sidecar
 from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
-from clockseg.networks.street import GREY, MULTIPLE, Context, Street
+from clockseg.networks.street import GREY, MULTIPLE, Context
+from clockseg.networks.street_truncated import AnyStreet
 
 OPSET = 17
-CUTS = ("stride8", "stride16", "context")
-SCORES = ("scores_1", "scores_2", "scores_3")
-HELD = ("q4", "q8", "p2", "p3", "coarse")
 SCHEDULE = "either(adaptive(0.15), at_least_every(8))"
 TOLERANCE = 1e-4
 """Largest difference of any output between the module and the graph, as a share of the output's largest value."""
@@ -56,16 +54,18 @@ def export(checkpoint: Path, out: Path, *, size: Size | None = None) -> Path:
     return out
 
 
-def to_onnx(net: Street, scratch: Path) -> onnx.ModelProto:
+def to_onnx(net: AnyStreet, scratch: Path) -> onnx.ModelProto:
     """The network as an ONNX graph; `scratch` is written on the way."""
-    names = ["scores", *SCORES, *CUTS, *HELD]
+    example = torch.zeros(1, 3, 64, 96)
+    traced = _Traced(folded(net)).eval()
+    names = list(traced.net.named(example))
     free = {"image": {2: "height", 3: "width"}} | {name: {2: f"{name}_height", 3: f"{name}_width"} for name in names}
     with warnings.catch_warnings():
         # The exporter that writes plain operators with constant scales is the older one, which says so.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _Traced(folded(net)).eval(),
-            (torch.zeros(1, 3, 64, 96),),
+            traced,
+            (example,),
             str(scratch),
             dynamo=False,
             opset_version=OPSET,
@@ -74,7 +74,7 @@ def to_onnx(net: Street, scratch: Path) -> onnx.ModelProto:
             dynamic_axes=free,
         )
     model = onnx.load(scratch)
-    del model.graph.output[len(SCORES) + 1 :]
+    del model.graph.output[len(net.shape.cuts) + 1 :]
     fold_pads(model.graph)
     model.doc_string = "clockseg street: see street.md for what it was trained on and its terms"
     onnx.checker.check_model(model)
@@ -82,20 +82,17 @@ def to_onnx(net: Street, scratch: Path) -> onnx.ModelProto:
 
 
 class _Traced(nn.Module):
-    """`Street` with what is cut at or held as further outputs, so that it gets names."""
+    """A network with what is cut at or held as further outputs, so that it gets names."""
 
-    def __init__(self, net: Street) -> None:
+    def __init__(self, net: AnyStreet) -> None:
         super().__init__()
         self.net = net
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        trunk = self.net.trunk(image)
-        heads = self.net.heads(trunk)
-        scores = self.net.scores(heads)
-        return self.net.upscore(scores.fused), *scores[1:], *trunk[1:], *heads, scores.fused
+        return tuple(self.net.named(image).values())
 
 
-def folded(net: Street) -> Street:
+def folded(net: AnyStreet) -> AnyStreet:
     """A copy in evaluation mode whose batch norms are part of the convolutions before them."""
     net = copy.deepcopy(net).eval()
     for module in list(net.modules()):
@@ -147,12 +144,14 @@ def drop_unused(graph: onnx.GraphProto) -> None:
         graph.initializer.remove(weight)
 
 
-def check_parity(net: Street, model: onnx.ModelProto) -> None:
+def check_parity(net: AnyStreet, model: onnx.ModelProto) -> None:
     """Raises `NetworkError` unless graph and module give the same on a random picture."""
     image = np.random.default_rng(0).standard_normal((1, 3, 64, 96), dtype=np.float32)
     with torch.inference_mode():
-        wanted = [scores.numpy() for scores in net(torch.from_numpy(image))]
-    for name, there, here in zip(["scores", *SCORES], ReferenceEvaluator(model).run(None, {"image": image}), wanted):
+        wanted = net.named(torch.from_numpy(image))
+    names = [value.name for value in model.graph.output]
+    for name, there in zip(names, ReferenceEvaluator(model).run(names, {"image": image}), strict=True):
+        here = wanted[name].numpy()
         apart = np.abs(there - here).max() / max(np.abs(here).max(), 1e-9)
         if not apart <= TOLERANCE:
             raise NetworkError(
@@ -164,17 +163,18 @@ def check_parity(net: Street, model: onnx.ModelProto) -> None:
 def describe(description: Description, name: str) -> sidecar.Sidecar:
     """The sidecar: what goes in, where to cut, what the labels mean."""
     width, height = description.working
+    cuts = description.shape.cuts
     frame = sidecar.Input("image", width, height, "rgb", 1 / 255, MEAN, STD, MULTIPLE, GREY)
     classes = description.classes
     return sidecar.Sidecar(
         name,
         frame,
         "scores",
-        tuple((cut,) for cut in CUTS),
-        CUTS,
-        SCORES,
+        tuple((cut,) for cut in cuts),
+        cuts,
+        tuple(f"scores_{stage}" for stage in range(1, len(cuts) + 1)),
         classes.names,
         classes.palette,
         classes.ignore,
-        SCHEDULE,
+        SCHEDULE if len(cuts) > 1 else None,
     )

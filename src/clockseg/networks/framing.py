@@ -93,6 +93,31 @@ class Framing:
         return np.stack([_cv2().resize(channel, frame, interpolation=_cv2().INTER_LINEAR) for channel in window])
 
 
+@dataclass(frozen=True)
+class OwnSize:
+    """How frames of any size meet a network that takes any: as they are, padded to a multiple of ``pad_multiple``.
+
+    >>> OwnSize(32).prepare(np.zeros((20, 40, 3), np.uint8))["image"].shape
+    (1, 32, 64, 3)
+    """
+
+    pad_multiple: int = 1
+    pad_value: tuple[int, int, int] = (0, 0, 0)
+
+    def prepare(self, image: Image) -> dict[str, Array]:
+        """As ``Framing.prepare``; without padding the frame isn't copied."""
+        _check(image)
+        return self._framing(image).prepare(image)
+
+    def restore(self, value: Tensors, image: Image) -> Array:
+        """As ``Framing.restore``."""
+        return self._framing(image).restore(value, image)
+
+    def _framing(self, image: Image) -> Framing:
+        height, width = image.shape[:2]
+        return Framing(width, height, self.pad_multiple, self.pad_value)
+
+
 def _scale(image: Image, size: Size) -> Image:
     smaller = size[0] * size[1] < image.shape[0] * image.shape[1]
     cv2 = _cv2()

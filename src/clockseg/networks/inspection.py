@@ -11,11 +11,12 @@ import numpy as np
 
 from clockseg._types import Array, Image, Size
 from clockseg.cost import Cost
-from clockseg.engines import engine, engine_name, timed
+from clockseg.engines import engine as by_name
+from clockseg.engines import engine_name, timed
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.graph.price import price
-from clockseg.networks.load import load
+from clockseg.networks.load import IN_TORCH, WorkingSize, load
 from clockseg.stages import Part, StagedNetwork
 
 
@@ -68,7 +69,7 @@ def inspect(
     engine: str = "auto",
     precision: str = "f32",
     threads: int | None = None,
-    size: int | Size | None = None,
+    size: WorkingSize | None = None,
     repeat: int = 30,
 ) -> Inspection:
     """Load ``network``, run it ``repeat`` times in parts and whole by turns, and tell what was found.
@@ -78,7 +79,11 @@ def inspect(
     graph = load(network, engine=None, size=size)
     image = _frame(graph)
     height, width = graph.prepare(image)["image"].shape[1:3]
-    net, seconds, staged_seconds = _measure(graph, image, engine, precision, threads, repeat)
+    if engine in IN_TORCH:
+        running = load(network, engine=engine, precision=precision, threads=threads, size=size)
+    else:
+        running = by_name(engine, precision=precision, threads=threads)(graph)
+    net, seconds, staged_seconds = _measure(running, image, repeat)
     values = _values(net, image)
     total = sum(value for name, value in seconds.items() if name != "whole")
     table = _Table(graph, (width, height), values, seconds, total)
@@ -102,10 +107,8 @@ def _frame(net: StagedNetwork) -> Image:
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
 
 
-def _measure(
-    graph: StagedNetwork, image: Image, name: str, precision: str, threads: int | None, repeat: int
-) -> tuple[StagedNetwork, dict[str, float], float]:
-    net, times = timed(engine(name, precision=precision, threads=threads)(graph))
+def _measure(running: StagedNetwork, image: Image, repeat: int) -> tuple[StagedNetwork, dict[str, float], float]:
+    net, times = timed(running)
     uncut = net.uncut()
     runs: list[dict[str, float]] = []
     for _ in range(repeat + 1):

@@ -6,19 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from clockseg._errors import NetworkError, UsageError
+from clockseg._errors import MissingDependency, NetworkError, UsageError
 from clockseg._types import Size
 from clockseg.engines import engine as engine_by_name
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.staged import input_size, staged
-from clockseg.networks.framing import Framing
+from clockseg.networks.framing import Framing, OwnSize
 from clockseg.stages import StagedNetwork
 
+if TYPE_CHECKING:
+    import onnx
+
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
-BUNDLED = ("street",)
-"""Networks that come with clockseg."""
+WorkingSize: TypeAlias = int | Size | Literal["own"]
+IN_TORCH = ("torch", "cuda")
+BUNDLED = ("street", "street-stride8", "street-stride16")
+"""Networks that come with clockseg: one, and what it is compared with, cut off behind its first and its second stage."""
 
 
 def load(
@@ -27,19 +32,24 @@ def load(
     engine: str | Engine | None = "auto",
     precision: str = "f32",
     threads: int | None = None,
-    size: int | Size | None = None,
+    size: WorkingSize | None = None,
 ) -> StagedNetwork:
-    """A bundled network by name, or an ONNX file with its sidecar beside it, cut and compiled by ``engine``.
+    """A bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
 
-    ``engine``: "auto", "openvino", "onnxruntime", a function over staged networks, or None for the uncompiled network.
-    ``size``: the working size, as the longer side or (WIDTH, HEIGHT); default: the sidecar's.
+    ``engine``: "openvino", "onnxruntime", a function over staged networks, or None for the uncompiled network; checkpoints
+    also run in "torch", on a GPU in "cuda". "auto" is OpenVINO if it is installed, and for checkpoints torch.
+    ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
+    sidecar's or the checkpoint's. ``threads``: of the engine; of torch, they are the whole process's.
     """
     path = _path(network)
-    said = sidecar.read(path.with_suffix(".json"))
-    model = onnx_reader.read(path)
-    framing = _framing(said.input, input_size(model, said.input.name), size)
-    net = staged(model, said, size=framing.padded((framing.width, framing.height)))
-    net = replace(net, prepare=framing.prepare, restore=framing.restore)
+    checkpoint = path.suffix == ".safetensors"
+    if engine in IN_TORCH or (checkpoint and engine == "auto"):
+        return _in_torch(path, str(engine), precision, threads, size)
+    model, said = _checkpoint(path) if checkpoint else (onnx_reader.read(path), sidecar.read(path.with_suffix(".json")))
+    fixed = input_size(model, said.input.name)
+    working = _working(said.input, fixed, size)
+    net = staged(model, said, size=working.padded((working.width, working.height)))
+    net = _framed(net, working, size)
     if engine is None:
         return net
     compile = engine_by_name(engine, precision=precision, threads=threads) if isinstance(engine, str) else engine
@@ -50,16 +60,49 @@ def _path(network: str | Path) -> Path:
     if network in BUNDLED:
         return Path(str(resources.files("clockseg.networks"))) / "weights" / f"{network}.onnx"
     path = Path(network)
-    if path.suffix != ".onnx":
-        raise UsageError(f"network {str(network)!r}: give {' or '.join(BUNDLED)}, or a file NAME.onnx.")
+    if path.suffix not in (".onnx", ".safetensors"):
+        raise UsageError(
+            f"network {str(network)!r}: give {', '.join(BUNDLED)}, or a file NAME.onnx or NAME.safetensors."
+        )
     if not path.is_file():
-        raise NetworkError(f"there is no file {path}; give {' or '.join(BUNDLED)}, or an existing NAME.onnx.")
+        raise NetworkError(f"there is no file {path}; give {', '.join(BUNDLED)}, or a file that exists.")
     return path
 
 
-def _framing(said: sidecar.Input, fixed: Size | None, size: int | Size | None) -> Framing:
+def _checkpoint(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
+    from clockseg.networks.export_fcn import describe, to_onnx
+    from clockseg.networks.fcn_checkpoint import read_state
+
+    state, description = read_state(path)
+    return to_onnx(state, description.shape), describe(description, path.stem)
+
+
+def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size: WorkingSize | None) -> StagedNetwork:
+    if path.suffix != ".safetensors":
+        raise UsageError(f"engine {engine!r} runs checkpoints, NAME.safetensors, not {path.name}; give another engine.")
+    if precision != "f32":
+        raise UsageError(f"precision {precision!r}: torch runs here in f32; use the engine 'openvino' for bf16.")
+    try:
+        from clockseg.networks.fcn_staged import load_staged
+    except ImportError as error:
+        raise MissingDependency("running a checkpoint needs torch: pip install 'clockseg[torch]'") from error
+
+    net = load_staged(path, device="cuda" if engine == "cuda" else "cpu", threads=threads)
+    return _framed(net, _working(net.sidecar.input, None, size), size)
+
+
+def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:
+    if size != "own":
+        return replace(net, prepare=working.prepare, restore=working.restore)
+    if working.fixed:
+        raise UsageError(f'size "own": this network\'s file is fixed to {working.width}x{working.height}.')
+    own = OwnSize(working.pad_multiple, working.pad_value)
+    return replace(net, prepare=own.prepare, restore=own.restore)
+
+
+def _working(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:
     width, height = fixed or (said.width, said.height)
-    if size is not None:
+    if size is not None and size != "own":
         wanted = (size, size) if isinstance(size, int) else size
         if fixed and wanted != fixed:
             raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {width}x{height}.")

@@ -27,6 +27,7 @@ from clockseg.networks.framing import Framing
 GREY = (127, 127, 127)
 """RGB of what no frame covers; what the encoder reads as zero."""
 MULTIPLE = 32
+CUTS = ("stride8", "stride16", "context")
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,27 @@ class Shape:
     """What `street` is built from; the default is the bundled network, a larger one its teacher.
 
     `encoder`: 0, 1 or 2, the EfficientNet-Lite. `features`: channels of the fusion at strides 16, 8 and 4. `context`:
-    channels of the context.
+    channels of the context. `until`: "stride8" or "stride16" is the network cut off there (`TruncatedStreet`), which has
+    neither fusion nor context.
     """
 
     encoder: int = 0
     features: tuple[int, int, int] = (64, 48, 32)
     context: int = 128
     classes: int = 11
+    until: str | None = None
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """The names of the cuts, one a stage."""
+        return CUTS if self.until is None else (self.until,)
 
 
 class Scores(NamedTuple):
-    """What the network gives: `fused` at the picture's size, and each stage's own scores at its stride."""
+    """What the network gives: `fused` at the picture's size, and the stages' own scores, each at its stride."""
 
     fused: Tensor
-    scores_1: Tensor
-    scores_2: Tensor
-    scores_3: Tensor
+    own: tuple[Tensor, ...]
 
 
 class Trunk(NamedTuple):
@@ -95,15 +101,17 @@ class Context(nn.Module):
 
 
 class Upscore(nn.ConvTranspose2d):
-    """Bilinear enlargement by 4, as FCN's upscore layers: a fixed transposed convolution, one channel at a time.
+    """Bilinear enlargement by an even factor, as FCN's upscore layers: a fixed transposed convolution a channel.
 
     In OpenVINO it takes half the time of a Resize of as many scores.
     """
 
-    def __init__(self, channels: int) -> None:
-        super().__init__(channels, channels, 8, stride=4, padding=2, groups=channels, bias=False)
-        row = torch.tensor([1, 3, 5, 7, 7, 5, 3, 1]) / 8
-        kernels = torch.outer(row, row).expand(channels, 1, 8, 8).clone()
+    def __init__(self, channels: int, factor: int = 4) -> None:
+        side = 2 * factor
+        super().__init__(channels, channels, side, stride=factor, padding=factor // 2, groups=channels, bias=False)
+        half = (torch.arange(factor) + 0.5) / factor
+        row = torch.cat([half, half.flip(0)])
+        kernels = torch.outer(row, row).expand(channels, 1, side, side).clone()
         self.weight = nn.Parameter(kernels, requires_grad=False)
 
 
@@ -176,7 +184,7 @@ class Street(nn.Module):
 
     def scores(self, heads: Heads) -> Scores:
         """Each stage's own scores, and the fused ones at stride 4."""
-        return Scores(self.fuse(heads), self.score_1(heads.q8), self.score_2(heads.p2), self.score_3(heads.p3))
+        return Scores(self.fuse(heads), (self.score_1(heads.q8), self.score_2(heads.p2), self.score_3(heads.p3)))
 
     def coarse(self, image: Tensor) -> Scores:
         """As `forward`, with the fused scores at stride 4: what training works with."""
@@ -185,6 +193,14 @@ class Street(nn.Module):
     def forward(self, image: Tensor) -> Scores:
         scores = self.coarse(image)
         return scores._replace(fused=self.upscore(scores.fused))
+
+    def named(self, image: Tensor) -> dict[str, Tensor]:
+        """What has a name in the exported graph: its outputs, then what is cut at or held."""
+        trunk = self.trunk(image)
+        heads = self.heads(trunk)
+        fused, own = self.scores(heads)
+        outputs = {"scores": self.upscore(fused)} | {f"scores_{stage}": scores for stage, scores in enumerate(own, 1)}
+        return outputs | dict(zip(CUTS, trunk[1:])) | heads._asdict() | {"coarse": fused}
 
 
 def framing(working: Size) -> Framing:
@@ -198,6 +214,6 @@ def normalise(images: Tensor) -> Tensor:
     return (images.permute(0, 3, 1, 2).float() / 255 - mean) / std
 
 
-def load_imagenet(net: Street) -> None:
+def load_imagenet(encoder: EfficientNetLite) -> None:
     """Puts the ImageNet weights into the encoder."""
-    net.encoder.load_state_dict(encoder_state(imagenet_file(net.shape.encoder), net.shape.encoder))
+    encoder.load_state_dict(encoder_state(imagenet_file(encoder.variant), encoder.variant, len(encoder.rows)))

@@ -51,7 +51,7 @@ class Views:
         """A view of frame `index`: picture [h, w, 3] uint8 RGB and labels [h, w] uint8."""
         image, labels = self._geometry(self.frames.frames[index], rare, rng)
         if rng.random() < self.settings.paste:
-            other = self.frames.frames[rng.integers(len(self.frames.frames))]
+            other = self.frames.frames[int(rng.integers(len(self.frames.frames)))]
             image, labels = paste(image, labels, *self._geometry(other, rare, rng), rare, rng)
         return photometric(image, self.settings, rng), labels
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -11,23 +12,35 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from clockseg.training.augment import Views
+from clockseg._types import Array, Image, Labels
+from clockseg.training.frames import Frames
 
 Place = tuple[int, int]
 """Which step's batch, and which view of it."""
+
+
+class Drawn(Protocol):
+    """What gives views of frames, `augment.Views` for one."""
+
+    @property
+    def frames(self) -> Frames: ...
+    def rare(self) -> Array: ...
+    def draw(self, index: int, rare: Array, rng: np.random.Generator) -> tuple[Image, Labels]: ...
 
 
 @dataclass(frozen=True)
 class Batches:
     """An endless row of batches; batch k depends on `seed` and k alone, so a resumed training sees the same ones.
 
-    `workers`: processes that draw views; 0 draws them in this one.
+    `workers`: processes that draw views; 0 draws them in this one. `replacement`: any frame at any time; else every frame
+    once before any a second time, in an order of its own each time.
     """
 
-    views: Views
+    views: Drawn
     size: int
     seed: int
     workers: int
+    replacement: bool = False
 
     def from_step(self, first: int) -> Iterator[list[Tensor]]:
         """Pictures [n, h, w, 3] and labels [n, h, w], uint8, from batch `first` on."""
@@ -42,6 +55,8 @@ class Batches:
                 # Processes, not threads: a view is some hundred small calls, and threads queue for the interpreter's lock.
                 # Forked ones share the frames' memory.
                 multiprocessing_context="fork" if self.workers else None,
+                # One of its own, so that the network's random numbers are the same after resuming.
+                generator=torch.Generator(),
             )
         )
 
@@ -52,12 +67,15 @@ class _Drawing(Dataset[tuple[np.ndarray, np.ndarray]]):
     rare: np.ndarray
 
     def __getitem__(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
-        """Every frame once before any a second time, in an order of its own each time."""
-        frames, seed = self.batches.views.frames.frames, self.batches.seed
+        rng = np.random.default_rng([self.batches.seed, *place])
+        frames = len(self.batches.views.frames.frames)
+        index = int(rng.integers(frames)) if self.batches.replacement else self._in_turn(place, frames)
+        return self.batches.views.draw(index, self.rare, rng)
+
+    def _in_turn(self, place: Place, frames: int) -> int:
         number = place[0] * self.batches.size + place[1]
-        order = np.random.default_rng([seed, number // len(frames)]).permutation(len(frames))
-        rng = np.random.default_rng([seed, *place])
-        return self.batches.views.draw(int(order[number % len(frames)]), self.rare, rng)
+        order = np.random.default_rng([self.batches.seed, number // frames]).permutation(frames)
+        return int(order[number % frames])
 
 
 class _Places(Sampler[list[Place]]):

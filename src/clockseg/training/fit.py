@@ -5,76 +5,42 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from clockseg.networks.street import Street, normalise
+from clockseg.networks.street import normalise
+from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.batches import Batches
-from clockseg.training.loss import class_weights, segmentation_loss, up4
+from clockseg.training.log import Log
+from clockseg.training.loss import class_weights, enlarged, segmentation_loss
 from clockseg.training.recipe import Recipe
+from clockseg.training.run import Run
 from clockseg.training.state import load_state, save_state
 
-Log = Callable[[dict[str, Any]], None]
 REPORTS = 40
 """Lines in the log, and states saved, over a training."""
 
 
-@dataclass
-class Run:
-    """A training in progress: the only thing here that changes."""
-
-    net: Street
-    average: Street
-    optimiser: torch.optim.Optimizer
-    averaged: tuple[list[Tensor], list[Tensor]]
-    step: int = 0
-    seconds: float = 0.0
-
-    def state(self) -> dict[str, Any]:
-        """All of it, as tensors and plain values."""
-        cuda = torch.cuda.get_rng_state() if next(self.net.parameters()).is_cuda else None
-        return {
-            "net": self.net.state_dict(),
-            "average": self.average.state_dict(),
-            "step": self.step,
-            "optimiser": self.optimiser.state_dict(),
-            "seconds": self.seconds,
-            "rng": torch.get_rng_state(),
-            "cuda": cuda,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes back to a saved state."""
-        self.net.load_state_dict(state["net"])
-        self.average.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.seconds = state["step"], state["seconds"]
-        torch.set_rng_state(state["rng"].cpu())
-        if state["cuda"] is not None and torch.cuda.is_available():
-            torch.cuda.set_rng_state(state["cuda"].cpu())
-
-
-def start(net: Street, recipe: Recipe, device: torch.device) -> Run:
+def start(net: AnyStreet, recipe: Recipe, device: torch.device) -> Run:
     """A run at step 0."""
     net = net.to(device, memory_format=torch.channels_last)
     for part in frozen_parts(net, recipe):
         part.requires_grad_(False)
     average = copy.deepcopy(net).eval().requires_grad_(False)
     optimiser = torch.optim.AdamW(parameter_groups(net, recipe), recipe.rate, fused=device.type == "cuda")
-    return Run(net, average, optimiser, (floats(average), floats(net)))
+    return Run(net, optimiser, average, (floats(average), floats(net)))
 
 
-def frozen_parts(net: Street, recipe: Recipe) -> list[nn.Module]:
+def frozen_parts(net: AnyStreet, recipe: Recipe) -> list[nn.Module]:
     """What stays as it was pretrained, batch norms' statistics included."""
     return [net.encoder.stem, *list(net.encoder.rows)[: recipe.frozen]] if recipe.frozen else []
 
 
-def parameter_groups(net: Street, recipe: Recipe) -> list[dict[str, Any]]:
+def parameter_groups(net: AnyStreet, recipe: Recipe) -> list[dict[str, Any]]:
     """The pretrained encoder learns slower; biases and norms don't decay. `share` is a group's share of the rate."""
     groups = []
     for pretrained in (True, False):
@@ -96,10 +62,10 @@ def fit(
     out: Path,
     log: Log,
     *,
-    teachers: Sequence[Street] = (),
+    teachers: Sequence[AnyStreet] = (),
     minutes: float | None = None,
     resume: bool = False,
-) -> Street:
+) -> AnyStreet:
     """Trains to the recipe's end, or to `minutes` if that comes first (the rate falls to zero either way).
 
     Returns the averaged network. `out/state.pt` is written along the way; with `resume` it is gone on from.
@@ -127,7 +93,8 @@ def fit(
                 }
             )
             save_state(run.state(), out / "state.pt")
-    return run.average
+    average: AnyStreet = run.average
+    return average
 
 
 def progress(run: Run, recipe: Recipe, minutes: float | None) -> float:
@@ -150,7 +117,7 @@ def _step(
     weights: Tensor,
     recipe: Recipe,
     ignore: int,
-    teachers: Sequence[Street],
+    teachers: Sequence[AnyStreet],
 ) -> Tensor:
     images = images.contiguous(memory_format=torch.channels_last)
     run.net.train()
@@ -172,9 +139,10 @@ def _step(
 
 
 @torch.no_grad()
-def teach(teachers: Sequence[Street], images: Tensor) -> Tensor:
+def teach(teachers: Sequence[AnyStreet], images: Tensor) -> Tensor:
     """The teachers' mean class probabilities."""
-    return torch.stack([up4(teacher.coarse(images).fused).softmax(1) for teacher in teachers]).mean(0)
+    answers = [enlarged(teacher.coarse(images).fused, images.shape[2:]).softmax(1) for teacher in teachers]
+    return torch.stack(answers).mean(0)
 
 
 def floats(net: nn.Module) -> list[Tensor]:

@@ -1,16 +1,17 @@
-"""The labelled frames of a folder of clips, held in memory for training."""
+"""The labelled frames of a data set, for training: held in memory, or decoded one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
 from clockseg._errors import DataError
 from clockseg._types import Array, Image, Labels
-from clockseg.datasets import Classes, Clip, read_clips
+from clockseg.datasets import Classes, Clip, Layout, read_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Frame:
 class Frames:
     """Labelled frames and what their labels mean."""
 
-    frames: tuple[Frame, ...]
+    frames: Sequence[Frame]
     classes: Classes
 
     def of(self, clips: Collection[str]) -> Frames:
@@ -53,32 +54,51 @@ class Frames:
         return replace(self, frames=kept)
 
 
-def read_frames(data: Path) -> Frames:
-    """Every labelled frame of a folder of clips (CLIP/images/*, CLIP/labels/*.png, classes.json beside the clips)."""
-    clips = read_clips(data)
-    frames = tuple(frame for clip in clips for frame in _labelled(clip))
-    known = next((clip.classes for clip in clips if clip.classes is not None), None)
-    if not frames or known is None:
+@dataclass(frozen=True, eq=False)
+class OnDisk(Sequence[Frame]):
+    """Frames of clips that are decoded each time they are asked for: for data sets larger than memory."""
+
+    places: tuple[tuple[Clip, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> Frame: ...
+    @overload
+    def __getitem__(self, index: slice) -> OnDisk: ...
+    def __getitem__(self, index: int | slice) -> Frame | OnDisk:
+        if isinstance(index, slice):
+            return OnDisk(self.places[index])
+        clip, number = self.places[index]
+        frame = clip.frame(number)
+        if frame.labels is None:
+            raise DataError(f"frame {number} of clip {clip.name} has no labels.")
+        return Frame(clip.name, frame.image, frame.labels)
+
+
+def read_frames(data: Path, *, layout: str | Layout | None = None, in_memory: bool = True) -> Frames:
+    """Every labelled frame of a data set; `layout` as for `read_data`. Frames without labels are not decoded.
+
+    `DataError` if there are none, or if its clips don't all have the same classes. With `in_memory` unset a frame that
+    can't be decoded is told when its turn comes.
+    """
+    clips = read_data(data, layout=layout)
+    frames = OnDisk(tuple((clip, index) for clip in clips for index in clip.labelled_indices()))
+    known = {(clip.classes.names, clip.classes.ignore): clip.classes for clip in clips if clip.labelled and clip.classes}
+    if not frames or not known:
         raise DataError(
             f"{data} holds no labelled frame; training reads CLIP/images/NAME.jpg with CLIP/labels/NAME.png "
-            "and a classes.json beside the clips."
+            "and a classes.json beside the clips, or another --layout."
         )
-    if len(known.names) < 2 or len(known.palette) != len(known.names):
+    if len(known) > 1:
         raise DataError(
-            f"{data}: classes.json names {len(known.names)} classes and {len(known.palette)} colours; "
-            "training needs at least two classes and a colour for each."
+            f"{data}: its clips have {len(known)} different sets of classes; a network has one. Train on one."
         )
-    return Frames(frames, known)
-
-
-def _labelled(clip: Clip) -> list[Frame]:
-    """Frames without labels are not decoded."""
-    pairs = [(image, label) for image, label in zip(clip.images, clip.labels) if label is not None]
-    if not pairs:
-        return []
-    images, labels = zip(*pairs)
-    return [
-        Frame(clip.name, frame.image, frame.labels)
-        for frame in replace(clip, images=images, labels=labels)
-        if frame.labels is not None
-    ]
+    (classes,) = known.values()
+    if len(classes.names) < 2 or len(classes.palette) not in (0, len(classes.names)):
+        raise DataError(
+            f"{data}: its classes are {len(classes.names)}, with {len(classes.palette)} colours; "
+            "training needs at least two classes and a colour for each, or none."
+        )
+    return Frames(frames if not in_memory else tuple(frames), classes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,10 +23,10 @@ def segmentation_loss(
 ) -> Tensor:
     """Cross-entropy and overlap of the fused scores, cross-entropy of each stage's, and the teachers' answers.
 
-    `scores`: as `Street.coarse` gives them. `labels`: [n, h, w], class ids or `ignore`. `teacher`: the teachers' mean
+    `scores`: as the network's `coarse` gives them. `labels`: [n, h, w], class ids or `ignore`. `teacher`: the teachers' mean
     class probabilities [n, k, h, w].
     """
-    fused, labels = up4(scores.fused), labels.long()
+    fused, labels = enlarged(scores.fused, labels.shape[1:]), labels.long()
     total = F.cross_entropy(fused, labels, weights, ignore_index=ignore)
     log_share = F.log_softmax(fused, 1)
     if recipe.overlap:
@@ -32,15 +34,14 @@ def segmentation_loss(
     if teacher is not None:
         total = total + recipe.distil * F.kl_div(log_share, teacher, reduction="sum") / labels.numel()
     coarse = labels[:, 2::4, 2::4]
-    for weight, own in zip(recipe.aux, scores[1:]):
-        own = F.interpolate(own.float(), size=coarse.shape[1:], mode="bilinear", align_corners=False)
-        total = total + weight * F.cross_entropy(own, coarse, weights, ignore_index=ignore)
+    for weight, own in zip(recipe.aux, scores.own):
+        total = total + weight * F.cross_entropy(enlarged(own, coarse.shape[1:]), coarse, weights, ignore_index=ignore)
     return total
 
 
-def up4(scores: Tensor) -> Tensor:
-    """Four times as large, bilinear, float32: `Upscore`, but for the border, and faster to train through."""
-    return F.interpolate(scores.float(), scale_factor=4.0, mode="bilinear", align_corners=False)
+def enlarged(scores: Tensor, size: Sequence[int]) -> Tensor:
+    """At `size` (height, width), bilinear, float32: as `Upscore`, but for the border, and faster to train through."""
+    return F.interpolate(scores.float(), size=tuple(size), mode="bilinear", align_corners=False)
 
 
 def overlap_loss(shares: Tensor, labels: Tensor, ignore: int) -> Tensor:

@@ -6,9 +6,7 @@ mean answer on the same random views (Hinton et al., 2015). One call does all of
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,11 +15,14 @@ import torch
 
 from clockseg._errors import DataError, UsageError
 from clockseg.networks.checkpoint import Description, load_network, save_network
-from clockseg.networks.street import Street, framing, load_imagenet
+from clockseg.networks.street import framing, load_imagenet
+from clockseg.networks.street_truncated import AnyStreet, build
 from clockseg.training.augment import Views
 from clockseg.training.batches import Batches
-from clockseg.training.fit import Log, fit, start
+from clockseg.training.devices import device, device_name
+from clockseg.training.fit import fit, start
 from clockseg.training.frames import Frames, read_frames
+from clockseg.training.log import Log, log_to
 from clockseg.training.recipe import STREET, TEACHER, Recipe, shortened
 from clockseg.training.validate import report, score_frames, torch_labeller
 
@@ -83,14 +84,14 @@ def _train_one(
     out: Path,
     recipe: Recipe,
     choices: Choices,
-    teachers: Sequence[Street],
+    teachers: Sequence[AnyStreet],
     tests: dict[str, Frames],
     say: Log,
 ) -> Path:
     recipe = shortened(recipe, choices.iterations, choices.batch, choices.view)
-    device = _device(choices.device)
+    where = device(choices.device)
     out.mkdir(parents=True, exist_ok=True)
-    log = _log_to(out / "log.jsonl", say, fresh=not choices.resume)
+    log = log_to(out / "log.jsonl", say, fresh=not choices.resume)
     log(
         {
             "event": "start",
@@ -100,17 +101,17 @@ def _train_one(
             "frames": len(frames.frames),
             "clips": sorted({frame.clip for frame in frames.frames}),
             "torch": torch.__version__,
-            "device": _device_name(device),
+            "device": device_name(where),
         }
     )
     torch.manual_seed(choices.seed)
     torch.backends.cudnn.benchmark = True
     batches = _batches(frames, recipe, choices)
-    net = Street(replace(recipe.shape, classes=len(frames.classes.names)), recipe.drop)
+    net = build(replace(recipe.shape, classes=len(frames.classes.names)), recipe.drop)
     if not (choices.resume and (out / "state.pt").exists()) and choices.imagenet:
-        load_imagenet(net)
-    run = start(net, recipe, device)
-    teachers = [teacher.to(device, memory_format=torch.channels_last) for teacher in teachers]
+        load_imagenet(net.encoder)
+    run = start(net, recipe, where)
+    teachers = [teacher.to(where, memory_format=torch.channels_last) for teacher in teachers]
     best = fit(run, recipe, batches, out, log, teachers=teachers, minutes=choices.minutes, resume=choices.resume)
     description = Description(net.shape, recipe.working, frames.classes)
     save_network(best, description, out / "street.safetensors")
@@ -130,29 +131,3 @@ def _batches(frames: Frames, recipe: Recipe, choices: Choices) -> Batches:
     base = framing(recipe.working).scaled((width, height))[0] / width
     views = Views(frames, recipe.view, base, recipe.augmentation)
     return Batches(views, recipe.batch, choices.seed, choices.workers)
-
-
-def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: torch finds no CUDA device here; use --device cpu.")
-    if name not in ("cpu", "cuda"):
-        raise UsageError(f"device {name!r}; allowed are cpu and cuda.")
-    return torch.device(name)
-
-
-def _device_name(device: torch.device) -> str:
-    return (
-        torch.cuda.get_device_name() if device.type == "cuda" else f"CPU ({platform.machine()}, {os.cpu_count()} cores)"
-    )
-
-
-def _log_to(file: Path, say: Log, fresh: bool) -> Log:
-    if fresh:
-        file.unlink(missing_ok=True)
-
-    def log(entry: dict[str, object]) -> None:
-        with file.open("a") as stream:
-            stream.write(json.dumps(entry) + "\n")
-        say(entry)
-
-    return log

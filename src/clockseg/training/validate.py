@@ -14,7 +14,8 @@ from clockseg._types import Image, Labels
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.metrics import Confusion, confusion
 from clockseg.networks.framing import Framing
-from clockseg.networks.street import Street, normalise
+from clockseg.networks.street import normalise
+from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.frames import Frames
 
 Labeller = Callable[[Image], Labels]
@@ -31,7 +32,7 @@ def score_frames(frames: Frames, labeller: Labeller) -> Confusion:
     )
 
 
-def torch_labeller(net: Street, framing: Framing) -> Labeller:
+def torch_labeller(net: AnyStreet, framing: Framing) -> Labeller:
     """The labeller of a module, as it is (put it in evaluation mode first); frames are framed as the runtime does."""
     device = next(net.parameters()).device
 

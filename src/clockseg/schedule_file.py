@@ -1,0 +1,151 @@
+"""A schedule on disk, what ``clockseg tune`` writes and ``--schedule FILE.toml`` takes.
+
+format = "clockseg-schedule-1"
+schedule = "either(adaptive(0.1834), at_least_every(8))"
+
+[network]                           # what it was made for; may be left out
+name = "street"
+stages = ["stride8", "stride16", "context"]
+
+[tuned]                             # how it was found; anything, or left out
+videos = ["drive.mp4"]
+fire_rate = 0.4977
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import DataError, UsageError
+from clockseg.schedule import Schedule, schedule_for
+from clockseg.spec import parse_schedule
+from clockseg.stages import StagedNetwork
+
+FORMAT = "clockseg-schedule-1"
+_EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune writes one.'
+
+
+@dataclass(frozen=True)
+class ScheduleFile:
+    """What a schedule file says: the schedule as the command line writes it, and the network it was made for.
+
+    ``network`` and ``stages``: names, empty where the file leaves them out; ``tuned``: how it was found. It is a
+    schedule by itself: ``Session(net, read_schedule_file("night.toml"))``.
+
+    >>> ScheduleFile("adaptive(0.25)")(3).clocks[2].threshold
+    0.25
+    """
+
+    schedule: str
+    network: str = ""
+    stages: tuple[str, ...] = ()
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, stages: int) -> Schedule:
+        """The schedule for a network of so many stages; ``UsageError`` if it was made for another number."""
+        if self.stages and len(self.stages) != stages:
+            raise UsageError(
+                f"schedule {self.schedule} was made for the {len(self.stages)} stages of network {self.network!r} "
+                f"({', '.join(self.stages)}), the network has {stages}; tune one for it: clockseg tune."
+            )
+        return schedule_for(parse_schedule(self.schedule), stages)
+
+    def doubt(self, net: StagedNetwork) -> str | None:
+        """A sentence if it was made for another network than ``net``: thresholds do not carry over."""
+        stages = tuple(stage.name for stage in net.stages)
+        if (self.network or net.name, self.stages or stages) == (net.name, stages):
+            return None
+        return (
+            f"schedule {self.schedule} was made for network {self.network!r} ({', '.join(self.stages)}), this is "
+            f"{net.name!r} ({', '.join(stages)}); thresholds do not carry over: clockseg tune finds its own."
+        )
+
+
+def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
+    """The schedule in a TOML file; ``DataError`` says what is missing or wrong in it.
+
+    >>> read_schedule_file("nowhere.toml")
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: nowhere.toml can't be read (No such file or directory). It holds format =
+    "clockseg-schedule-1" and schedule = "adaptive(0.25)"; clockseg tune writes one.
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path} can't be read ({error.strerror}). {_EXAMPLE}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no TOML ({error}). {_EXAMPLE}") from None
+    return _parsed(found, str(path))
+
+
+def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
+    if found.get("format") != FORMAT:
+        raise DataError(f"{path}: format is {found.get('format')!r}; this version reads {FORMAT!r}. {_EXAMPLE}")
+    unknown = found.keys() - {"format", "schedule", "network", "tuned"}
+    if unknown:
+        raise DataError(f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network and tuned.")
+    schedule, network, tuned = found.get("schedule"), found.get("network", {}), found.get("tuned", {})
+    if not isinstance(schedule, str) or not isinstance(network, dict) or not isinstance(tuned, dict):
+        raise DataError(f"{path}: schedule must be a text, network and tuned must be tables. {_EXAMPLE}")
+    name, stages = network.get("name", ""), network.get("stages", [])
+    texts = isinstance(stages, list) and all(isinstance(stage, str) for stage in stages)
+    if not (isinstance(name, str) and texts and network.keys() <= {"name", "stages"}):
+        raise DataError(f"{path}: network is {network!r}; it holds a name, and stages, a list of names.")
+    try:
+        parse_schedule(schedule)
+    except UsageError as error:
+        raise DataError(f"{path}: {error}") from None
+    return ScheduleFile(schedule, name, tuple(stages), tuned)
+
+
+def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write ``file`` as TOML, whole or not at all; ``UsageError`` if ``path`` is there and not to be replaced."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} is there already; give another name, or overwrite it.")
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_text(dump(file), encoding="utf-8")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def dump(file: ScheduleFile) -> str:
+    """A schedule file as TOML text.
+
+    >>> print(dump(ScheduleFile("alternating")), end="")
+    format = "clockseg-schedule-1"
+    schedule = "alternating"
+    """
+    lines = [f"format = {_value(FORMAT)}", f"schedule = {_value(file.schedule)}"]
+    if file.network or file.stages:
+        lines += ["", "[network]", f"name = {_value(file.network)}", f"stages = {_value(file.stages)}"]
+    if file.tuned:
+        lines += ["", "[tuned]", *(f"{_key(key)} = {_value(value)}" for key, value in file.tuned.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").isalnum() and key.isascii() else _value(key)
+
+
+def _value(value: Any) -> str:
+    """A text, a truth value, a number or a list of these as TOML."""
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for DEL; and TOML is Unicode, which file names need not be.
+        return json.dumps(value.encode(errors="replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(element) for element in value)}]"
+    raise UsageError(f"{value!r} can't be written to a schedule file; give texts, numbers and lists of them.")

@@ -1,0 +1,184 @@
+"""``clockseg bench pipeline``, and the latency it tells, exact on a clock that stands still but for what it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import networks
+import symbolic
+from clockseg import Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
+from clockseg.commands.main import main
+from clockseg.latency import Latency, measure, noise, pipeline_runners
+from clockseg.networks.load import load
+from clockseg.pipeline import Runner, running
+from clockseg.stream import VirtualClock, paced
+from video_making import picture, write_video
+
+WAYS = [
+    "full",
+    "frame_oracle",
+    "alternating",
+    "skip_frame(2)",
+    "pipelined(2) serial",
+    "pipelined(2) concurrent",
+    "pipelined(2) ahead",
+    "pipelined(3) serial",
+    "pipelined(3) concurrent",
+    "pipelined(3) ahead",
+    "truncated(1)",
+    "truncated(2)",
+]
+
+
+def test_latency_and_throughput_of_given_durations() -> None:
+    clock = VirtualClock()
+    net = paced(symbolic.network(), clock, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.0, "fuse": 0.5})
+    frames = "0123"
+    with running(lambda threads: net, pipelined(2), how="ahead", threads=2) as ahead:
+        runners = {
+            "full": Runner(Session(net, frame_oracle), threads=(2,)),
+            "skip": Runner(Session(net, skip_frame(2))),
+            "ahead": ahead,
+        }
+        rounds: list[int] = []
+        full, skip, ahead = measure(runners, frames, rounds=3, clock=clock.now, progress=rounds.append)
+    assert rounds == [0, 1, 2, 3]
+    assert full.waits == ((6.5,) * 4,) * 3
+    assert full.busy == (26.0,) * 3
+    assert skip.waits == ((6.5, 0, 6.5, 0),) * 3
+    assert ahead.waits == ((4.5,) * 4,) * 3  # the last stage is computed when the output has left,
+    assert ahead.busy == (26.0,) * 3  # which gains no throughput
+    assert (full.fps, skip.relative(full), skip.relative_fps(full)) == (4 / 26, 0.5, 2.0)
+    assert ahead.relative(full) == 4.5 / 6.5
+    assert ahead.relative_fps(full) == 1.0
+    assert (full.threads, ahead.threads) == ((2,), (2, 2))
+
+
+def test_percentiles_are_waits_that_were_measured() -> None:
+    hundred = Latency("x", (1,), (tuple(float(number) for number in range(1, 51)), tuple(range(51, 101))), (1.0, 1.0))
+    assert (hundred.tail(95), hundred.tail(99), hundred.median, hundred.mean) == (95, 99, 50.5, 50.5)
+    assert (hundred.frames, hundred.fps) == (100, 50)
+
+
+def test_ratios_are_of_one_round() -> None:
+    """A machine that is ten times as slow in one round, for both, changes nothing."""
+    a = Latency("a", (1,), ((1.0,), (10.0,), (1.0,)), (1.0, 10.0, 1.0))
+    b = Latency("b", (1,), ((2.0,), (20.0,), (2.0,)), (4.0, 40.0, 4.0))
+    assert (b.relative(a), b.relative_fps(a)) == (2.0, 0.25)
+    assert b.facts(a)["latency_ms"] == {"mean": 8000, "median": 2000, "p95": 20000, "p99": 20000}
+
+
+def test_what_is_compared() -> None:
+    net = symbolic.network(2)
+    hows = ("serial", "ahead")
+    with pipeline_runners(lambda threads: net, threads=3, images="01", hows=hows, beside={"other": net}) as runners:
+        assert list(runners) == [*WAYS[:4], "pipelined(2) serial", "pipelined(2) ahead", "other"]
+        assert [len(runners[name].session.net) for name in ("full", "frame_oracle", "other")] == [1, 2, 1]
+    one = StagedNetwork("one", (Stage("a", str.upper),))
+    with (
+        pytest.raises(UsageError, match="one stage; a pipeline needs two"),
+        pipeline_runners(lambda threads: one, threads=2, images="01"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("images", "rounds"), [("0", 1), ("01", 0)])
+def test_too_little_to_measure(images, rounds) -> None:
+    with pytest.raises(UsageError, match="at least 2 images and 1 round"):
+        measure({"a": Runner(Session(symbolic.network(), frame_oracle))}, images, rounds=rounds)
+
+
+def test_noise_moves_and_has_the_networks_size(tmp_path: Path) -> None:
+    a, b = noise(load(networks.write_tiny(tmp_path), engine=None), 2)
+    assert (a.shape, a.dtype) == ((32, 48, 3), np.uint8)
+    assert np.array_equal(np.roll(a, 2, axis=1), b)
+    with pytest.raises(UsageError, match="give a video"):
+        noise(symbolic.network(), 2)
+
+
+# The command.
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
+    return networks.write_tiny(tmp_path)
+
+
+def benched(capsys, network: Path, *args: object) -> dict:
+    command = ["bench", "pipeline", "--network", network, "--frames", 2, "--rounds", 2, "--json", "--quiet", *args]
+    assert main(list(map(str, command))) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out, parse_constant=pytest.fail)
+
+
+def test_json(capsys, network, tmp_path) -> None:
+    video = write_video(tmp_path / "video.mp4", [picture(48, 32, seed) for seed in range(3)])
+    out = benched(capsys, network, video, "--threads", 2, "--baseline", network)
+    assert [key for key in out if key not in ("machine", "versions")] == [
+        "video", "network", "engine", "threads", "frames", "rounds", "ways"
+    ]  # fmt: skip
+    assert (out["video"], out["network"], out["threads"], out["frames"], out["rounds"]) == (str(video), "tiny", 2, 4, 2)
+    assert [way["name"] for way in out["ways"]] == [*WAYS, str(network)]
+    threads = {way["name"]: way["threads"] for way in out["ways"]}
+    assert threads["full"] == threads["truncated(1)"] == [2]
+    assert threads["pipelined(2) ahead"] == [2, 2]
+    assert threads["pipelined(2) concurrent"] == [1, 1]
+    assert threads["pipelined(3) concurrent"] == [1, 1, 1]
+    for way in out["ways"]:
+        assert list(way) == ["name", "threads", "latency_ms", "fps", "relative_latency", "relative_fps"]
+        assert way["latency_ms"]["median"] <= way["latency_ms"]["p95"] <= way["latency_ms"]["p99"]
+    assert out["ways"][0]["relative_latency"] == out["ways"][0]["relative_fps"] == 1
+
+
+def test_without_a_video_on_noise_and_in_the_other_engine(capsys, network) -> None:
+    out = benched(capsys, network, "--engine", "onnxruntime", "--threads", 4)
+    assert (out["video"], out["engine"]) == (None, "onnxruntime")
+    assert sum(next(way["threads"] for way in out["ways"] if way["name"] == "pipelined(3) concurrent")) == 4
+
+
+def test_a_table_for_people(capsys, network) -> None:
+    assert (
+        main(["bench", "pipeline", "--network", str(network), "--frames", "2", "--rounds", "1", "--threads", "2"]) == 0
+    )
+    out, err = capsys.readouterr()
+    head, *rows = out.splitlines()
+    assert head.split()[0] == "threads"
+    assert [" ".join(row.split()[:-8]) for row in rows] == WAYS
+    assert next(row.split()[2] for row in rows if "pipelined(2) concurrent" in row) == "1+1"
+    assert err.splitlines() == ["clockseg: round 0 of 1", "clockseg: round 1 of 1"]
+
+
+def test_a_video_that_is_too_short(capsys, network, tmp_path) -> None:
+    video = write_video(tmp_path / "video.mp4", [picture(48, 32, seed) for seed in range(3)])
+    assert main(["bench", "pipeline", str(video), "--network", str(network), "--frames", "5", "--quiet"]) == 1
+    assert "has 3 frames that can be decoded; give --frames 3 or less" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["nowhere.mp4"], 1, "nowhere.mp4"),
+        (["--baseline", "nowhere.onnx"], 1, "nowhere.onnx"),
+        (["--baseline", "nowhere"], 2, "network 'nowhere'"),
+        (["--frames", "1"], 2, "give at least 2"),
+        (["--network", "nowhere.onnx"], 1, "nowhere.onnx"),
+    ],
+)
+def test_what_is_not_there(capsys, network, options, code, message) -> None:
+    assert main(["bench", "pipeline", "--network", str(network), "--quiet", *options]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+
+
+@pytest.mark.parametrize("options", [["bench"], ["bench", "engines"], ["bench", "pipeline", "--rounds", "0"]])
+def test_argparse_refuses_with_2(options) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(options)
+    assert ended.value.code == 2

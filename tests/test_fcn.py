@@ -1,0 +1,291 @@
+"""The paper's nets: sizes, places and costs against known values; the module against the list of layers; checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clockseg._errors import DataError, NetworkError, UsageError
+from clockseg.datasets import Classes
+from clockseg.networks.fcn import FCN, crop
+from clockseg.networks.fcn_checkpoint import (
+    FCNDescription,
+    check_state,
+    load_fcn,
+    read_state,
+    save_fcn,
+    write_state,
+)
+from clockseg.networks.fcn_cost import stage_costs
+from clockseg.networks.fcn_geometry import Place, crop_offset, offsets, places, sides
+from clockseg.networks.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
+from clockseg.networks.import_caffe import import_caffe
+from narrow_fcn import CLASSES, NARROW, description, golden, narrow, with_state
+
+ODD = [(333, 281), (1, 1), (25, 26), (26, 25), (64, 48)]
+"""Sizes WIDTH, HEIGHT that poolings must round up at."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Maps are tiny: several threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# Known values
+
+
+@pytest.mark.parametrize(
+    ("classes", "stages", "kernels"),
+    [
+        (21, (1_740_885, 5_910_549, 126_711_317), 6_048),
+        (40, (1_745_768, 5_920_296, 126_789_160), 11_520),
+        (19, (1_740_371, 5_909_523, 126_703_123), 5_472),
+        (20, (134_357_884,), 5_760),
+    ],
+)
+def test_expected_1_parameters(classes: int, stages: tuple[int, ...], kernels: int) -> None:
+    found = stage_costs(FCNShape(classes=classes), (1, 1))
+    learned = [found[cut].parameters for cut in ("pool3", "pool4", "fc7")]
+    assert (learned if len(stages) == 3 else [sum(learned)]) == list(stages)
+    assert sum(found[name].parameters for name in ("upscore2", "upscore_pool4", "upscore8")) == kernels
+    weights = sum(int(np.prod(size)) for size in weight_shapes(FCNShape(classes=classes)).values())
+    assert weights == sum(stages) + kernels
+
+
+def test_expected_1_bilinear_kernels() -> None:
+    assert bilinear(4)[1].tolist() == (0.75 * np.array([0.25, 0.75, 0.75, 0.25])).tolist()
+    row = np.array([0.0625, 0.1875, 0.3125, 0.4375, 0.5625, 0.6875, 0.8125, 0.9375])
+    assert np.array_equal(bilinear(16), np.outer([*row, *row[::-1]], [*row, *row[::-1]]))
+    assert [bilinear(kernel).sum() for kernel in (4, 16, 32, 64)] == [4, 64, 256, 1024]
+    assert FCN(FCNShape(classes=3).narrowed(NARROW)).upscore8.weight[2, 0].numpy().tolist() == bilinear(16).tolist()
+
+
+@pytest.mark.parametrize(
+    ("classes", "size", "stages", "enlargements"),
+    [
+        (21, (500, 500), (90_942_640_896, 45_696_786_432, 44_326_453_248), (86_016, 388_416, 26_342_400)),
+        (19, (2048, 1024), (511_478_281_728, 253_688_649_216, 333_419_851_776), None),
+    ],
+)
+def test_expected_2_multiply_adds(classes: int, size: Any, stages: Any, enlargements: Any) -> None:
+    found = stage_costs(FCNShape(classes=classes), size)
+    assert tuple(found[cut].multiply_adds for cut in ("pool3", "pool4", "fc7")) == stages
+    if enlargements:
+        names = ("upscore2", "upscore_pool4", "upscore8")
+        assert tuple(found[name].multiply_adds for name in names) == enlargements
+        assert [round(100 * part / sum(stages), 2) for part in stages] == [50.25, 25.25, 24.49]
+
+
+def test_expected_3_depths_and_receptive_fields() -> None:
+    net = layers(FCNShape())
+    trunk = [layer.name for layer in net if layer.rectified or layer.kind == "pool"]
+    assert [trunk.index(name) for name in ("pool3", "pool4", "fc7")] == [9, 13, 19]
+    assert [places(net)[name].field for name in ("pool3", "pool4", "pool5", "fc6")] == [44, 100, 212, 404]
+
+
+SIDES = """
+ 340  538  269 135  68  34 17 11  24  50  408
+ 375  573  287 144  72  36 18 12  26  54  440
+ 420  618  309 155  78  39 20 14  30  62  504
+ 425  623  312 156  78  39 20 14  30  62  504
+ 500  698  349 175  88  44 22 16  34  70  568
+ 560  758  379 190  95  48 24 18  38  78  632
+1024 1222  611 306 153  77 39 33  68 138 1112
+2048 2246 1123 562 281 141 71 65 132 266 2136
+"""
+COLUMNS = ("data", "conv1_1", *(f"pool{n}" for n in range(1, 6)), "fc6", "upscore2", "upscore_pool4", "upscore8")
+
+
+@pytest.mark.parametrize("row", SIDES.split("\n")[1:-1])
+def test_sides(row: str) -> None:
+    wanted = [int(side) for side in row.split()]
+    found = sides(layers(FCNShape()), wanted[0])
+    assert [found[name] for name in COLUMNS] == wanted
+    assert (found["fc7"], found["fuse_pool4"], found["score"]) == (wanted[7], wanted[8], wanted[0])
+
+
+def test_trap_10_crops_are_derived_and_not_centred() -> None:
+    assert offsets(layers(FCNShape())) == {"fuse_pool4": 5, "fuse_pool3": 9, "score": 31}
+    found = {variant: offsets(layers(FCNShape(variant)))["score"] for variant in VARIANTS}
+    assert found == {"fcn32s": 19, "fcn16s": 27, "fcn8s": 31, "pool3": 103, "pool4": 107}
+    assert (sides(layers(FCNShape()), 500)["upscore8"] - 500) // 2 == 34  # where a centred crop would begin
+    with pytest.raises(NetworkError, match="can't be cropped"):
+        crop_offset(Place().conv(2), Place())
+    assert crop(torch.arange(49).view(1, 1, 7, 7), 2, (1, 3)).tolist() == [[[[16, 17, 18]]]]
+
+
+def test_trap_10_crops_fit_at_every_side() -> None:
+    net = layers(FCNShape())
+    begin = offsets(net)
+    crops = {layer.name: layer.reads for layer in net if layer.name in begin}
+    left: dict[str, set[int]] = {name: set() for name in crops}
+    for side in range(1, 3001):
+        found = sides(net, side)
+        for name, (map, reference) in crops.items():
+            left[name].add(found[map] - found[reference] - begin[name])
+    assert [(min(rest), max(rest)) for rest in left.values()] == [(4, 5), (6, 9), (31, 62)]
+
+
+def test_trap_10_rounding_down_would_give_other_sizes() -> None:
+    """But for sides of 26 mod 32; and no map at all for sides up to 25."""
+    net = layers(FCNShape())
+    for side in range(1, 200):
+        down = [side + 198]
+        for _ in range(5):
+            down.append(down[-1] // 2)
+        found = sides(net, side)
+        assert (down[1:] == [found[f"pool{block}"] for block in range(1, 6)]) == (side % 32 == 26)
+        assert (down[5] < 7) == (side < 26)
+        assert found["fc6"] >= 1
+
+
+# The module
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("size", ODD)
+def test_trap_10_the_module_has_the_sizes_of_the_list(variant: Any, size: tuple[int, int]) -> None:
+    net = narrow(variant)
+    with torch.inference_mode():
+        found = net(torch.zeros(1, 3, size[1], size[0]))
+    across, down = (sides(layers(net.shape), side) for side in size)
+    assert found.score.shape == (1, 5, size[1], size[0])
+    for name, map in found._asdict().items():
+        assert map is None or map.shape == (1, 5, down[name], across[name])
+    assert {name for name, map in found._asdict().items() if map is not None} - {"score"} == {
+        "fcn8s": {"score_pool3", "score_pool4", "upscore2"},
+        "fcn16s": {"score_pool4", "upscore2"},
+    }.get(variant, set())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_module_has_the_weights_of_the_list(variant: Any) -> None:
+    net = FCN(FCNShape(variant, 5).narrowed(NARROW))
+    assert {name: tuple(value.shape) for name, value in net.state_dict().items()} == weight_shapes(net.shape)
+    assert all(value.requires_grad != name.startswith("upscore") for name, value in net.named_parameters())
+
+
+def test_dropout_in_training_only() -> None:
+    net, data = narrow(), torch.randn(1, 3, 40, 40)
+    assert torch.equal(net(data).score, net(data).score)
+    assert not torch.equal(net.train()(data).score, net(data).score)
+
+
+@pytest.mark.parametrize("size", ["25x33", "64x48", "120x90"])
+def test_golden(size: str) -> None:
+    if not golden().is_dir():
+        pytest.skip("no shared data folder; set CLOCKSEG_DATA")
+    found = import_caffe(golden() / "fcn8s-tiny.caffemodel")
+    net = with_state(found.description.shape, found.state)
+    wanted = np.load(golden() / "outputs.npz")
+    with torch.inference_mode():
+        made = net(torch.from_numpy(wanted[f"{size}/data"]))
+    for name in ("score", "score_pool4", "score_pool3", "upscore2"):
+        there = wanted[f"{size}/{name}"]
+        assert np.abs(getattr(made, name).numpy() - there).max() <= 1e-4 * np.abs(there).max()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"variant": "fcn4s"}, "variant 'fcn4s'; allowed are fcn32s"),
+        ({"classes": 1}, "1 classes.*at least 2"),
+        ({"widths": (1, 2, 3, 4)}, "five widths"),
+        ({"fc": 0}, "fc 0"),
+    ],
+)
+def test_a_shape_that_is_none(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        FCNShape(**wrong)
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
+def test_a_width_factor_that_is_none(factor: float) -> None:
+    with pytest.raises(UsageError, match="give a number above 0"):
+        FCNShape().narrowed(factor)
+    with pytest.raises(UsageError, match="give at least 1"):
+        sides(layers(FCNShape()), 0)
+
+
+# On disk
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_checkpoint_round_trip(tmp_path: Path, half: bool) -> None:
+    net, file = narrow(), tmp_path / "net.safetensors"
+    said = FCNDescription(net.shape, Classes(CLASSES.names, ((0, 0, 0),) * 5, 200), (1, 2.5, 3), "rgb", (640, 360))
+    save_fcn(net, said, file, half=half)
+    again, found = load_fcn(file)
+    assert found == said
+    assert not again.training
+    kind = torch.float16 if half else torch.float32
+    for name, value in net.state_dict().items():
+        assert again.state_dict()[name].dtype == torch.float32
+        assert torch.equal(again.state_dict()[name], value.to(kind).float())
+    assert not again.upscore8.weight.requires_grad
+    assert again.conv1_1.weight.requires_grad
+    assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
+
+
+def test_weights_too_large_for_16_bits(tmp_path: Path) -> None:
+    net = narrow()
+    net.fc7.bias.data[0] = 1e5
+    with pytest.raises(NetworkError, match=r"fc7.bias have weights too large for 16 bits"):
+        save_fcn(net, description(net), tmp_path / "x.safetensors", half=True)
+
+
+def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    file = tmp_path / "x.safetensors"
+    with pytest.raises(DataError, match="no checkpoint of an FCN"):
+        load_fcn(file)
+    file.write_bytes(b"nothing of the kind")
+    with pytest.raises(DataError, match="no checkpoint of an FCN"):
+        load_fcn(file)
+    save_file({"a": np.zeros(1)}, file, {"format": "clockseg-street-1"})
+    with pytest.raises(DataError, match="has the format 'clockseg-street-1'; 'clockseg-fcn-1' is what"):
+        load_fcn(file)
+    for text in ("", "{}", '{"shape": 3}'):
+        save_file({"a": np.zeros(1)}, file, {"format": "clockseg-fcn-1", "network": text})
+        with pytest.raises(DataError, match="its description is damaged"):
+            load_fcn(file)
+
+
+def test_a_checkpoint_of_another_net_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    net = narrow()
+    state = {name: value.numpy() for name, value in net.state_dict().items()}
+    other = FCNDescription(FCNShape("fcn16s", 5).narrowed(NARROW), CLASSES)
+    with pytest.raises(NetworkError, match=r"an fcn16s of 5 classes has no weights 'score_pool3.weight'"):
+        write_state(state, other, tmp_path / "x.safetensors")
+    state.pop("fc7.bias")
+    with pytest.raises(NetworkError, match=r"lacks fc7.bias of an fcn8s"):
+        check_state(state, net.shape, source="x")
+    with pytest.raises(DataError, match="can't be written"):
+        save_fcn(net, description(net), tmp_path / "nowhere" / "x.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"order": "rbg"}, {"working": (0, 5)}, {"mean": (1, 2, float("nan"))}, {"classes": Classes(("a", "b"))}]
+)
+def test_a_description_that_is_none(wrong: dict[str, Any]) -> None:
+    with pytest.raises(NetworkError):
+        FCNDescription(**{"shape": FCNShape(classes=5), "classes": CLASSES, **wrong})
+
+
+def test_state_is_read_without_torch(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.safetensors"
+    save_fcn(narrow(), description(narrow()), file, half=True)
+    state, said = read_state(file)
+    assert (state["fc6.weight"].dtype, said.shape) == (np.float16, narrow().shape)
+    assert state.keys() == weight_shapes(said.shape).keys()

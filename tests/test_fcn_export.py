@@ -1,0 +1,259 @@
+"""FCNs as ONNX files: the same as the module at every size, in every engine, whole and in stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx.reference import ReferenceEvaluator
+
+from clockseg import Session, StagedNetwork, adaptive, load
+from clockseg.commands.main import main
+from clockseg.engines import onnxruntime, openvino
+from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart
+from clockseg.graph.price import price
+from clockseg.graph.staged import staged as staged_graph
+from clockseg.networks import fcn_staged
+from clockseg.networks.export_fcn import describe, export, to_onnx
+from clockseg.networks.fcn_checkpoint import FCNDescription, load_fcn, save_fcn, write_state
+from clockseg.networks.fcn_cost import stage_costs
+from clockseg.networks.fcn_layers import VARIANTS, FCNShape
+from clockseg.networks.import_caffe import import_caffe
+from narrow_fcn import CLASSES, NARROW, golden, picture, random_state, with_state
+
+ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
+ODD = [(333, 281), (1, 1), (25, 26), (26, 25)]
+"""Sizes WIDTH, HEIGHT that poolings must round up at."""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What engines keep on disk goes to the tests' own folder; torch in one thread, since maps are tiny."""
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def checkpoint(folder: Path, variant: Any = "fcn8s", *, half: bool = False) -> Path:
+    shape = FCNShape(variant, 5).narrowed(NARROW)
+    file = folder / f"{variant}.safetensors"
+    write_state(random_state(shape), FCNDescription(shape, CLASSES, working=(64, 48)), file, half=half)
+    return file
+
+
+def near(found: np.ndarray, wanted: np.ndarray) -> bool:
+    return found.shape == wanted.shape and bool(np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max())
+
+
+def on_floats(state: dict[str, np.ndarray], said: FCNDescription, size: tuple[int, int], engine: Any) -> StagedNetwork:
+    """The staged graph with scores instead of labels as its output."""
+    open_ended = replace(describe(said, "golden"), classes=(), palette=())
+    return engine(staged_graph(to_onnx(state, said.shape), open_ended, size=size))
+
+
+def each_map(net: StagedNetwork, data: np.ndarray) -> dict[str, np.ndarray]:
+    """All maps that parts give for a preprocessed picture, every stage firing; and by the uncut net, under "whole"."""
+    frame = {IMAGE: data, FRAME_SIZE: np.array(data.shape[:1:-1])}
+    trunk, values, found = frame, {}, {}
+    for stage in net.stages:
+        trunk = stage.body(trunk)
+        values[stage.name] = stage.head(trunk)
+        found |= values[stage.name]
+    for group in net.groups:
+        values[group.name] = group.function(*(values[name] for name in group.reads))
+        found |= values[group.name]
+    return {**found, **net.finish(values[net.last]), "whole": net.whole(frame)["score"]}
+
+
+@pytest.fixture
+def read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts read pictures that are preprocessed already."""
+    monkeypatch.setattr("clockseg.graph.staged.with_frame", lambda model, tensor, given: model)
+
+
+@pytest.mark.usefixtures("read_as_they_are")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("size", ["25x33", "64x48", "120x90"])
+def test_golden_in_stages(engine: str, size: str) -> None:
+    if not golden().is_dir():
+        pytest.skip("no shared data folder; set CLOCKSEG_DATA")
+    source, wanted = import_caffe(golden() / "fcn8s-tiny.caffemodel"), np.load(golden() / "outputs.npz")
+    data = wanted[f"{size}/data"]
+    net = on_floats(source.state, source.description, data.shape[:1:-1], ENGINES[engine])
+    found = each_map(net, data)
+    for name in ("score", "score_pool4", "score_pool3", "upscore2"):
+        assert near(found[name], wanted[f"{size}/{name}"]), name
+    assert near(found["whole"], wanted[f"{size}/score"])
+
+
+@pytest.mark.usefixtures("read_as_they_are")
+@pytest.mark.parametrize("size", ODD)
+def test_trap_10_odd_sizes_are_the_same_everywhere(size: tuple[int, int]) -> None:
+    """The module, and both engines in stages and whole."""
+    shape = FCNShape(classes=5).narrowed(NARROW)
+    state, said = random_state(shape), FCNDescription(shape, CLASSES)
+    data, wanted = by_the_module(state, shape, size)
+    for engine in ENGINES.values():
+        found = each_map(on_floats(state, said, size, engine), data)
+        assert all(near(found[name], map) for name, map in wanted.items())
+        assert near(found["whole"], wanted["score"])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (26, 25)])
+def test_trap_10_the_file_means_the_same_to_onnx_itself(size: tuple[int, int]) -> None:
+    shape = FCNShape(classes=5).narrowed(1 / 64)
+    state = random_state(shape)
+    data, wanted = by_the_module(state, shape, size)
+    model = to_onnx(state, shape)
+    found = ReferenceEvaluator(model).run(None, {"data": data})
+    assert [value.name for value in model.graph.output] == [*wanted]
+    assert all(near(map, there) for map, there in zip(found, wanted.values(), strict=True))
+
+
+def by_the_module(state: Any, shape: FCNShape, size: tuple[int, int]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """A preprocessed picture, and all maps that torch makes of it."""
+    data = np.random.default_rng(1).normal(0, 60, (1, 3, size[1], size[0])).astype(np.float32)
+    with torch.inference_mode():
+        return data, {
+            name: map.numpy() for name, map in with_state(shape, state)(torch.from_numpy(data))._asdict().items()
+        }
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_net_exports_and_runs_in_stages(tmp_path: Path, variant: Any, engine: str) -> None:
+    file = export(checkpoint(tmp_path, variant), tmp_path / "net.onnx")
+    onnx.checker.check_model(onnx.load(file), full_check=True)
+    found = load(file, engine=ENGINES[engine])
+    wanted = load(tmp_path / f"{variant}.safetensors")
+    assert [stage.name for stage in found.stages] == [stage.name for stage in wanted.stages]
+    assert [(group.name, group.reads) for group in found.groups] == [
+        (group.name, group.reads) for group in wanted.groups
+    ]
+    for size in ((64, 48), (33, 70)):
+        image = picture(size)
+        labels = wanted(image)
+        assert np.mean(found(image) == labels) > 0.999
+        assert np.mean(found(image) == found.uncut()(image)) > 0.999
+
+
+def test_what_is_held_are_the_score_maps_uncropped(tmp_path: Path) -> None:
+    net = load(export(checkpoint(tmp_path), tmp_path / "net.onnx"))
+    trunk, held = net.prepare(picture((64, 48))), {}
+    for stage in net.stages:
+        trunk = stage.body(trunk)
+        held[stage.name] = {name: map.shape for name, map in stage.head(trunk).items() if name != FRAME_SIZE}
+    assert held == {
+        "pool3": {"score_pool3": (1, 5, 31, 33)},
+        "pool4": {"score_pool4": (1, 5, 16, 17)},
+        "fc7": {"upscore2": (1, 5, 6, 8)},
+    }
+    assert net.stages[1].scores({"score_pool4": "watched"}) == "watched"
+    parts = [part.outputs for part in _bodies(load(tmp_path / "net.onnx", engine=None))]
+    assert parts == [("pool3", "score_pool3"), ("pool4", "score_pool4"), ("fc7", "upscore2")]
+
+
+def _bodies(net: StagedNetwork) -> list[GraphPart]:
+    return [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
+
+
+def test_expected_2_the_file_costs_what_the_list_says(tmp_path: Path) -> None:
+    """Multiply-adds and parameters of the parts, read from the graph, against those from the layers' shapes."""
+    net = load(export(checkpoint(tmp_path), tmp_path / "net.onnx"), engine=None)
+    listed = stage_costs(FCNShape(classes=5).narrowed(NARROW), (64, 48))
+    wanted = [listed["pool3"], listed["pool4"], listed["fc7"] + listed["upscore2"]]
+    wanted += [listed["upscore_pool4"], listed["upscore8"]]
+    parts = [*_bodies(net), *(group.function for group in net.groups)]
+    found = [price(part, (64, 48)) for part in parts if isinstance(part, GraphPart)]
+    assert [(cost.multiply_adds, cost.parameters) for cost in found] == [
+        (cost.multiply_adds, cost.parameters) for cost in wanted
+    ]
+
+
+def test_the_sidecar(tmp_path: Path) -> None:
+    found = sidecar.read(export(checkpoint(tmp_path), tmp_path / "net.onnx", size=(640, 480)).with_suffix(".json"))
+    assert found.input == sidecar.Input("data", 640, 480, "bgr", 1.0, (104.00698793, 116.66876762, 122.67891434))
+    assert (found.input.std, found.input.pad_multiple) == ((1, 1, 1), 1)
+    assert found.cuts == (("pool3",), ("pool4",), ("fc7",))
+    assert found.scores == ("score_pool3", "score_pool4", "upscore2")
+    assert (found.output, found.classes, found.schedule) == ("score", CLASSES.names, "adaptive(0.25)")
+
+
+def test_a_net_of_one_stage_recommends_no_schedule() -> None:
+    shape = FCNShape("pool3", 5)
+    assert describe(FCNDescription(shape, CLASSES), "x").schedule is None
+
+
+def test_weights_of_16_bits_stay_so_and_are_computed_with_in_32(tmp_path: Path) -> None:
+    whole, half = checkpoint(tmp_path), tmp_path / "half.safetensors"
+    save_fcn(*load_fcn(whole), half, half=True)
+    narrowed = export(half, tmp_path / "half.onnx")
+    assert narrowed.stat().st_size < 0.6 * export(whole, tmp_path / "net.onnx").stat().st_size
+    image = picture((64, 48))
+    for engine in ENGINES.values():
+        assert np.mean(load(narrowed, engine=engine)(image) == load(half)(image)) > 0.999
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
+def test_engines_run_a_checkpoint_without_an_export(tmp_path: Path, engine: str) -> None:
+    file, image = checkpoint(tmp_path), picture((80, 60))
+    found = load(file, engine=engine, size="own")
+    assert (found.name, found.engine) == ("fcn8s", engine)
+    assert np.mean(found(image) == load(file, size="own")(image)) > 0.999
+    assert Session(found, adaptive(0.25))(image).shape == (60, 80)
+
+
+def test_a_fixed_file_has_no_own_size(tmp_path: Path) -> None:
+    model = onnx_reader.read(export(checkpoint(tmp_path), tmp_path / "net.onnx"))
+    height, width = model.graph.input[0].type.tensor_type.shape.dim[2:]
+    height.dim_value, width.dim_value = 48, 64
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(Exception, match='size "own": this network\'s file is fixed to 64x48'):
+        load(tmp_path / "net.onnx", size="own")
+
+
+def test_staged_in_torch_and_in_an_engine_have_the_same_parts(tmp_path: Path) -> None:
+    file = checkpoint(tmp_path)
+    net, said = load_fcn(file)
+    here, there = fcn_staged.staged(net, said), load(export(file, tmp_path / "fcn8s.onnx"))
+    assert here.sidecar == there.sidecar
+    frame = here.prepare(picture((64, 48)))
+    a, b = here.stages[0].body(frame), there.stages[0].body(frame)
+    assert near(b["pool3"], a["pool3"])
+    assert near(there.stages[0].head(b)["score_pool3"], here.stages[0].head(a)["score_pool3"])
+
+
+# The command
+
+
+def test_export_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = checkpoint(tmp_path, "fcn16s"), tmp_path / "net.onnx"
+    command = ["export", "fcn16s", str(source), "--out", str(out)]
+    assert main([*command, "--size", "640x360"]) == 0
+    assert sidecar.read(out.with_suffix(".json")).input.width == 640
+    assert main(command) == 2
+    assert main([*command, "--overwrite"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(out), "--repeat", "1"]) == 0
+    assert "pool4 holds score_pool4" in capsys.readouterr().out
+    assert main(["inspect", str(source), "--engine", "torch", "--repeat", "1"]) == 0
+    assert "torch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("network", "message"), [("fcn8s", "is an fcn16s, not an fcn8s"), ("street", "has the format 'clockseg-fcn-1'")]
+)
+def test_export_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str], network: str, message: str) -> None:
+    source = checkpoint(tmp_path, "fcn16s")
+    assert main(["export", network, str(source), "--out", str(tmp_path / "net.onnx")]) != 0
+    assert message in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["fcn16s.safetensors"]
