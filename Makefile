@@ -52,6 +52,10 @@ tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/engines.py --readme
 	.venv-test/bin/python benchmarks/wall.py
 	.venv-test/bin/python benchmarks/timeline.py
+	.venv-test/bin/python benchmarks/pipelines.py --docs
+	.venv-test/bin/python benchmarks/tuning.py
+	.venv-test/bin/python -c "from clockseg.experiments.schematics import write; write('docs/figures')"
+	.venv-test/bin/python benchmarks/reproduce.py
 
 clean:
 	rm -rf .venv .venv-test demo build dist

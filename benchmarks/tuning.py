@@ -87,7 +87,7 @@ def _tried(name: str, schedule: Named, on: Sequence[Recording], others: Sequence
         "fire_rate_where_tuned": tried(on, schedule).fire_rate,
         "fire_rate": there.fire_rate,
         "blocks": len(blocks),
-        "deviation_over_blocks": statistics.pstdev(blocks),
+        "deviation_over_blocks": statistics.pstdev(blocks) if len(blocks) > 1 else None,
         "held_agreement": there.held_agreement,
     }
 
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         percent(row["fire_rate_where_tuned"]),
         percent(row["fire_rate"]),
         f"{100 * (row['fire_rate'] - row['asked']):+.1f} points",
-        percent(row["deviation_over_blocks"] if row["blocks"] > 1 else None),
+        percent(row["deviation_over_blocks"]),
         percent(row["held_agreement"]),
     ]
 

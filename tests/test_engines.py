@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -190,6 +191,28 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     blocked.write_text("not a folder")
     monkeypatch.setenv("CLOCKSEG_CACHE", str(blocked))
     assert load(networks.write_tiny(tmp_path), engine="openvino")(frames(1)[0]).shape == (32, 48)
+
+
+SIGNAL_AFTER_NETWORKS = """
+import gc, signal, sys
+import numpy as np
+import clockseg
+frame = np.zeros((32, 48, 3), np.uint8)
+first, second = (clockseg.load(sys.argv[1], engine="openvino") for _ in range(2))
+first(frame), second(frame)
+del first
+gc.collect()
+del second
+gc.collect()
+signal.signal(signal.SIGUSR1, lambda number, frame: print("handled"))
+signal.raise_signal(signal.SIGUSR1)
+"""
+
+
+def test_signals_are_handled_after_networks_are_dropped(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", SIGNAL_AFTER_NETWORKS, str(networks.write_tiny(tmp_path))]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr
 
 
 def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork) -> None:

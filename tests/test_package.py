@@ -41,15 +41,20 @@ PUBLIC = [
     "frame_oracle",
     "invert",
     "load",
+    "paced",
     "parse_schedule",
     "pipelined",
     "read_labels",
+    "read_schedule_file",
     "read_summary",
     "read_trace",
+    "record",
+    "replay",
     "run",
     "segment",
     "skip_frame",
     "step",
+    "tune",
 ]
 
 
@@ -69,7 +74,9 @@ def test_a_name_that_does_not_exist() -> None:
         clockseg.alternate  # noqa: B018
 
 
-@pytest.mark.parametrize("family", ["carry", "clocks", "datasets", "engines", "graph", "metrics", "video"])
+@pytest.mark.parametrize(
+    "family", ["carry", "clocks", "cost", "datasets", "engines", "equations", "graph", "metrics", "video"]
+)
 def test_families_load_when_they_are_used(family) -> None:
     code = f"import clockseg; print(clockseg.{family}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -126,6 +126,11 @@ def test_the_least_region_is_a_thousandth_of_the_frame():
     assert told(before, now) == [("appear", 1, 20)]
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int64, np.uint64])
+def test_labels_may_be_any_whole_numbers(kind):
+    assert told(DARK.astype(kind), thing(label=100).astype(kind)) == [("appear", 100, 48)]
+
+
 def test_maps_of_other_shapes_are_refused():
     with pytest.raises(UsageError, match=r"\[20, 30\] and \[3, 3\]"):
         list(events(DARK, np.zeros((3, 3), np.uint8)))

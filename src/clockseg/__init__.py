@@ -9,7 +9,8 @@ is fused from fresh and held (Shelhamer, Rakelly, Hoffman, Darrell: Clockwork Co
         labels = session(image)
 
 Families are submodules: ``clockseg.clocks``, ``clockseg.carry``, ``clockseg.engines``, ``clockseg.graph``,
-``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``. Names load when they are first used.
+``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``, ``clockseg.cost``, ``clockseg.equations``. Names load
+when they are first used.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from clockseg._version import __version__
 if TYPE_CHECKING:
     from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation import evaluate
-    from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert
+    from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert, paced
     from clockseg.networks.load import load
+    from clockseg.recording import record, replay
     from clockseg.results import read_labels, read_summary, read_trace
     from clockseg.schedule import (
         Schedule,
@@ -34,10 +36,12 @@ if TYPE_CHECKING:
         pipelined,
         skip_frame,
     )
+    from clockseg.schedule_file import read_schedule_file
     from clockseg.segmentation import segment
     from clockseg.session import Session, fill, run, step
     from clockseg.spec import parse_schedule
     from clockseg.stages import Group, Stage, StagedNetwork
+    from clockseg.tuning import tune
 
 _HOMES = {
     "clockseg._errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
@@ -53,7 +57,9 @@ _HOMES = {
         "either",
         "every",
         "invert",
+        "paced",
     ),
+    "clockseg.recording": ("record", "replay"),
     "clockseg.schedule": (
         "Schedule",
         "alternating",
@@ -63,14 +69,16 @@ _HOMES = {
         "pipelined",
         "skip_frame",
     ),
+    "clockseg.schedule_file": ("read_schedule_file",),
     "clockseg.spec": ("parse_schedule",),
     "clockseg.segmentation": ("segment",),
     "clockseg.session": ("Session", "fill", "run", "step"),
     "clockseg.stages": ("Group", "Stage", "StagedNetwork"),
+    "clockseg.tuning": ("tune",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-_FAMILIES = ("carry", "clocks", "datasets", "engines", "graph", "metrics", "video")
+_FAMILIES = ("carry", "clocks", "cost", "datasets", "engines", "equations", "graph", "metrics", "video")
 
 __all__ = [
     "ClocksegError",
@@ -100,15 +108,20 @@ __all__ = [
     "frame_oracle",
     "invert",
     "load",
+    "paced",
     "parse_schedule",
     "pipelined",
     "read_labels",
+    "read_schedule_file",
     "read_summary",
     "read_trace",
+    "record",
+    "replay",
     "run",
     "segment",
     "skip_frame",
     "step",
+    "tune",
 ]
 
 

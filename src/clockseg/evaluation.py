@@ -209,7 +209,6 @@ class _Run:
 
     def _score(self, frame: ClipFrame, outputs: list[Labels]) -> None:
         band = self._band(frame)
-        self.reactions.see(outputs[0], outputs[1:])
         if frame.labels is not None and self.blank:
             self.oracle[0] += confusion(frame.labels, outputs[0], len(self.oracle[0]))
         for index, one in enumerate(self.blank):
@@ -219,6 +218,7 @@ class _Run:
                 self.scores[index] += confusion(frame.labels, labels, count)
             if band is not None and frame.labels is not None:
                 self.boundary[index] += confusion(frame.labels, labels, count, where=band)
+        self.reactions.see(outputs[0], outputs[1:])
 
     def _band(self, frame: ClipFrame) -> Any:
         classes = self.clip.classes

@@ -131,7 +131,8 @@ def events(before: Labels, now: Labels) -> Iterator[Event]:
 def _alone(change: Change, labels: Labels, differs: Array) -> Iterator[Event]:
     """The connected regions of ``labels`` that differ in every pixel."""
     least = max(1, round(LEAST_SHARE * labels.size))
-    for label in np.flatnonzero(np.bincount(labels[differs], minlength=1) >= least):
+    there, pixels = np.unique(labels[differs], return_counts=True)
+    for label in there[pixels >= least]:
         mask = labels == label
         new, old = mask & differs, mask & ~differs
         beside_old = _cv2().dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)

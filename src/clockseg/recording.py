@@ -20,7 +20,7 @@ from clockseg._errors import UsageError
 from clockseg._types import Array, Image
 from clockseg._watching import check, parts
 from clockseg.carry import identity
-from clockseg.clocks import PICTURE, AtLeastEvery, Change, Clock, Confidence, Difference, Every, Watch
+from clockseg.clocks import PICTURE, Change, Clock, Plain, Watch
 from clockseg.maps import labels
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Memory, Session, fill
@@ -62,14 +62,14 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
 
 
 def _needs(clock: Clock, number: int) -> frozenset[Watch]:
+    if isinstance(clock, Plain):
+        raise UsageError(
+            f"the clock of stage {number}, {clock!r}, can't be replayed: nobody knows what a plain function reads of the "
+            "tick, the wall time or the picture perhaps. Give a clock that says what it looks at."
+        )
     if isinstance(clock, Change):
         return frozenset(label_map(watch.stage) for watch in clock.looks(number))
-    if isinstance(clock, Difference | Confidence | Every | AtLeastEvery):
-        return clock.looks(number)
-    raise UsageError(
-        f"the clock of stage {number}, {clock!r}, can't be replayed: nobody knows what it reads of the tick, the wall "
-        "time or the picture perhaps. Give clocks of clockseg's own."
-    )
+    return clock.looks(number)
 
 
 class _Place(NamedTuple):

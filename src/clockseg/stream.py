@@ -122,7 +122,9 @@ class Stream:
         """The newest finished output at the deadline of each frame from 1 on."""
         finishes, frames = [one.finish for one in self.outputs], [one.frame for one in self.outputs]
         # Of frame t at most: what takes no time may finish frame t + 1 at the very deadline of frame t, when it comes.
-        counts = (min(bisect_right(finishes, (t + 1) / self.fps), bisect_right(frames, t)) for t in range(1, self.frames))
+        counts = (
+            min(bisect_right(finishes, (t + 1) / self.fps), bisect_right(frames, t)) for t in range(1, self.frames)
+        )
         return [self.outputs[count - 1] for count in counts]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +22,10 @@ OfClip: TypeAlias = "tuple[tuple[str, int], Trial]"
 
 @dataclass(frozen=True)
 class Found:
-    """The schedule, what it does on the clips (``point``), and the search for the fixed threshold that it starts from."""
+    """The schedule, what it does on the clips (``point``), and the search for the fixed threshold that it starts from.
+
+    ``setting``: what else a threshold holds for, to be written beside it.
+    """
 
     net: StagedNetwork
     schedule: str
@@ -30,6 +33,7 @@ class Found:
     point: Point
     fixed: Tuned
     clips: tuple[OfClip, ...]
+    setting: Mapping[str, Any]
 
     def facts(self) -> dict[str, Any]:
         """What ``--json`` prints."""
@@ -53,6 +57,7 @@ class Found:
             "clips": [path for (path, _), _ in self.clips],
             "frames": sum(frames for (_, frames), _ in self.clips),
             "engine": self.net.engine,
+            **self.setting,
             "asked": self.fixed.asked,
             "fire_rate": self.point.fire_rate,
             "fixed": self.fixed_schedule,

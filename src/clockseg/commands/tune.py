@@ -203,19 +203,26 @@ def _found(
     rate, recordings = args.fire_rate, [recording for _, recording in recorded]
     fixed = tune(recordings, clock, rate)
     chosen, point = clock, fixed.point
-    if args.keep == "rate" and 0 < rate < 1:
+    if args.keep == "rate" and 0 < rate < 1 and point.threshold > 0:
         chosen = replace(clock, pace=rate)
         point = tune_near(recordings, chosen, rate, point.threshold).point
     schedule = chosen.text(point.threshold)
     trials = [tried([recording], chosen(point.threshold)) for recording in recordings]
     clips = [(str(clip.path), len(recording)) for clip, recording in recorded]
-    return Found(net, schedule, clock.text(fixed.point.threshold), point, fixed, tuple(zip(clips, trials, strict=True)))
+    found = tuple(zip(clips, trials, strict=True))
+    return Found(net, schedule, clock.text(fixed.point.threshold), point, fixed, found, _setting(args))
+
+
+def _setting(args: argparse.Namespace) -> dict[str, Any]:
+    """What a threshold holds for, beside the network."""
+    size = {} if args.size is None else {"size": args.size}
+    return {"precision": args.precision, "every": args.every, **size}
 
 
 def _warn(found: Found) -> None:
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         print(
-            f"clockseg: warning: {percent(found.fixed.asked)} of frames can't be reached on this video; "
+            f"clockseg: warning: {percent(found.fixed.asked)} of frames can't be reached on these clips; "
             f"the closest is {percent(found.point.fire_rate)}.",
             file=sys.stderr,
         )

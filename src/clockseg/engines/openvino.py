@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import types
 from collections.abc import Sequence
@@ -34,13 +35,8 @@ def openvino(
     """
     if precision not in PRECISIONS:
         raise UsageError(f"precision {precision!r}: OpenVINO runs here in {' or '.join(PRECISIONS)}.")
-    library = _library()
-    core = library.Core()
-    if cache:
-        # A cache folder that can't be made isn't worth failing for.
-        with contextlib.suppress(RuntimeError):
-            core.set_property({"CACHE_DIR": str(cache_directory() / "openvino")})
-    options = {
+    library, core = _library(), _core()
+    options: dict[str, Any] = {
         "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
@@ -49,12 +45,29 @@ def openvino(
     if threads_or_all(threads) < cores():
         # Bound to cores, every model's threads are bound to the same first ones: two that run at once would take turns.
         options["ENABLE_CPU_PINNING"] = False
+    if cache:
+        folder = cache_directory() / "openvino"
+        # A cache folder that can't be made isn't worth failing for.
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            options["CACHE_DIR"] = str(folder)
 
     def compile(built: Built) -> Runner:
         model, last = _channels_last(library, core.read_model(built.model), built)
         return _Request(library.Tensor, core.compile_model(model, "CPU", options), built, last)
 
     return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}")
+
+
+@functools.cache
+def _core() -> Any:
+    """One for the whole process, never dropped.
+
+    The CPU plugin gives its thread a signal stack and takes it back at its end, to what was there before it came. Of two
+    that end in another order than they came, the last one leaves a stack that is freed: then the next signal that
+    Python handles (Ctrl-C, a child's end) ends the process.
+    """
+    return _library().Core()
 
 
 def _channels_last(library: types.ModuleType, model: Any, built: Built) -> tuple[Any, frozenset[str]]:
