@@ -78,7 +78,7 @@ def clips(split: str) -> list[Clip]:
 def scored(net: StagedNetwork, clips: Sequence[Clip]) -> dict[str, Any]:
     """Fractions of 1, of labels at the frames' own size, over the labelled frames."""
     classes = net.sidecar.classes
-    frames = (frame for clip in clips for frame in clip.labelled_frames())
+    frames = (clip.frame(index) for clip in clips for index in clip.labelled_indices())
     each = (confusion(frame.labels, net(frame.image), len(classes)) for frame in frames)
     return facts(reduce(add, each, Confusion.none(len(classes))), classes)
 
@@ -114,9 +114,10 @@ def page(figures: Mapping[str, Any]) -> str:
     """The page's figures."""
     run, scores = figures["training"], figures["validation"]
     train, where = figures["every tenth training frame"], provenance()
-    rows = [["step", *(str(point["step"]) for point in run["curve"])]]
-    rows += [["minutes", *(f"{point['minutes']:.0f}" for point in run["curve"])]]
-    rows += [["mean IU, val clip", *(percent(point["mean_iu"]) for point in run["curve"])]]
+    curve = [point for point in run["curve"] if point["step"] % 1000 == 0 or point is run["curve"][-1]]
+    rows = [["step", *(str(point["step"]) for point in curve)]]
+    rows += [["minutes", *(f"{point['minutes']:.0f}" for point in curve)]]
+    rows += [["mean IU, val clip", *(percent(point["mean_iu"]) for point in curve)]]
     full, half = scores["weights of 32 bits"], scores["weights of 16 bits"]
     classes = [["class", *full["iu"]], ["val clip", *map(percent, full["iu"].values())]]
     classes += [["training frames", *map(percent, train["iu"].values())]]

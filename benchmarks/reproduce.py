@@ -1,7 +1,7 @@
 """Every table and figure of the paper on stand-ins, into docs/reproduced: ``python benchmarks/reproduce.py [NAME..]``.
 
-Needs the shared data folder. Each experiment's page says what it measured; README.md beside them lists the claims, and
-machine, commit and date of the run.
+Needs the shared data folder. Each experiment's page says what it measured; README.md above them lists the claims, and
+machine, commit and date of each run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ from provenance import HERE, provenance
 from shared_data import shared_data
 
 OUT = HERE.parent / "docs" / "reproduced"
+STANDINS = {
+    "street": "the bundled network, in three stages, and the networks that end after its first and second",
+    "fcn8s-narrow": "the paper's architecture with an eighth of its channels, trained from scratch (docs/training.md)",
+}
+PICTURES = ("adaptive-videos", "qualitative")
+"""Of videos and pictures one stand-in's are enough."""
 HEAD = """\
 # The paper on stand-ins
 
 Neither the paper's data sets nor its authors' weights come with clockseg. These are the paper's protocols on what does:
-the bundled network `street` in three stages, on CamVid's dense clip (translated stills of it; every 1st, 5th and 10th
-frame) and on videos. `clockseg reproduce NAME --data DIR --weights DIR` runs the same on the paper's own.
+CamVid's dense clip (translated stills of it; every 1st, 5th and 10th frame), and videos. `clockseg reproduce NAME --data
+DIR --weights DIR` runs the same on the paper's own. What holds and what fails is told of the stand-ins' figures; the pages
+tell it of the published ones too.
 """
 
 
@@ -33,23 +40,25 @@ def main() -> None:
     """Run what is named, or all, and write the index."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which experiments (default: all)")
-    seconds = {name: reproduce(name) for name in parser.parse_args().names or EXPERIMENTS}
-    runs = OUT / "runs.json"
-    before: dict[str, Any] = json.loads(runs.read_text()) if runs.is_file() else {}
-    now = {name: {"minutes": round(spent / 60, 1), **provenance()} for name, spent in seconds.items()}
-    runs.write_text(json.dumps(before | now, indent=1) + "\n")
-    (OUT / "README.md").write_text(index(before | now))
+    parser.add_argument("--standin", choices=STANDINS, help="on which stand-in (default: each)")
+    args = parser.parse_args()
+    for standin in [args.standin] if args.standin else STANDINS:
+        for name in args.names or EXPERIMENTS:
+            if standin == "street" or name not in PICTURES:
+                reproduce(name, standin)
+    (OUT / "README.md").write_text("\n".join([HEAD, *(section(standin) for standin in STANDINS)]))
 
 
-def reproduce(name: str) -> float:
-    """Run one experiment; returns how many seconds it took."""
-    start = time.perf_counter()
-    command = [sys.executable, "-m", "clockseg", "reproduce", name, "--standin"]
-    subprocess.run([*command, "--data", str(shared_data()), "--out", str(OUT)], check=True)
-    for strip in OUT.glob("*.png"):
+def reproduce(name: str, standin: str) -> None:
+    """Run one experiment, and note where and when."""
+    start, folder = time.perf_counter(), OUT / standin
+    command = [sys.executable, "-m", "clockseg", "reproduce", name, "--standin", standin]
+    subprocess.run([*command, "--data", str(shared_data()), "--out", str(folder)], check=True)
+    for strip in folder.glob("*.png"):
         # Of filmstrips the PNG is enough, of curves the SVG.
         (strip if is_drawn(strip.with_suffix(".svg")) else strip.with_suffix(".svg")).unlink(missing_ok=True)
-    return time.perf_counter() - start
+    runs = read_runs(standin) | {name: {"minutes": round((time.perf_counter() - start) / 60, 1), **provenance()}}
+    (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
 
 
 def is_drawn(path: Path) -> bool:
@@ -57,21 +66,24 @@ def is_drawn(path: Path) -> bool:
     return path.is_file() and b"data:image" not in path.read_bytes()
 
 
-def index(runs: dict[str, Any]) -> str:
-    """The page that lists the experiments and what became of the paper's claims."""
-    parts = [HEAD]
-    for name, what in EXPERIMENTS.items():
+def read_runs(standin: str) -> dict[str, Any]:
+    """Minutes, machine, commit and date of each experiment that was run."""
+    path = OUT / standin / "runs.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def section(standin: str) -> str:
+    """What became of the paper's claims on one stand-in."""
+    parts, runs = [f"## `{standin}`\n\n{STANDINS[standin][0].upper()}{STANDINS[standin][1:]}.\n"], read_runs(standin)
+    for name in EXPERIMENTS:
         if name not in runs:
             continue
-        facts, run = json.loads((OUT / f"{name}.json").read_text()), runs[name]
-        where = run["machine"]
-        parts.append(f"## [{facts['title']}]({name}.md)\n\n{what[0].upper()}{what[1:]}.\n")
+        facts, run = json.loads((OUT / standin / f"{name}.json").read_text()), runs[name]
+        parts.append(f"### [{facts['title']}]({standin}/{name}.md)\n")
         claims = [Claim(**claim) for claim in facts["claims"] if not claim["where"].endswith((", paper", ", notebook"))]
         parts.append("\n".join(f"* {claim}" for claim in claims) + "\n")
-        parts.append(
-            f"{run['minutes']} minutes on {where['cores']} cores of {where['processor']}, {run['date']}, "
-            f"commit {run['commit']}.\n"
-        )
+        where = f"{run['machine']['cores']} cores of {run['machine']['processor']}"
+        parts.append(f"{run['minutes']} minutes on {where}, {run['date']}, commit {run['commit']}.\n")
     return "\n".join(parts)
 
 

@@ -29,9 +29,19 @@ def test_each_command_is_one(command) -> None:
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", README))))
 def test_each_option_is_one(option, capsys) -> None:
     helps = []
-    for command in ("segment", "evaluate", "inspect", "train", "export"):
+    for command in (
+        "segment",
+        "evaluate",
+        "tune",
+        "velocity",
+        "reproduce",
+        "bench pipeline",
+        "inspect",
+        "train",
+        "export",
+    ):
         with pytest.raises(SystemExit):
-            parser().parse_args([command, "--help"])
+            parser().parse_args([*command.split(), "--help"])
         helps.append(capsys.readouterr().out)
     assert option in " ".join(helps)
 

@@ -51,7 +51,15 @@ def add_parser(subparsers: Any) -> None:
         "--data", type=Path, metavar="DIR", help="where the data is (default: the folder data in $CLOCKSEG_DATA)"
     )
     parser.add_argument("--weights", type=Path, metavar="DIR", help="where the authors' weights are, imported")
-    parser.add_argument("--standin", action="store_true", help="use what stands in for the paper's data and weights")
+    parser.add_argument(
+        "--standin",
+        nargs="?",
+        const="street",
+        choices=("street", "fcn8s-narrow"),
+        metavar="NETWORK",
+        help="use what stands in for the paper's data and weights: street (default), or fcn8s-narrow, the paper's "
+        "architecture with an eighth of its channels",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     add_engine_options(parser.add_argument_group("network"))

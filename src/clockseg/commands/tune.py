@@ -21,15 +21,13 @@ from clockseg.commands._options import (
     positive,
 )
 from clockseg.commands._table import percent
-from clockseg.commands._tuned import Found
-from clockseg.schedule import Named, Schedule, schedule_for
-from clockseg.schedule_file import write_schedule_file
-from clockseg.spec import parse_schedule
 
 if TYPE_CHECKING:
     from clockseg.clocks import Watch
+    from clockseg.commands._tuned import Found
     from clockseg.datasets.clips import Clip
     from clockseg.recording import Recording
+    from clockseg.schedule import Named, Schedule
     from clockseg.stages import StagedNetwork
 
 DESCRIPTION = """Find the threshold at which a clock fires on a share of frames, on unlabelled video.
@@ -117,6 +115,8 @@ class _Clock:
         return paced if self.cap is None else f"either({paced}, at_least_every({self.cap}))"
 
     def __call__(self, threshold: float) -> Schedule | Named:
+        from clockseg.spec import parse_schedule
+
         return parse_schedule(self.text(threshold))
 
 
@@ -157,6 +157,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
     found = _found(args, net, clock, recorded)
     if args.out is not None:
+        from clockseg.schedule_file import write_schedule_file
+
         write_schedule_file(found.file(), args.out, overwrite=args.overwrite)
     print(json.dumps(found.facts(), allow_nan=False) if args.json else found.text(args.out))
     _warn(found)
@@ -179,6 +181,7 @@ def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:
     """What is recorded: what the clock watches, and the last stage's labels, to tell what holding it costs."""
     from clockseg._watching import check
     from clockseg.recording import label_map, needs
+    from clockseg.schedule import schedule_for
 
     schedule = schedule_for(clock(0.5), len(net))
     check(net, schedule)
@@ -198,6 +201,7 @@ def _record(
 def _found(
     args: argparse.Namespace, net: StagedNetwork, clock: _Clock, recorded: Sequence[tuple[Clip, Recording]]
 ) -> Found:
+    from clockseg.commands._tuned import Found
     from clockseg.tuning import tried, tune, tune_near
 
     rate, recordings = args.fire_rate, [recording for _, recording in recorded]

@@ -16,6 +16,7 @@ from clockseg._errors import DataError
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
 from clockseg.experiments.methods import Networks
+from clockseg.networks.load import BUNDLED
 from clockseg.stages import StagedNetwork
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
@@ -42,16 +43,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user gave: where data and weights are, and whether stand-ins will do.
+    """What a user gave: where data and weights are, and what may stand in for them.
 
-    ``load``: from a network's name or file to a staged network that runs. ``step``, ``distances``,
-    ``longest``: how much of the stand-ins is used.
+    ``load``: from a network's name or file to a staged network that runs. ``standin``: the bundled network that runs in
+    the paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
     """
 
     data: Path
     load: Callable[[str | Path], StagedNetwork]
     weights: Path | None = None
-    standin: bool = False
+    standin: str | None = None
     step: int = STEP
     distances: tuple[int, ...] = DISTANCES
     longest: int = LONGEST
@@ -59,13 +60,13 @@ class Setting:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of where the figures come from."""
-        return (STANDIN_NOTE,) if self.standin else ()
+        return (STANDIN_NOTE.format(self.standin),) if self.standin else ()
 
     def translated(self, shift: int) -> Source:
         """Translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
         if self.standin:
             stills = [replace(clip, every=self.step) for clip in self._dense]
-            name, nets = f"CamVid stills, shift {shift}", self._street
+            name, nets = f"CamVid stills, shift {shift}", self._standins
         else:
             stills = read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
             name, nets = f"PASCAL, shift {shift}", self._networks("voc")
@@ -94,7 +95,7 @@ class Setting:
             self._dense if self.standin else read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
         )
         return Source(
-            "stills", tuple(clips), self._street if self.standin else self._networks("voc"), _classes(clips), 0
+            "stills", tuple(clips), self._standins if self.standin else self._networks("voc"), _classes(clips), 0
         )
 
     def films(self, *, every: int = 10) -> Source:
@@ -104,12 +105,12 @@ class Setting:
             return Source("YouTube-Objects", tuple(clips), self._networks("voc"), _classes(clips))
         folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
         clips = [*self._dense, *(clip for folder in folders for clip in _in_folder(folder))]
-        return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._street, 0, 0)
+        return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
 
     def _every(self, distance: int) -> Source:
         """The dense clip at a distance of so many frames, from each of the first frames on: so every frame is scored."""
         clips = [_from(clip, offset, distance) for clip in self._dense for offset in range(distance)]
-        return Source(f"CamVid every {distance}", tuple(clips), self._street, _classes(clips), first_scored=3)
+        return Source(f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3)
 
     @cached_property
     def _dense(self) -> list[Clip]:
@@ -119,8 +120,10 @@ class Setting:
         return clips
 
     @cached_property
-    def _street(self) -> Networks:
-        return Networks(self.load("street"), self.load("street-stride8"), self.load("street-stride16"))
+    def _standins(self) -> Networks:
+        full = self.standin or "street"
+        truncated = [self.load(name) if name in BUNDLED else None for name in (f"{full}-stride8", f"{full}-stride16")]
+        return Networks(self.load(full), *truncated)
 
     def _networks(self, data: str) -> Networks:
         full, *truncated = WEIGHTS[data]
@@ -148,7 +151,8 @@ class Setting:
 
 STANDIN_NOTE = (
     "Stand-ins: the paper's protocol on CamVid's dense clip (101 labelled frames at 15 Hz, one drive) with the bundled "
-    "network `street`, in three stages, and its truncated networks. Figures are not comparable with the paper's; orderings are."
+    "network `{}`, in three stages, and its truncated networks where it has some. Figures are not comparable with the "
+    "paper's; orderings are."
 )
 
 

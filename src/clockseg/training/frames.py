@@ -85,7 +85,9 @@ def read_frames(data: Path, *, layout: str | Layout | None = None, in_memory: bo
     """
     clips = read_data(data, layout=layout)
     frames = OnDisk(tuple((clip, index) for clip in clips for index in clip.labelled_indices()))
-    known = {(clip.classes.names, clip.classes.ignore): clip.classes for clip in clips if clip.labelled and clip.classes}
+    known = {
+        (clip.classes.names, clip.classes.ignore): clip.classes for clip in clips if clip.labelled and clip.classes
+    }
     if not frames or not known:
         raise DataError(
             f"{data} holds no labelled frame; training reads CLIP/images/NAME.jpg with CLIP/labels/NAME.png "
