@@ -14,13 +14,12 @@ from clockseg import evaluate, frame_oracle, load, pipelined
 from clockseg.datasets import read_clips
 from clockseg.evaluation import Evaluation
 from clockseg.graph.price import price
-from clockseg.networks.load import BUNDLED
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 from street_card import WEIGHTS, facts, training
 
-WHOLE, *TRUNCATED = BUNDLED
+NETWORKS = WHOLE, *TRUNCATED = ("street", "street-stride8", "street-stride16")
 SCHEDULES = {"every stage on every frame": frame_oracle, "pipelined(3)": pipelined(3), "pipelined(2)": pipelined(2)}
 AS_EARLY = {"pipelined(3)": "street-stride8", "pipelined(2)": "street-stride16"}
 """A pipeline gives its answer when its first stages are done with the frame; so does the network that ends there."""
@@ -29,14 +28,14 @@ AS_EARLY = {"pipelined(3)": "street-stride8", "pipelined(2)": "street-stride16"}
 def main() -> None:
     """Measure, write, print."""
     args = _arguments()
-    nets = {name: load(name, threads=args.threads) for name in BUNDLED}
+    nets = {name: load(name, threads=args.threads) for name in NETWORKS}
     clips = read_clips(shared_data("camvid", "val"))
     baselines = [(name, nets[name]) for name in TRUNCATED]
     found = {one.schedule: one for one in evaluate(nets[WHOLE], SCHEDULES, clips, baselines=baselines)}
     figures = {
         "validation": {name: facts(one.scores, one.classes) for name, one in found.items()},
         "relative_time": {name: round(found[name].relative_time or 0.0, 3) for name in TRUNCATED},
-        "multiply_adds": {name: multiply_adds(name) for name in BUNDLED},
+        "multiply_adds": {name: multiply_adds(name) for name in NETWORKS},
         "training": {name: training(WEIGHTS / f"{name}-log.jsonl") for name in TRUNCATED},
     }
     text = markdown(figures, list(found.values()))
