@@ -18,8 +18,10 @@ from clockseg.experiments.methods import (
     SKIP,
     baselines,
     fixed_rates,
+    lags,
     measured,
     oracle,
+    price_of_lag,
 )
 from clockseg.experiments.report import Report
 from clockseg.experiments.rows import ORACLE, Row, published
@@ -63,16 +65,23 @@ def claims(found: list[Row]) -> list[Claim]:
 
 def run(setting: Setting) -> Report:
     """Score all methods at both shifts."""
-    found = rows()
+    found, prices = rows(), []
     for shift in (16, 32):
         source = setting.translated(shift)
         methods = [
             *oracle(source.networks),
             *fixed_rates(source.networks, balanced=True),
+            *lags(source.networks),
             *baselines(source.networks),
         ]
         scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED)
         found += measured(source.name, methods, scores)
+        prices.append(price_of_lag(found, source.name))
     return Report(
-        "fixed-rate", "Fixed rates on translated stills", PROTOCOL, tuple(found), tuple(claims(found)), setting.notes
+        "fixed-rate",
+        "Fixed rates on translated stills",
+        PROTOCOL,
+        tuple(found),
+        tuple(claims(found)),
+        (*setting.notes, *prices),
     )
