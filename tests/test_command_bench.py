@@ -1,4 +1,4 @@
-"""``clockseg bench pipeline``, and the latency it tells, exact on a clock that stands still but for what it is told."""
+"""``clockseg bench pipeline``, and the latency it tells, exact on a timer that stands still but for what it is told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clockseg.commands.main import main
 from clockseg.latency import Latency, measure, noise, pipeline_runners
 from clockseg.networks.load import load
 from clockseg.pipeline import Runner, running
-from clockseg.stream import VirtualClock, paced
+from clockseg.stream import VirtualTimer, with_durations
 from video_making import picture, write_video
 
 WAYS = [
@@ -35,8 +35,8 @@ WAYS = [
 
 
 def test_latency_and_throughput_of_given_durations() -> None:
-    clock = VirtualClock()
-    net = paced(symbolic.network(), clock, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.0, "fuse": 0.5})
+    timer = VirtualTimer()
+    net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.0, "fuse": 0.5})
     frames = "0123"
     with running(lambda threads: net, pipelined(2), how="ahead", threads=2) as ahead:
         runners = {
@@ -45,7 +45,7 @@ def test_latency_and_throughput_of_given_durations() -> None:
             "ahead": ahead,
         }
         rounds: list[int] = []
-        full, skip, ahead = measure(runners, frames, rounds=3, clock=clock.now, progress=rounds.append)
+        full, skip, ahead = measure(runners, frames, rounds=3, now=timer.now, progress=rounds.append)
     assert rounds == [0, 1, 2, 3]
     assert full.waits == ((6.5,) * 4,) * 3
     assert full.busy == (26.0,) * 3

@@ -25,7 +25,7 @@ def still(folder: Path, size: tuple[int, int], name: str = "still") -> Clip:
 
 
 @pytest.mark.parametrize(("shift", "length"), [(16, 420), (32, 340)])
-def test_500_pixels_leave_a_window_of(shift: int, length: int) -> None:
+def test_expected_9_500_pixels_leave_a_window_of(shift: int, length: int) -> None:
     wide, tall = np.zeros((375, 500, 3), np.uint8), np.zeros((500, 375), np.uint8)
     for index in range(FRAMES):
         assert Window(shift)(wide, index).shape == (375, length, 3)
@@ -37,7 +37,7 @@ def test_camvid_stills_leave_a_window_of(shift: int, length: int) -> None:
     assert Window(shift)(np.zeros((360, 480, 3), np.uint8), 0).shape == (360, length, 3)
 
 
-def test_736_pictures_give_4416_frames_of_which_2944_are_scored(tmp_path: Path) -> None:
+def test_expected_9_736_pictures_give_4416_frames_of_which_2944_are_scored(tmp_path: Path) -> None:
     year = voc(tmp_path, [])
     trained, scored = [f"2008_{k:06}" for k in range(375)], [f"2009_{k:06}" for k in range(736)]
     lists = year / "ImageSets" / "Segmentation"

@@ -45,11 +45,11 @@ MULTIPLY_ADDS = (90_942_640_896, 45_696_786_432, 44_326_453_248)
     ],
     ids=["oracle", "skip-frame", "exponential", "alternating", "1-2-2", "pipelined-1", "pipelined-2", "pipelined-3"],
 )
-def test_in_percent_of_the_time(schedule, cost) -> None:
+def test_expected_4_in_percent_of_the_time(schedule, cost) -> None:
     assert 100 * relative_cost(schedule, TIME) == pytest.approx(cost, abs=1e-12)
 
 
-def test_exponential_costs_half_as_much_again_as_skip_frame() -> None:
+def test_expected_4_exponential_costs_half_as_much_again_as_skip_frame() -> None:
     assert relative_cost(exponential, TIME) / relative_cost(skip_frame(2), TIME) == pytest.approx(1.475)
 
 
@@ -68,14 +68,14 @@ def test_exponential_costs_half_as_much_again_as_skip_frame() -> None:
         (0, 77),
     ],
 )
-def test_adaptive_at_a_fire_rate(rate, cost) -> None:
+def test_expected_4_adaptive_at_a_fire_rate(rate, cost) -> None:
     assert 100 * relative_cost(adaptive(0.25), TIME, fire_rate=rate) == pytest.approx(cost, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("schedule", "cost"), [(exponential, 69.0), (alternating, 87.75), (fixed_rate((1, 2, 2)), 75.1)]
 )
-def test_in_percent_of_the_multiply_adds(schedule, cost) -> None:
+def test_expected_4_in_percent_of_the_multiply_adds(schedule, cost) -> None:
     digits = len(str(cost).split(".")[1])
     assert round(100 * relative_cost(schedule, MULTIPLY_ADDS), digits) == cost
 

@@ -73,7 +73,7 @@ def test_expected_9_coin():
     assert [sum(off) for off in throws(500, 2)] == [238, 254]
 
 
-def test_trap_07_start_up_of_the_three_stage_pipeline():
+def test_trap_7_start_up_of_the_three_stage_pipeline():
     per_paper, as_notebook, _ = pipelines(Networks(network()), notebook=True)
     assert states(per_paper, 5) == ["000", "100", "210", "321", "432"]
     assert as_notebook.name == NOTEBOOK_3

@@ -73,7 +73,11 @@ def test_trap_15_full_and_grouped_enlargements_are_the_same_net(tmp_path: Path) 
     named = as_layers(state)
     for name in ("upscore2", "upscore_pool4", "upscore8"):
         named[name] = [full(state[f"{name}.weight"])]
-    assert same(imported(tmp_path, named), state)
+    found = imported(tmp_path, named)
+    assert same(found, state)
+    assert found.notes == (
+        "upscore2, upscore_pool4, upscore8 were stored with kernels between classes, all zero; each class keeps its own.",
+    )
 
 
 def test_trap_15_enlargements_that_mix_classes_are_refused(tmp_path: Path) -> None:

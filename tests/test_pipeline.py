@@ -26,7 +26,7 @@ from clockseg.networks.load import load
 from clockseg.pipeline import concurrent, running, shares, stage_seconds
 from clockseg.provenance import cores
 from clockseg.schedule import alternating
-from clockseg.stream import VirtualClock, paced
+from clockseg.stream import VirtualTimer, with_durations
 
 SECONDS = 10
 """After which a segment that waits for another gives up, if the other does not run."""
@@ -298,9 +298,9 @@ def test_each_segment_is_compiled_for_its_share_and_fusing_for_all() -> None:
 
 
 def test_stages_are_timed_for_their_shares(monkeypatch) -> None:
-    clock = VirtualClock()
-    monkeypatch.setattr("clockseg.session.time.perf_counter", clock.now)
-    net = paced(symbolic.network(), clock, {"A.body": 3.0, "B.head": 2.0, "B.body": 0.5})
+    timer = VirtualTimer()
+    monkeypatch.setattr("clockseg.session.time.perf_counter", timer.now)
+    net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.head": 2.0, "B.body": 0.5})
     assert stage_seconds(net, "0123") == (3.0, 2.5, 0.0)
     with pytest.raises(UsageError, match="at least 2"):
         stage_seconds(net, "0")
@@ -321,17 +321,17 @@ def test_openvino_binds_threads_only_where_it_has_all_cores(tmp_path: Path) -> N
 
 
 def test_relative_time_counts_what_overlapped_once(monkeypatch) -> None:
-    clock = VirtualClock()
-    monkeypatch.setattr("clockseg.session.time.perf_counter", clock.now)
-    net = paced(symbolic.network(), clock, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.5, "fuse": 0.5})
+    timer = VirtualTimer()
+    monkeypatch.setattr("clockseg.session.time.perf_counter", timer.now)
+    net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.5, "fuse": 0.5})
 
     def at_the_same_time(function, segments):
-        start, ends, made = clock.now(), [], []
+        start, ends, made = timer.now(), [], []
         for segment in segments:
-            clock._now = start
+            timer._now = start
             made.append(function(segment))
-            ends.append(clock.now())
-        clock._now = max(ends)
+            ends.append(timer.now())
+        timer._now = max(ends)
         return made
 
     for schedule, map, network in (

@@ -98,7 +98,7 @@ def test_a_schedule_that_shows_another_class_there_has_not_reacted():
 
 
 def told(before: np.ndarray, now: np.ndarray) -> list[tuple[str, int, int]]:
-    return sorted((event.change, event.label, int(event.region.sum())) for event in events(before, now))
+    return sorted((event.kind, event.label, int(event.region.sum())) for event in events(before, now))
 
 
 def test_what_changes_its_class_appears_and_vanishes():

@@ -59,19 +59,19 @@ def reflected(schedule, frames: str = "01234") -> str:
     ],
     ids=["exponential", "alternating", "1-2-2", "skip-frame", "pipelined-2", "pipelined-3", "1-2-3", "pipelined-1"],
 )
-def test_expected_values_5_frame_each_stage_reflects(schedule, expected) -> None:
+def test_expected_5_frame_each_stage_reflects(schedule, expected) -> None:
     assert reflected(schedule) == expected
     told = [record.reflects for _, record in run(NET, "01234", schedule)]
     assert " ".join("".join(map(str, row)) for row in told) == expected
 
 
-def test_expected_values_6_alternating_off_frames_are_the_two_stage_pipeline() -> None:
+def test_expected_6_alternating_off_frames_are_the_two_stage_pipeline() -> None:
     """Trap 9 as well."""
     off, pipe = reflected(alternating, FRAMES).split()[1::2], reflected(pipelined(2), FRAMES).split()[1::2]
     assert off == pipe
 
 
-def test_expected_values_6_exponential_is_the_oracle_at_multiples_of_four() -> None:
+def test_expected_6_exponential_is_the_oracle_at_multiples_of_four() -> None:
     assert reflected(exponential, FRAMES).split()[::4] == reflected(frame_oracle, FRAMES).split()[::4]
 
 
@@ -113,7 +113,7 @@ def labels(schedule, images) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("schedule", [fixed_rate((1, 1, 1)), adaptive(0), adaptive(0, 0), pipelined(1), skip_frame(1)])
-def test_expected_values_6_what_equals_the_oracle_bit_for_bit(schedule) -> None:
+def test_expected_6_what_equals_the_oracle_bit_for_bit(schedule) -> None:
     images = clip()
     for a, b in zip(labels(schedule, images), labels(frame_oracle, images), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -122,21 +122,21 @@ def test_expected_values_6_what_equals_the_oracle_bit_for_bit(schedule) -> None:
 @pytest.mark.parametrize(
     "schedule", [exponential, alternating, skip_frame(3), pipelined(2), pipelined(3), adaptive(0.3)]
 )
-def test_expected_values_6_on_a_static_video_every_schedule_is_the_oracle(schedule) -> None:
+def test_expected_6_on_a_static_video_every_schedule_is_the_oracle(schedule) -> None:
     images = clip(1) * 6
     for a, b in zip(labels(schedule, images), labels(frame_oracle, images), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("threshold", [1e-9, 0.25, 1.0])
-def test_expected_values_6_no_threshold_fires_on_a_static_video(threshold) -> None:
+def test_expected_6_no_threshold_fires_on_a_static_video(threshold) -> None:
     session = Session(numeric(), adaptive(threshold))
     for image in clip(1) * 6:
         session(image)
     assert session.tally.fire_rate["s3"] == 0
 
 
-def test_expected_values_6_the_startup_state_of_the_notebook_is_an_off_frame_of_1_2_2() -> None:
+def test_expected_6_the_startup_state_of_the_notebook_is_an_off_frame_of_1_2_2() -> None:
     """(2, 1, 1) has the shape "stage 1 one frame ahead of stages 2 and 3"."""
     assert "322" in reflected(fixed_rate((1, 2, 2)))
 
@@ -203,7 +203,7 @@ def test_trap_4_the_threshold_itself_fires_and_strict_does_not() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "cells"), [(0.25, 484), (0.10, 194), (0.35, 678), (0.50, 968)])
-def test_expected_values_7_cells_at_which_a_threshold_fires(threshold, cells) -> None:
+def test_expected_7_cells_at_which_a_threshold_fires(threshold, cells) -> None:
     def changed(count: int) -> np.ndarray:
         scores = np.zeros((1, 2, 44, 44), np.float32)
         scores.reshape(2, -1)[1, :count] = 1
@@ -213,7 +213,7 @@ def test_expected_values_7_cells_at_which_a_threshold_fires(threshold, cells) ->
     assert fires(adaptive(threshold), [changed(0), changed(cells)]) == [0, 1]
 
 
-def test_expected_values_7_and_trap_5_the_border_counts() -> None:
+def test_expected_7_and_trap_5_the_border_counts() -> None:
     before = np.zeros((1, 2, 44, 44), np.float32)
     border, inner = before.copy(), before.copy()
     border[:, 1] = 1
@@ -223,7 +223,7 @@ def test_expected_values_7_and_trap_5_the_border_counts() -> None:
     assert [round(signal, 4) for signal in signals] == [0.4029, 0.5971]
 
 
-def test_expected_values_7_half_the_one_hot_hamming_distance() -> None:
+def test_expected_7_half_the_one_hot_hamming_distance() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 1, 5, 8, 9))
     hot = [np.eye(5)[scores[0].argmax(0)] for scores in (a, b)]

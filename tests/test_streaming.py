@@ -1,4 +1,4 @@
-"""Streams on a clock that stands still but for what it is told: what is shown at each deadline, exactly."""
+"""Streams on a timer that stands still but for what it is told: what is shown at each deadline, exactly."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from clockseg.commands import evaluate as command
 from clockseg.commands.main import main
 from clockseg.datasets import Classes, Clip
 from clockseg.pipeline import Runner, running
-from clockseg.stream import Stream, VirtualClock, WallClock, paced, stream
+from clockseg.stream import Stream, VirtualTimer, WallTimer, stream, with_durations
 from clockseg.streaming import evaluate_streaming
 from toy_networks import CLASSES, toy, write_clip
 
 
 def played(schedule, seconds, frames: int, *, fps: float = 1, how: str = "serial") -> Stream:
     """A symbolic network with stages A, B, C that take so many seconds, on frames "0", "1", .."""
-    clock = VirtualClock()
-    net = paced(symbolic.network(), clock, {f"{stage}.body": s for stage, s in zip("ABC", seconds, strict=True)})
+    timer = VirtualTimer()
+    net = with_durations(
+        symbolic.network(), timer, {f"{stage}.body": s for stage, s in zip("ABC", seconds, strict=True)}
+    )
     with running(lambda threads: net, schedule, how=how, threads=1) as runner:
-        return stream(runner, [str(t) for t in range(frames)], fps, clock=clock)
+        return stream(runner, [str(t) for t in range(frames)], fps, timer=timer)
 
 
 def shown(found: Stream) -> list[int]:
@@ -95,16 +97,16 @@ def test_ages_after_a_change_of_size_count_from_the_stream() -> None:
     """A refill counts frames from 0 again; what is shown still tells frames of the stream."""
     images = [np.zeros((2 + (t >= 3), 2)) for t in range(6)]
     net = StagedNetwork("two", (Stage("a", np.sum), Stage("b", np.sum)))
-    clock = VirtualClock()
-    found = stream(Runner(Session(paced(net, clock, {"a.body": 0.5}), pipelined(2))), images, 1, clock=clock)
+    timer = VirtualTimer()
+    found = stream(Runner(Session(with_durations(net, timer, {"a.body": 0.5}), pipelined(2))), images, 1, timer=timer)
     assert [(one.newest, one.oldest) for one in found.outputs] == [(0, 0), (1, 0), (2, 1), (3, 3), (4, 3), (5, 4)]
 
 
 def test_a_session_starts_anew() -> None:
-    clock = VirtualClock()
-    runner = Runner(Session(paced(symbolic.network(), clock, {}), skip_frame(2)))
+    timer = VirtualTimer()
+    runner = Runner(Session(with_durations(symbolic.network(), timer, {}), skip_frame(2)))
     for _ in range(2):
-        found = stream(runner, "0123", 1, clock=clock)
+        found = stream(runner, "0123", 1, timer=timer)
         assert [one.output for one in found.outputs] == ["A0+BA0+CBA0", "A0+BA0+CBA0", "A2+BA2+CBA2", "A2+BA2+CBA2"]
         assert [one.start for one in found.outputs] == [0, 1, 2, 3]
 
@@ -143,12 +145,12 @@ def test_fps_must_be_a_number_above_0(fps) -> None:
         stream(Runner(Session(symbolic.network(), frame_oracle)), "01", fps)
 
 
-def test_the_wall_clock_waits_at_least_as_long_as_it_should() -> None:
-    clock = WallClock()
-    until = clock.now() + 0.002
-    clock.wait(until)
-    assert clock.now() >= until
-    clock.wait(until)
+def test_the_wall_timer_waits_at_least_as_long_as_it_should() -> None:
+    timer = WallTimer()
+    until = timer.now() + 0.002
+    timer.wait(until)
+    assert timer.now() >= until
+    timer.wait(until)
 
 
 # Scores.
@@ -170,16 +172,18 @@ def clip(frames: int, *, labelled=None, classes: Classes | None = TWO) -> Clip:
     )  # fmt: skip
 
 
-def one_stage(clock: VirtualClock, seconds: float) -> StagedNetwork:
+def one_stage(timer: VirtualTimer, seconds: float) -> StagedNetwork:
     """Exact labels after so many seconds."""
-    return paced(StagedNetwork("exact", (Stage("a", lambda image: image[..., 0]),)), clock, {"a.body": seconds})
+    return with_durations(
+        StagedNetwork("exact", (Stage("a", lambda image: image[..., 0]),)), timer, {"a.body": seconds}
+    )
 
 
 def scored(seconds: float, *clips: Clip, fps: float = 1):
-    clock = VirtualClock()
-    net = one_stage(clock, seconds)
+    timer = VirtualTimer()
+    net = one_stage(timer, seconds)
     runners = [("frame_oracle", Runner(Session(net, frame_oracle))), ("skip", Runner(Session(net, skip_frame(2))))]
-    return evaluate_streaming(net, runners, clips, fps=fps, classes=TWO.names, clock=clock)
+    return evaluate_streaming(net, runners, clips, fps=fps, classes=TWO.names, timer=timer)
 
 
 def test_scores_are_of_what_was_shown() -> None:

@@ -53,7 +53,7 @@ def series_shot(*stages, pixels=None, output=None) -> Shot:
 
 
 # One shot.
-def test_expected_values_6_a_static_video_has_velocity_0() -> None:
+def test_expected_6_a_static_video_has_velocity_0() -> None:
     still = shot(TOY, "still", frames(noise(1) * 5))
     for series in (still.pixels, *still.stages, still.output):
         np.testing.assert_array_equal(series, np.zeros(5))
@@ -226,7 +226,7 @@ def test_clips_are_shots(tmp_path: Path) -> None:
 
 
 # Depth.
-def test_expected_values_3_depths_of_fcn_8s(tmp_path: Path) -> None:
+def test_expected_3_depths_of_fcn_8s(tmp_path: Path) -> None:
     shape, rng = FCNShape("fcn8s", classes=2).narrowed(0.05), np.random.default_rng(0)
     state = {name: rng.random(size).astype(np.float32) for name, size in weight_shapes(shape).items()}
     write_state(state, FCNDescription(shape, Classes(("a", "b")), working=(96, 64)), tmp_path / "narrow.safetensors")

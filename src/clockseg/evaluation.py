@@ -19,7 +19,7 @@ from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
 from clockseg._watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
+from clockseg.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.reaction import Reaction, Reactions
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Session
@@ -78,24 +78,24 @@ class Evaluation:
     def kept(self) -> float | None:
         """The share of the uncut network's mean IU that is left; None without labels."""
         share = self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan
-        return _finite(share)
+        return finite(share)
 
     def facts(self) -> dict[str, Any]:
         """What ``clockseg evaluate --json`` prints of a schedule: plain values, None where there is nothing to score."""
-        iu = {name: _finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)}
+        iu = {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)}
         return {
             "schedule": self.schedule,
             "carry": self.carry,
-            "mean_iu": _finite(self.scores.mean_iu),
-            "fw_iu": _finite(self.scores.fw_iu),
-            "pixel_acc": _finite(self.scores.pixel_acc),
-            "mean_acc": _finite(self.scores.mean_acc),
+            "mean_iu": finite(self.scores.mean_iu),
+            "fw_iu": finite(self.scores.fw_iu),
+            "pixel_acc": finite(self.scores.pixel_acc),
+            "mean_acc": finite(self.scores.mean_acc),
             "iu": iu,
             "boundary": self._boundary_facts(),
             "agreement": {
-                "mean_iu": _finite(self.agreement.mean_iu_of()),
-                "fw_iu": _finite(self.agreement.fw_iu),
-                "pixel_acc": _finite(self.agreement.pixel_acc),
+                "mean_iu": finite(self.agreement.mean_iu_of()),
+                "fw_iu": finite(self.agreement.fw_iu),
+                "pixel_acc": finite(self.agreement.pixel_acc),
             },
             "reaction_lag": self.reaction.facts(),
             "fire_rate": self.tally.fire_rate,
@@ -107,7 +107,7 @@ class Evaluation:
     def _boundary_facts(self) -> dict[str, float | None] | None:
         if self.boundary is None or not self.boundary.pixels:
             return None
-        return {"mean_iu": _finite(self.boundary.mean_iu), "fw_iu": _finite(self.boundary.fw_iu)}
+        return {"mean_iu": finite(self.boundary.mean_iu), "fw_iu": finite(self.boundary.fw_iu)}
 
 
 def evaluate(
@@ -197,7 +197,7 @@ class _Run:
         for index in order:
             outputs[index] = self.sessions[index](frame.image)
             self.tallies[index] = self.tallies[index].add(self.sessions[index].record, first=done == 0)
-        found = [label_map(out, frame, one.net) for out, one in zip(outputs, self.sessions, strict=True)]
+        found = [checked_labels(out, frame, one.net) for out, one in zip(outputs, self.sessions, strict=True)]
         return found if self.lookup is None else [self.lookup[labels] for labels in found]
 
     def _compile(self, frame: ClipFrame) -> None:
@@ -279,8 +279,14 @@ def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tu
         ) from None
 
 
-def label_map(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
-    """The output of ``net`` for ``frame``, if it is a label map of the frame's size; else ``UsageError``."""
+def checked_labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
+    """The output of ``net`` for ``frame``, if it is a label map of the frame's size; else ``UsageError``.
+
+    >>> from clockseg.stages import Stage
+    >>> net = StagedNetwork("one", (Stage("a", str.upper),))
+    >>> checked_labels([[0, 1]], ClipFrame(0, np.zeros((1, 2, 3), np.uint8), None), net).tolist()
+    [[0, 1]]
+    """
     labels = np.asarray(output)
     if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
         raise UsageError(
@@ -288,7 +294,3 @@ def label_map(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
             "evaluation compares label maps: class ids [h, w] of the frame's size."
         )
     return labels
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -116,12 +116,20 @@ def paced(gate: Gate, rate: float, *, gain: float = 0.2) -> Gate:
 
 
 def every(n: int) -> Gate:
-    """Fires when t = 0 mod ``n``: for ``either`` and ``both``; alone it gates the last stage."""
+    """Fires when t = 0 mod ``n``: for ``either`` and ``both``; alone it gates the last stage.
+
+    >>> every(4)(3).clocks
+    (Every(period=1), Every(period=1), Every(period=4))
+    """
     return Gate((Every(n),))
 
 
 def at_least_every(n: int) -> Gate:
-    """Fires after ``n`` frames without: a cap on staleness, as in ``either(adaptive(0.25), at_least_every(8))``."""
+    """Fires after ``n`` frames without: a cap on staleness, as in ``either(adaptive(0.25), at_least_every(8))``.
+
+    >>> at_least_every(8)(3).clocks[2]
+    AtLeastEvery(frames=8)
+    """
     return Gate((AtLeastEvery(n),))
 
 
@@ -158,12 +166,20 @@ def either(*gates: Gate) -> Gate:
 
 
 def both(*gates: Gate) -> Gate:
-    """Fires when all of the clocks do."""
+    """Fires when all of the clocks do.
+
+    >>> len(both(adaptive(0.25), every(2))(3).clocks[2].clocks)
+    2
+    """
     rows, after = _gates(gates, "both")
     return Gate(tuple(Both(row) for row in rows), after)
 
 
 def invert(gate: Gate) -> Gate:
-    """Fires when the clock does not; the stages before it still always fire."""
+    """Fires when the clock does not; the stages before it still always fire.
+
+    >>> invert(every(2))(3).clocks[2]
+    Invert(clock=Every(period=2))
+    """
     (rows, after) = _gates((gate,), "invert")
     return replace(gate, clocks=tuple(Invert(row[0]) for row in rows), after=after)

@@ -97,7 +97,7 @@ def measure(
     images: Sequence[Any],
     *,
     rounds: int = 8,
-    clock: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = time.perf_counter,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Latency, ...]:
     """The latency of each runner over ``images``, in rounds: in each, every runner has a turn, in another order.
@@ -112,7 +112,7 @@ def measure(
         order = list(runners)
         random.Random(number).shuffle(order)
         for name in order:
-            one, took = _turn(runners[name], images, clock)
+            one, took = _turn(runners[name], images, now)
             if number:
                 waits[name].append(one)
                 busy[name].append(took)
@@ -120,17 +120,17 @@ def measure(
     return tuple(Latency(name, one.threads, tuple(waits[name]), tuple(busy[name])) for name, one in runners.items())
 
 
-def _turn(runner: Runner, images: Sequence[Any], clock: Callable[[], float]) -> tuple[tuple[float, ...], float]:
+def _turn(runner: Runner, images: Sequence[Any], now: Callable[[], float]) -> tuple[tuple[float, ...], float]:
     for image in images[:UNMEASURED]:
         runner.session(image)
         runner.between()
-    waits, begun = [], clock()
+    waits, begun = [], now()
     for image in images:
-        start = clock()
+        start = now()
         runner.session(image)
-        waits.append(clock() - start)
+        waits.append(now() - start)
         runner.between()
-    return tuple(waits), clock() - begun
+    return tuple(waits), now() - begun
 
 
 @contextmanager

@@ -6,6 +6,7 @@ confusion for the whole run, true labels outside the classes dropped, classes ab
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -204,6 +205,15 @@ def band_kind(classes: tuple[str, ...]) -> BandKind:
     ('foreground', 'classes')
     """
     return "foreground" if classes and classes[0].lower() == "background" else "classes"
+
+
+def finite(score: float) -> float | None:
+    """A score as plain values have it: None where it is not defined.
+
+    >>> finite(0.5), finite(NAN)
+    (0.5, None)
+    """
+    return score if math.isfinite(score) else None
 
 
 def _over_disk(values: Array, radius: int, extreme: np.ufunc) -> Array:

@@ -134,7 +134,12 @@ def shares(costs: Sequence[float], threads: int) -> tuple[int, ...]:
 
 
 def stage_seconds(net: StagedNetwork, images: Sequence[Any]) -> tuple[float, ...]:
-    """What each stage takes here, in seconds: the median over ``images`` after the first; ``costs`` for ``running``."""
+    """What each stage takes here, in seconds: the median over ``images`` after the first; ``costs`` for ``running``.
+
+    >>> from clockseg.stages import Stage
+    >>> len(stage_seconds(StagedNetwork("two", (Stage("a", str.upper), Stage("b", str.lower))), "xyz"))
+    2
+    """
     if len(images) < 2:
         raise UsageError(f"{len(images)} images; the first compiles, so give at least 2.")
     session, rows = Session(net, frame_oracle), []

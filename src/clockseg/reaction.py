@@ -25,7 +25,7 @@ import numpy as np
 from clockseg._errors import MissingDependency, UsageError
 from clockseg._types import Array, Labels
 
-Change: TypeAlias = Literal["appear", "vanish"]
+Kind: TypeAlias = Literal["appear", "vanish"]
 Outcome: TypeAlias = Literal["reacted", "missed", "open"]
 
 LEAST_SHARE = 0.001
@@ -39,7 +39,7 @@ LONGEST = 100
 class Lag(NamedTuple):
     """What became of an event, and after how many frames."""
 
-    change: Change
+    kind: Kind
     outcome: Outcome
     frames: int
 
@@ -63,13 +63,13 @@ class Reaction:
         """How many events there were."""
         return self.counts.total()
 
-    def median(self, change: Change | None = None) -> int | None:
+    def median(self, kind: Kind | None = None) -> int | None:
         """The fewest frames within which half of the events are reacted to; None if that never is, or there are none.
 
         An event left open counts for as long as it was watched (Kaplan and Meier, 1958): without it, late schedules would
         look faster. A missed one is never reacted to.
         """
-        lags = [(lag, number) for lag, number in self.counts.items() if change in (None, lag.change)]
+        lags = [(lag, number) for lag, number in self.counts.items() if kind in (None, lag.kind)]
         reacted = Counter[int]()
         for lag, number in lags:
             reacted[lag.frames] += number if lag.outcome == "reacted" else 0
@@ -101,7 +101,7 @@ class Reaction:
 class Event(NamedTuple):
     """A region that appears or vanishes: its class, and its pixels, bool [h, w], in a window of the frame."""
 
-    change: Change
+    kind: Kind
     label: int
     window: tuple[slice, slice]
     region: Array
@@ -110,7 +110,7 @@ class Event(NamedTuple):
         """Whether these labels have made the change, on at least half of the region."""
         there = np.count_nonzero((labels[self.window] == self.label) & self.region)
         area = np.count_nonzero(self.region)
-        return bool(2 * (there if self.change == "appear" else area - there) >= area)
+        return bool(2 * (there if self.kind == "appear" else area - there) >= area)
 
 
 def events(before: Labels, now: Labels) -> Iterator[Event]:
@@ -118,7 +118,7 @@ def events(before: Labels, now: Labels) -> Iterator[Event]:
 
     >>> before, now = np.zeros((2, 20, 20), np.uint8)
     >>> now[2:6, 3:9] = 1
-    >>> [(event.change, event.label, int(event.region.sum())) for event in events(before, now)]
+    >>> [(event.kind, event.label, int(event.region.sum())) for event in events(before, now)]
     [('appear', 1, 24)]
     """
     if before.shape != now.shape or now.ndim != 2:
@@ -128,7 +128,7 @@ def events(before: Labels, now: Labels) -> Iterator[Event]:
     yield from _alone("vanish", before, differs)
 
 
-def _alone(change: Change, labels: Labels, differs: Array) -> Iterator[Event]:
+def _alone(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
     """The connected regions of ``labels`` that differ in every pixel."""
     least = max(1, round(LEAST_SHARE * labels.size))
     there, pixels = np.unique(labels[differs], return_counts=True)
@@ -140,7 +140,7 @@ def _alone(change: Change, labels: Labels, differs: Array) -> Iterator[Event]:
         if np.count_nonzero(new & ~beside_old) >= least:
             for window, region in _regions(new, least):
                 if not (region & beside_old[window]).any():
-                    yield Event(change, int(label), window, region)
+                    yield Event(kind, int(label), window, region)
 
 
 def _regions(mask: Array, least: int) -> Iterator[tuple[tuple[slice, slice], Array]]:
@@ -222,8 +222,8 @@ class Reactions:
         if one.frames < STEADY:
             return
         for counts, lag in zip(self._counts, one.lags, strict=True):
-            late = Lag(one.event.change, otherwise, one.frames - 1)
-            counts[late if lag is None else Lag(one.event.change, "reacted", lag)] += 1
+            late = Lag(one.event.kind, otherwise, one.frames - 1)
+            counts[late if lag is None else Lag(one.event.kind, "reacted", lag)] += 1
 
 
 def reaction(oracle: Iterable[Labels], labels: Iterable[Labels]) -> Reaction:

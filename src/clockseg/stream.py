@@ -27,7 +27,7 @@ from clockseg.pipeline import Runner
 from clockseg.stages import Part, StagedNetwork, Value
 
 
-class Clock(Protocol):
+class Timer(Protocol):
     """What tells the time of a stream, in seconds."""
 
     def now(self) -> float:
@@ -39,7 +39,7 @@ class Clock(Protocol):
         ...
 
 
-class WallClock:
+class WallTimer:
     """Real time."""
 
     def now(self) -> float:
@@ -51,13 +51,13 @@ class WallClock:
         time.sleep(max(0.0, until - self.now()))
 
 
-class VirtualClock:
-    """A clock that stands still but for what waits and ``spend``: streams of given durations, exact and at once.
+class VirtualTimer:
+    """A timer that stands still but for what waits and ``spend``: streams of given durations, exact and at once.
 
-    >>> clock = VirtualClock()
-    >>> clock.wait(2.0)
-    >>> clock.spend(0.5)
-    >>> clock.now()
+    >>> timer = VirtualTimer()
+    >>> timer.wait(2.0)
+    >>> timer.spend(0.5)
+    >>> timer.now()
     2.5
     """
 
@@ -77,18 +77,18 @@ class VirtualClock:
         self._now += seconds
 
 
-def paced(net: StagedNetwork, clock: VirtualClock, seconds: Mapping[str, float]) -> StagedNetwork:
-    """``net`` whose parts take the given seconds of a virtual clock, by their names (``STAGE.body``, ..; others take 0).
+def with_durations(net: StagedNetwork, timer: VirtualTimer, seconds: Mapping[str, float]) -> StagedNetwork:
+    """``net`` whose parts take the given seconds of a virtual timer, by their names (``STAGE.body``, ..; others take 0).
 
     >>> from clockseg.stages import Stage
-    >>> clock = VirtualClock()
-    >>> paced(StagedNetwork("one", (Stage("a", str.upper),)), clock, {"a.body": 1.5})("x"), clock.now()
+    >>> timer = VirtualTimer()
+    >>> with_durations(StagedNetwork("one", (Stage("a", str.upper),)), timer, {"a.body": 1.5})("x"), timer.now()
     ('X', 1.5)
     """
 
     def spending(name: str, part: Part) -> Part:
         def call(*values: Value) -> Value:
-            clock.spend(seconds.get(name, 0.0))
+            timer.spend(seconds.get(name, 0.0))
             return part(*values)
 
         return call
@@ -141,21 +141,21 @@ class Stream:
         return [(t + 1 - one.oldest) / self.fps for t, one in enumerate(self.at_deadlines(), start=1)]
 
 
-def stream(runner: Runner, images: Sequence[Any], fps: float, *, clock: Clock | None = None) -> Stream:
-    """Run ``runner`` on ``images`` that come at ``fps`` by ``clock`` (None: real time); its session starts anew.
+def stream(runner: Runner, images: Sequence[Any], fps: float, *, timer: Timer | None = None) -> Stream:
+    """Run ``runner`` on ``images`` that come at ``fps`` by ``timer`` (None: real time); its session starts anew.
 
     >>> from clockseg.schedule import frame_oracle
     >>> from clockseg.session import Session
     >>> from clockseg.stages import Stage
-    >>> clock = VirtualClock()
-    >>> net = paced(StagedNetwork("one", (Stage("a", str.upper),)), clock, {"a.body": 1.5})
-    >>> found = stream(Runner(Session(net, frame_oracle)), "abcdef", fps=1, clock=clock)
+    >>> timer = VirtualTimer()
+    >>> net = with_durations(StagedNetwork("one", (Stage("a", str.upper),)), timer, {"a.body": 1.5})
+    >>> found = stream(Runner(Session(net, frame_oracle)), "abcdef", fps=1, timer=timer)
     >>> [one.output for one in found.at_deadlines()], found.dropped, found.ages()
     (['A', 'B', 'C', 'C', 'E'], 1, [2.0, 2.0, 2.0, 3.0, 2.0])
     """
     if not images or not (fps > 0 and math.isfinite(fps)):
         raise UsageError(f"{len(images)} frames at {fps} FPS; give at least one frame, at a number of FPS above 0.")
-    timing = clock or WallClock()
+    timing = timer or WallTimer()
     runner.session.reset()
     origins: list[int] = []
     outputs = [_run(runner, images, 0, origins, timing, begin=0.0)._replace(start=0.0, finish=0.0)]
@@ -170,7 +170,7 @@ def stream(runner: Runner, images: Sequence[Any], fps: float, *, clock: Clock | 
     return Stream(fps, len(images), tuple(outputs))
 
 
-def _run(runner: Runner, images: Sequence[Any], frame: int, origins: list[int], timing: Clock, begin: float) -> Shown:
+def _run(runner: Runner, images: Sequence[Any], frame: int, origins: list[int], timing: Timer, begin: float) -> Shown:
     """Run one frame; ``origins``: the frames that were run since the last fill, from which records count."""
     start = timing.now() - begin
     output = runner.session(images[frame])

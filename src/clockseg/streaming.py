@@ -15,11 +15,11 @@ import numpy as np
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.evaluation import class_names, label_map, scored_classes
-from clockseg.metrics import Confusion, confusion
+from clockseg.evaluation import checked_labels, class_names, scored_classes
+from clockseg.metrics import Confusion, confusion, finite
 from clockseg.pipeline import Runner
 from clockseg.stages import StagedNetwork
-from clockseg.stream import Clock, Stream, stream
+from clockseg.stream import Stream, Timer, stream
 
 MOST_BYTES = 4 << 30
 """Of decoded frames in memory: a stream must not wait for a decoder."""
@@ -67,17 +67,17 @@ class Streamed:
     @property
     def kept(self) -> float | None:
         """The share of the mean IU of an uncut network that takes no time; without labels None."""
-        return _finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
+        return finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
 
     def facts(self) -> dict[str, Any]:
         """What ``clockseg evaluate --streaming --json`` prints of it: plain values, None where there is nothing to tell."""
         return {
             "schedule": self.name,
-            "mean_iu": _finite(self.scores.mean_iu),
+            "mean_iu": finite(self.scores.mean_iu),
             "kept": self.kept,
             "agreement": {
-                "mean_iu": _finite(self.agreement.mean_iu_of()),
-                "pixel_acc": _finite(self.agreement.pixel_acc),
+                "mean_iu": finite(self.agreement.mean_iu_of()),
+                "pixel_acc": finite(self.agreement.pixel_acc),
             },
             "age_ms": _ages(self.ages),
             "oldest_age_ms": _ages(self.oldest_ages),
@@ -95,7 +95,7 @@ def evaluate_streaming(
     *,
     fps: float,
     classes: Sequence[str] | None = None,
-    clock: Clock | None = None,
+    timer: Timer | None = None,
     progress: Callable[[str], None] = lambda sentence: None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[Streamed, ...]:
@@ -103,7 +103,7 @@ def evaluate_streaming(
 
     ``net``: its uncut form gives the labels to agree with and the classes (see ``evaluate``, as for ``classes`` and
     ``warn``). Runners, one clip after another, have the machine to themselves, in an order that changes from clip to clip.
-    ``clock``: None for real time: a clip of n frames takes n / fps seconds a runner. A clip is decoded into memory first:
+    ``timer``: None for real time: a clip of n frames takes n / fps seconds a runner. A clip is decoded into memory first:
     ``DataError`` if it is larger than ``MOST_BYTES`` or has less than two frames.
 
     >>> from clockseg.stages import Stage
@@ -120,7 +120,7 @@ def evaluate_streaming(
         for index in random.Random(clip.name).sample(range(len(runners)), len(runners)):
             name, runner = runners[index]
             progress(f"{clip.name}: {name}, {len(frames) / fps:.1f} s")
-            played = stream(runner, [frame.image for frame in frames], fps, clock=clock)
+            played = stream(runner, [frame.image for frame in frames], fps, timer=timer)
             found[index] = truth.scored(name, played, runner.session.net)
         totals = [total + found[i] if total.ages else found[i] for i, total in enumerate(totals)]
     return tuple(totals)
@@ -138,7 +138,7 @@ class _Truth:
 
     def labels(self, output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
         """An output as labels of the classes that are scored."""
-        found = label_map(output, frame, net)
+        found = checked_labels(output, frame, net)
         return found if self.lookup is None else self.lookup[found]
 
     def scored(self, name: str, played: Stream, net: StagedNetwork) -> Streamed:
@@ -195,7 +195,3 @@ def _ages(seconds: Sequence[float]) -> dict[str, float] | None:
         return None
     p95 = float(np.percentile(seconds, 95, method="inverted_cdf"))
     return {"median": round(1000 * median(seconds), 3), "p95": round(1000 * p95, 3)}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

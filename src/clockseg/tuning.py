@@ -84,7 +84,16 @@ class Tuned:
 
 
 def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
-    """What ``schedule`` does on all recordings together: each is a clip, its first frame filled and left out of rates."""
+    """What ``schedule`` does on all recordings together: each is a clip, its first frame filled and left out of rates.
+
+    >>> import numpy as np
+    >>> from clockseg.recording import record
+    >>> from clockseg.schedule import skip_frame
+    >>> from clockseg.stages import Stage, StagedNetwork
+    >>> still = record(StagedNetwork("one", (Stage("a", lambda image: image, scores=None),)), [np.zeros(1)] * 5)
+    >>> tried([still], skip_frame(2)).fire_rate
+    0.5
+    """
     trials = [_tried(recording, replay(recording, schedule)) for recording in recordings]
     if not trials:
         raise UsageError("no recordings to try a schedule on; give at least one.")

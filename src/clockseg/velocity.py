@@ -20,11 +20,12 @@ from clockseg._errors import UsageError
 from clockseg._types import Array, Image, Labels
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.maps import change, labels
+from clockseg.networks.fcn_checkpoint import MEAN as BGR_MEAN
 from clockseg.schedule import frame_oracle
 from clockseg.session import fill
 from clockseg.stages import StagedNetwork
 
-MEAN = (122.67891434, 116.66876762, 104.00698793)
+MEAN = BGR_MEAN[::-1]
 """RGB of PASCAL VOC, which the paper's networks subtract from a picture and its pixel difference is made after."""
 
 

@@ -117,11 +117,12 @@ def _shape(found: dict[str, list[Array]], variant: Variant, source: Path) -> FCN
 def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tuple[dict[str, Array], list[str]]:
     """The weights of a net's layers, and what to tell of those that are missing and of those that are left over."""
     state: dict[str, Array] = {}
-    notes, missing = [], []
+    notes, missing, full = [], [], []
     for layer in (layer for layer in layers(shape) if layer.weights):
         blobs = found.pop(layer.name, [])
         if blobs:
             state |= _converted(layer, blobs, source)
+            full += [layer.name] if layer.kind == "deconv" and blobs[0].shape[1:2] != (1,) else []
         elif layer.kind == "deconv":
             state |= {name: np.broadcast_to(bilinear(layer.kernel), size) for name, size in layer.weights.items()}
             notes.append(f"{layer.name} isn't in the file; it is the bilinear kernel.")
@@ -129,6 +130,8 @@ def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tupl
             missing.append(layer.name)
     if missing:
         raise NetworkError(_lacking(source, shape, missing, list(found)))
+    if full:
+        notes.append(f"{', '.join(full)} were stored with kernels between classes, all zero; each class keeps its own.")
     if found:
         notes.append(f"not used, since an {shape.variant} has no such layers: {_some(found)}.")
     return state, notes

@@ -16,7 +16,7 @@ from clockseg.networks.fcn import FCN
 from clockseg.networks.vgg16 import Mean
 from clockseg.training.batches import Batches
 from clockseg.training.fcn_recipe import FCNRecipe, Loss, Phase
-from clockseg.training.fit import rate_factor
+from clockseg.training.fit import progress, rate_factor
 from clockseg.training.log import Log
 from clockseg.training.run import Run
 
@@ -74,7 +74,7 @@ def fit(
     ignore, losses = batches.views.frames.classes.ignore, []
     checked = run.step
     views, began = batches.from_step(run.step), time.monotonic() - run.seconds
-    while (done := max(run.step / phase.iterations, run.seconds / 60 / minutes if minutes else 0.0)) < 1:
+    while (done := progress(run, phase.iterations, minutes)) < 1:
         images, labels = (part.to(where, non_blocking=True) for part in next(views))
         rate = phase.rate * (rate_factor(done, recipe.warm_up) if recipe.falls else 1.0)
         losses.append(update(run, prepared(images, mean), labels, rate, recipe, ignore=ignore))

@@ -76,12 +76,12 @@ def fit(
     frames = batches.views.frames
     weights = class_weights(torch.tensor(frames.shares(), dtype=torch.float32), recipe.rare).to(device)
     views, began, reported = batches.from_step(run.step), time.monotonic() - run.seconds, 0
-    while (done := progress(run, recipe, minutes)) < 1:
+    while (done := progress(run, recipe.iterations, minutes)) < 1:
         images, labels = (part.to(device, non_blocking=True) for part in next(views))
         rate = recipe.rate * rate_factor(done, recipe.warm_up)
         loss = _step(run, normalise(images), labels, rate, weights, recipe, frames.classes.ignore, teachers)
         run.step, run.seconds = run.step + 1, time.monotonic() - began
-        if (due := int(progress(run, recipe, minutes) * REPORTS)) > reported:
+        if (due := int(progress(run, recipe.iterations, minutes) * REPORTS)) > reported:
             reported = due
             log(
                 {
@@ -97,9 +97,9 @@ def fit(
     return average
 
 
-def progress(run: Run, recipe: Recipe, minutes: float | None) -> float:
-    """How much of the training is done, 0 to 1."""
-    return max(run.step / recipe.iterations, run.seconds / 60 / minutes if minutes else 0.0)
+def progress(run: Run, iterations: int, minutes: float | None) -> float:
+    """How much of a training of so many steps, or minutes if these pass first, is done: 0 to 1."""
+    return max(run.step / iterations, run.seconds / 60 / minutes if minutes else 0.0)
 
 
 def rate_factor(done: float, warm_up: float) -> float:

@@ -1,0 +1,177 @@
+"""``clockseg reproduce``: every experiment on stand-ins and on the paper's layouts, in small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dataset_trees
+from clockseg import DataError
+from clockseg.commands.main import main
+from clockseg.commands.reproduce import EXPERIMENTS, text
+from clockseg.datasets import cityscapes, pascal
+from clockseg.experiments import (
+    adaptive_curve,
+    adaptive_videos,
+    fixed_rate,
+    pipeline,
+    pipeline_pascal,
+    qualitative,
+    schedules,
+    velocity,
+)
+from clockseg.experiments.pixel_clock import PixelChange, pixel_clock
+from clockseg.experiments.report import write
+from clockseg.experiments.rows import ORACLE, find, relative_loss
+from clockseg.experiments.source import Setting
+from clockseg.networks.fcn import FCN
+from clockseg.networks.fcn_checkpoint import FCNDescription, save_fcn
+from clockseg.networks.fcn_layers import FCNShape
+from clockseg.session import run
+from narrow_fcn import random_state, with_state
+from toy_networks import toy, write_clip
+
+MODULES = {
+    "velocity": velocity,
+    "pipeline-pascal": pipeline_pascal,
+    "pipeline": pipeline,
+    "fixed-rate": fixed_rate,
+    "schedules": schedules,
+    "adaptive-curve": adaptive_curve,
+    "adaptive-videos": adaptive_videos,
+    "qualitative": qualitative,
+}
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory) -> Setting:
+    """A dense labelled clip wide enough to be translated, and a clip in place of the videos; the network is a toy."""
+    root = tmp_path_factory.mktemp("data")
+    write_clip(root / "camvid" / "val" / "dense", 14, labelled=14, size=(200, 24))
+    write_clip(root / "davis" / "other", 12, size=(24, 16), seed=1)
+    return Setting(root, lambda name: toy(), None, "street", step=7, distances=(1, 2), longest=12)
+
+
+def test_each_experiment_has_a_module_that_says_what_it_costs():
+    assert list(MODULES) == list(EXPERIMENTS)
+    for module in MODULES.values():
+        assert "clockseg reproduce" in " ".join(module.__doc__.split())
+        assert "Cost:" in module.__doc__ or "as ``pipeline_pascal``" in module.__doc__
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_experiment_runs_on_stand_ins_and_is_written(name, setting, tmp_path):
+    report = MODULES[name].run(setting)
+    files = {file.name for file in write(report, tmp_path)}
+    assert {f"{name}.md", f"{name}.csv", f"{name}.json"} <= files
+    assert all((tmp_path / file).stat().st_size for file in files)
+    assert not list(tmp_path.glob("*.part"))
+    facts = json.loads((tmp_path / f"{name}.json").read_text())
+    assert facts["rows"]
+    assert any("Stand-ins" in note for note in facts["notes"])
+    assert report.title in text(report)
+    for row in report.rows:
+        if row.source == "measured" and row.method == ORACLE and find(report.rows, row.data, ORACLE, "measured"):
+            assert relative_loss(row, report.rows) == 0
+
+
+def test_the_curve_has_the_oracle_at_threshold_zero(setting):
+    rows = adaptive_curve.run(setting).rows
+    for data in ("CamVid every 1", "CamVid every 2"):
+        every, at_zero = (find(rows, data, name, "measured") for name in (ORACLE, "adaptive(0.0)"))
+        assert (at_zero.mean_iu, at_zero.full_frames) == (every.mean_iu, 100)
+
+
+def test_what_lies_between_the_rates_is_told(setting):
+    report = fixed_rate.run(setting)
+    assert sum("a lag of one frame in stage 3 costs" in note for note in report.notes) == 2
+
+
+def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():
+    frames = dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 1)
+    fired = [record.fired for _, record in run(toy(), frames, pixel_clock(0.1))]
+    assert fired == [(True, True, True), (True, True, False), (True, True, True)]
+    assert PixelChange(0.1).looks(3) == PixelChange(0.1).looks(1)
+
+
+def save_narrow(folder: Path, stem: str, variant, classes) -> None:
+    shape = FCNShape(variant, len(classes.names)).narrowed(1 / 64)
+    net: FCN = with_state(shape, random_state(shape))
+    save_fcn(net, FCNDescription(shape, classes), folder / f"{stem}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("weights")
+    for stem, variant in (("voc-fcn8s-heavy", "fcn8s"), ("voc-fcn-pool3", "pool3"), ("voc-fcn-pool4", "pool4")):
+        save_narrow(folder, stem, variant, pascal.CLASSES)
+    save_narrow(folder, "cityscapes-fcn8s-heavy", "fcn8s", cityscapes.CLASSES)
+    return folder
+
+
+def test_on_pascals_layout_with_checkpoints(weights, tmp_path, capsys):
+    year = dataset_trees.voc(tmp_path, ["2007_000033", "2008_000001"], split="seg11valid", size=(170, 20))
+    assert year.is_dir()
+    arguments = [
+        "reproduce",
+        "pipeline-pascal",
+        "--data",
+        str(tmp_path),
+        "--weights",
+        str(weights),
+        "--threads",
+        "1",
+        "--json",
+    ]
+    assert main(arguments) == 0
+    rows = json.loads(capsys.readouterr().out)["pipeline-pascal"]["rows"]
+    measured = [(row["data"], row["method"]) for row in rows if row["source"] == "measured"]
+    assert ("PASCAL, shift 16", "3-stage baseline") in measured
+    assert ("PASCAL, shift 32", "3-stage pipeline, notebook start-up") in measured
+
+
+def test_on_cityscapes_layout_with_the_coin(weights, tmp_path, capsys):
+    dataset_trees.cityscapes(tmp_path / "cityscapes")
+    arguments = [
+        "reproduce",
+        "schedules",
+        "--data",
+        str(tmp_path),
+        "--weights",
+        str(weights),
+        "--threads",
+        "1",
+        "--json",
+    ]
+    assert main(arguments) == 0
+    rows = json.loads(capsys.readouterr().out)["schedules"]["rows"]
+    measured = [row["method"] for row in rows if row["source"] == "measured"]
+    assert {"skip-frame, by a coin", "alternating (1,1,2), by a coin", "adaptive at 50 %", "exponential"} <= set(
+        measured
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["velocity"], 2, "where is the data? Give --data DIR"),
+        (["velocity", "--data", "."], 2, "need the authors' weights: give --weights DIR"),
+        (["pipeline-pascal", "--data", ".", "--weights", "."], 1, "VOCdevkit is missing"),
+        (["schedules", "--data", ".", "--weights", "."], 1, "holds none of nyud, youtube-objects, cityscapes"),
+        (["pipeline", "--data", ".", "--standin"], 1, "camvid/val is missing"),
+    ],
+)
+def test_what_is_missing_is_named(arguments, code, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLOCKSEG_DATA", raising=False)
+    assert main(["reproduce", *arguments]) == code
+    assert told in capsys.readouterr().err
+
+
+def test_missing_weights_are_named(tmp_path):
+    dataset_trees.voc(tmp_path, ["2007_000033"], split="seg11valid")
+    setting = Setting(tmp_path, lambda name: toy(), tmp_path)
+    with pytest.raises(DataError, match=r"no voc-fcn8s-heavy\.safetensors or voc-fcn8s-heavy\.onnx; make it with"):
+        setting.translated(16)
