@@ -13,6 +13,7 @@ from video_making import data_folder
 
 STREET = BUNDLED[:3]
 
+
 @pytest.mark.parametrize(
     ("name", "stages"),
     [
