@@ -154,7 +154,7 @@ def test_every_table_has_its_oracle_and_skip_frame(table):
 def test_report_is_written_whole(tmp_path):
     rows = (Row("NYUDv2", ORACLE, "paper", 31.1), Row("NYUDv2", SKIP, "paper", 27.7, saving=50.0))
     report = Report("tiny", "A table", "How.", rows, notes=("A note.",))
-    files = write(report, tmp_path / "out")
+    files = write(report, tmp_path / "out", command="clockseg reproduce tiny")
     assert (
         sorted(file.name for file in files)
         == ["tiny.csv", "tiny.json", "tiny.md"]

@@ -64,7 +64,7 @@ def test_each_experiment_has_a_module_that_says_what_it_costs():
 @pytest.mark.parametrize("name", MODULES)
 def test_each_experiment_runs_on_stand_ins_and_is_written(name, setting, tmp_path):
     report = MODULES[name].run(setting)
-    files = {file.name for file in write(report, tmp_path)}
+    files = {file.name for file in write(report, tmp_path, command="clockseg reproduce")}
     assert {f"{name}.md", f"{name}.csv", f"{name}.json"} <= files
     assert all((tmp_path / file).stat().st_size for file in files)
     assert not list(tmp_path.glob("*.part"))

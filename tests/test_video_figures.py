@@ -21,12 +21,13 @@ from clockseg.evaluation import evaluate
 from clockseg.experiments import contact_sheet as sheet
 from clockseg.experiments import videos
 from clockseg.experiments.canvas import Raster, capital_height, differing, legend, line, masked, rgb
-from clockseg.experiments.contact_sheet import Row, contact_sheet
+from clockseg.experiments.contact_sheet import Pictures, contact_sheet
 from clockseg.experiments.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
 from clockseg.experiments.plotting import FIRED, NOW, RULE, figure, schedule_colour
-from clockseg.experiments.screening import ORACLE, screen
+from clockseg.experiments.rows import ORACLE
+from clockseg.experiments.screening import screen
 from clockseg.experiments.videos import adaptive_video, pipeline_video
-from clockseg.experiments.windows import Sample, Window, picks, qualitative, rank_windows, sampled
+from clockseg.experiments.windows import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.gate import adaptive
 from clockseg.palette import palette
 from clockseg.schedule import alternating, pipelined, skip_frame
@@ -430,7 +431,10 @@ class TestFilmstrip:
         assert len(found) == min(count, pictures)
 
     def test_files_are_the_same_every_time(self, tmp_path) -> None:
-        rows = [Row("input", [picture(24, 16), None]), Row("output", [picture(24, 16)] * 2, ["1 %", "2 %"], "same")]
+        rows = [
+            Pictures("input", [picture(24, 16), None]),
+            Pictures("output", [picture(24, 16)] * 2, ["1 %", "2 %"], "same"),
+        ]
         for name in ("a", "b"):
             contact_sheet(
                 tmp_path / name,
@@ -449,7 +453,11 @@ class TestFilmstrip:
 
     @pytest.mark.parametrize(
         ("rows", "said"),
-        [([], "rows of"), ([Row("a", [picture(4, 4)])], "give one each"), ([Row("a", [None, None])], "has no picture")],
+        [
+            ([], "rows of"),
+            ([Pictures("a", [picture(4, 4)])], "give one each"),
+            ([Pictures("a", [None, None])], "has no picture"),
+        ],
     )
     def test_rows_that_do_not_fit(self, rows, said) -> None:
         with pytest.raises(UsageError, match=said):
@@ -555,20 +563,22 @@ class TestWindows:
         assert all(0 <= rank < count for rank in found.values())
         assert all(found[f"best-{k + 1}"] == k for k in range(min(ends, count)))
 
-    def test_what_it_writes(self, tmp_path, page) -> None:
-        clip, out = flat_clip(tmp_path, self.LETTERS), tmp_path / "out"
-        ranking = qualitative(halves(), [clip], out, sample=self.SAMPLE, by="pixel_acc", ends=1)
+    def test_what_is_told_and_drawn(self, tmp_path, page) -> None:
+        clip = flat_clip(tmp_path, self.LETTERS)
+        ranking = rank_windows(halves(), [clip], sample=self.SAMPLE, by="pixel_acc")
+        for name, rank in picks(3, 1, seed=0).items():
+            draw_window(halves(), [clip], ranking, rank, tmp_path / name, name=name)
         assert [drawn.get_label() for drawn in page] == ["best-1", "worst-1", "random"]
-        assert [path.name for path in out.iterdir()] == ["ranks.json"]
-        facts = json.loads((out / "ranks.json").read_text())
-        assert facts["figures"] == {"best-1": 1, "worst-1": 3, "random": 2}
+        facts = ranking.facts()
         assert [window["gained"] for window in facts["windows"]] == [rank.gained for rank in ranking.ranks]
         assert facts["sample"] == {"count": 9, "length": 4, "lead": 2, "seed": 0}
-        assert facts["windows"][0]["frames"] == [2, 3, 4, 5]
+        assert facts["windows"][0]["frames"] == (2, 3, 4, 5)
 
     def test_the_rows_of_a_window(self, tmp_path, page) -> None:
         write_clip(tmp_path / "clip", 7, labelled=7)
-        qualitative(toy(), read_clips(tmp_path), tmp_path / "out", sample=Sample(length=3, lead=4), ends=1)
+        clips = read_clips(tmp_path)
+        ranking = rank_windows(toy(), clips, sample=Sample(length=3, lead=4))
+        draw_window(toy(), clips, ranking, 0, tmp_path / "out", name="best-1")
         title, heads, *rows, _names = page[0].axes
         assert words(title)[0] == "best-1: clip, rank 1 of 1"
         assert words(heads) == ["frame 4", "frame 5", "frame 6"]
@@ -584,10 +594,5 @@ class TestWindows:
             rank_windows(halves(), [clip], schedule=("skip_frame(2)", skip_frame(2)))
         with pytest.raises(UsageError, match="ranked by"):
             rank_windows(halves(), [clip], by="accuracy")
-        with pytest.raises(UsageError, match="ends=-1"):
-            qualitative(halves(), [clip], tmp_path, ends=-1)
         with pytest.raises(DataError, match="0 clips of at most 0 frames"):
             rank_windows(halves(), [])
-        (tmp_path / "file").touch()
-        with pytest.raises(DataError, match="can't be written"):
-            qualitative(halves(), [clip], tmp_path / "file", sample=self.SAMPLE, ends=0)

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(text(report))
         if args.out is not None:
-            files = write(report, args.out)
+            files = write(report, args.out, command=_command(name, args))
             if not args.json:
                 print(f"written: {', '.join(map(str, files))}\n")
     if args.json:
@@ -105,6 +105,10 @@ def _setting(args: argparse.Namespace) -> Setting:
     size = args.size or (None if args.standin else "own")
     engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": size}
     return Setting(data, lambda network: load(network, **engine), args.weights, args.standin)
+
+
+def _command(name: str, args: argparse.Namespace) -> str:
+    return f"clockseg reproduce {name} " + (f"--standin {args.standin}" if args.standin else "--data DIR --weights DIR")
 
 
 def text(report: Report) -> str:

@@ -35,10 +35,9 @@ def score_by_coin(
     """
     found = []
     for method, off in zip(methods, throws(len(clips), len(methods)), strict=True):
-        phases = [replace(method, phases=1, first=(scored - held) % 2) for held in off]
-        scores = [
-            score([oracle, at], [clip], classes=classes, first_scored=scored)[1] for at, clip in zip(phases, clips)
-        ]
+        phases = [replace(method, phases=1, first=scored - held) for held in off]
+        now = replace(oracle, first=scored)
+        scores = [score([now, at], [clip], classes=classes, first_scored=scored)[1] for at, clip in zip(phases, clips)]
         total = score([oracle, method], [], classes=classes)[1]
         found.append(sum(scores, total))
     return found

@@ -32,7 +32,7 @@ _BEFORE = -0.012
 _LEGEND_COLUMNS = 6
 
 
-class Row(NamedTuple):
+class Pictures(NamedTuple):
     """Pictures of one kind, uint8 RGB, one a column (None: left white).
 
     ``notes``: what stands under each, if anything; ``about``: what these notes are.
@@ -57,7 +57,7 @@ Legend: TypeAlias = Sequence[tuple[str, Colour]]
 
 def contact_sheet(
     stem: str | os.PathLike[str],
-    rows: Sequence[Row],
+    rows: Sequence[Pictures],
     *,
     heads: Sequence[str],
     title: str = "",
@@ -74,7 +74,7 @@ def contact_sheet(
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     row = Row("input", [np.zeros((16, 24, 3), np.uint8)] * 2)
+    ...     row = Pictures("input", [np.zeros((16, 24, 3), np.uint8)] * 2)
     ...     contact_sheet(f"{folder}/two", [row], heads=["first", "last"], rasters=[("clock", [True, False])], marks=[0, 1])
     ...     sorted(os.listdir(folder))
     ['two.png', 'two.svg']
@@ -103,7 +103,7 @@ def _axes(page: Figure, bottom: float, height: float) -> Axes:
     return axes
 
 
-def _row(row: Row) -> list[_Band]:
+def _row(row: Pictures) -> list[_Band]:
     """The pictures as one image, and their notes."""
     width = (round((PAGE - _NAMES - _EDGE) * _DOTS) + _GAP) // len(row.pictures) - _GAP
     shapes = [picture.shape for picture in row.pictures if picture is not None]

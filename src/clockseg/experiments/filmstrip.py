@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from clockseg._errors import UsageError
 from clockseg.datasets.clips import ClipFrame
 from clockseg.experiments.canvas import differing, masked
-from clockseg.experiments.contact_sheet import Row, contact_sheet
-from clockseg.experiments.screening import ORACLE, Screening
+from clockseg.experiments.contact_sheet import Pictures, contact_sheet
+from clockseg.experiments.rows import ORACLE
+from clockseg.experiments.screening import Screening
 
 
 def schedule_filmstrip(
@@ -58,7 +59,7 @@ def schedule_filmstrip(
 
 def picture_rows(
     screening: Screening, positions: Sequence[int], schedules: Sequence[str], *, differences: bool = False
-) -> list[Row]:
+) -> list[Pictures]:
     """The input, the truth (if any of these frames has it) and each schedule at ``positions``, drawn over the picture.
 
     Under each picture of a schedule stands the share of its pixels that agree with the oracle's; with ``differences`` a
@@ -67,24 +68,24 @@ def picture_rows(
     taken = {at: frame for at, frame in enumerate(screening.frames()) if at in positions}
     frames = [taken[at] for at in positions]
     truths = [None if one.labels is None else masked(one.image, one.labels, screening.colours) for one in frames]
-    found = [Row("input", [frame.image for frame in frames])]
-    found += [Row("truth", truths)] * any(frame.labels is not None for frame in frames)
+    found = [Pictures("input", [frame.image for frame in frames])]
+    found += [Pictures("truth", truths)] * any(frame.labels is not None for frame in frames)
     for name in schedules:
         found += _schedule_rows(screening, name, dict(zip(positions, frames, strict=True)), differences)
     return found
 
 
-def _schedule_rows(screening: Screening, name: str, frames: dict[int, ClipFrame], differences: bool) -> list[Row]:
+def _schedule_rows(screening: Screening, name: str, frames: dict[int, ClipFrame], differences: bool) -> list[Pictures]:
     given = {at: screening.of(name).labels(at) for at in frames}
     tinted = [masked(frame.image, given[at], screening.colours) for at, frame in frames.items()]
     if name == ORACLE:
-        return [Row(name, tinted)]
+        return [Pictures(name, tinted)]
     notes = [f"{100 * screening.same(name, at):.1f} %" for at in frames]
     if not differences:
-        return [Row(name, tinted, notes, "as the oracle")]
+        return [Pictures(name, tinted, notes, "as the oracle")]
     oracle = {at: screening.of(ORACLE).labels(at) for at in frames}
     wrong = [differing(frame.image, given[at], oracle[at], screening.colours) for at, frame in frames.items()]
-    return [Row(name, tinted), Row("not as the oracle", wrong, notes, "as the oracle")]
+    return [Pictures(name, tinted), Pictures("not as the oracle", wrong, notes, "as the oracle")]
 
 
 def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:

@@ -72,15 +72,18 @@ class Report:
         }
 
 
-def write(report: Report, folder: Path) -> list[Path]:
-    """Write the report into ``folder``, which is made; returns the files. Each gets its name when it is whole."""
+def write(report: Report, folder: Path, *, command: str) -> list[Path]:
+    """Write the report into ``folder``, which is made; returns the files. Each gets its name when it is whole.
+
+    ``command``: what makes it again, for the page's last line.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in report.figures:
             figure.draw(folder / figure.stem)
         found = [folder / figure.file for figure in report.figures]
         facts = json.dumps(report.facts(), indent=1, allow_nan=False) + "\n"
-        texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report)}
+        texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report, command=command)}
         for suffix, text in texts.items():
             path = folder / f"{report.name}{suffix}"
             part = path.with_suffix(f"{suffix}.part")
@@ -101,7 +104,7 @@ def comma_separated(report: Report) -> str:
     return out.getvalue()
 
 
-def markdown(report: Report) -> str:
+def markdown(report: Report, *, command: str) -> str:
     """The report as a page."""
     where = machine()
     parts = [f"# {report.title}", report.protocol]
@@ -119,5 +122,5 @@ def markdown(report: Report) -> str:
         parts.append("## Notes")
         parts.append("\n".join(f"* {note}" for note in report.notes))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    parts.append(f"`clockseg reproduce {report.name}`, {today}, on {where['cores']} cores of {where['processor']}.")
+    parts.append(f"`{command}`, {today}, on {where['cores']} cores of {where['processor']}.")
     return "\n\n".join(parts) + "\n"

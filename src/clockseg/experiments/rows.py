@@ -1,4 +1,4 @@
-"""Rows of the paper's tables, published and measured, and the claims that are read off them."""
+"""Rows of the paper's tables, published and measured."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.experiments.rows import ORACLE
 from clockseg.metrics import Confusion, confusion
 from clockseg.palette import Colour, palette
 from clockseg.schedule import Named, Schedule, frame_oracle
@@ -22,8 +23,6 @@ from clockseg.stages import StagedNetwork
 from clockseg.trace import Progress
 from clockseg.video.labels import checked
 
-ORACLE = "frame oracle"
-"""What the uncut network on every frame is called in a screening."""
 # Label maps are uint8: ids 0 to 255.
 _ANY_CLASS = 256
 # Of the pixels: a class that holds less isn't seen in a figure.

@@ -24,21 +24,23 @@ DISTANCES = (1, 5, 10)
 """Every how many frames the stand-in's dense clip is taken."""
 STEP = 2
 """Of the stand-in's dense clip every so many-th frame is a still to be translated."""
-
-
 LONGEST = 250
 """Frames of a stand-in's video that are used."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Clips, the networks that run on them, and from which frame of a clip on they are scored."""
+    """Clips, the networks that run on them, and from which frame of a clip on they are scored.
+
+    ``filled``: the frame that an adaptive clock is filled at, which it isn't judged by.
+    """
 
     name: str
     clips: tuple[Clip, ...]
     networks: Networks
     classes: int
     first_scored: int = 2
+    filled: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ class Setting:
         for name in found:
             place = PLACES[name]
             clips = place.read(self._folder(place.folder))
-            yield Source(name, tuple(clips), self._networks(place.weights), _classes(clips), place.first_scored)
+            yield Source(
+                name, tuple(clips), self._networks(place.weights), _classes(clips), place.first_scored, place.filled
+            )
 
     def stills(self) -> Source:
         """Labelled frames by themselves: PASCAL's seg11valid, or those of the dense clip."""
@@ -108,9 +112,14 @@ class Setting:
         return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
 
     def _every(self, distance: int) -> Source:
-        """The dense clip at a distance of so many frames, from each of the first frames on: so every frame is scored."""
+        """The dense clip at a distance of so many frames, once from each of the first frames on.
+
+        So all phases are scored, but for each such clip's first three frames.
+        """
         clips = [_from(clip, offset, distance) for clip in self._dense for offset in range(distance)]
-        return Source(f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3)
+        return Source(
+            f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3, filled=2
+        )
 
     @cached_property
     def _dense(self) -> list[Clip]:
@@ -164,6 +173,7 @@ class Place:
     weights: str
     read: Callable[[Path], list[Clip]]
     first_scored: int = 2
+    filled: int = 1
 
 
 PLACES = {
@@ -171,12 +181,18 @@ PLACES = {
     "YouTube-Objects": Place(
         "youtube-objects", "voc", lambda path: read_data(path, layout="youtube_objects", every=10)
     ),
-    "Cityscapes": Place("cityscapes", "cityscapes", lambda path: read_data(path, layout="cityscapes"), first_scored=3),
+    "Cityscapes": Place(
+        "cityscapes",
+        "cityscapes",
+        lambda path: read_data(path, layout="cityscapes", after=0),
+        first_scored=3,
+        filled=0,
+    ),
 }
 WEIGHTS = {
     "voc": ("voc-fcn8s-heavy", "voc-fcn-pool3", "voc-fcn-pool4"),
-    "nyud": ("nyud-fcn8s-rgb-heavy",),
-    "cityscapes": ("cityscapes-fcn8s-heavy",),
+    "nyud": ("nyud-fcn8s-rgb-heavy", "nyud-fcn-pool3", "nyud-fcn-pool4"),
+    "cityscapes": ("cityscapes-fcn8s-heavy", "cityscapes-fcn-pool3", "cityscapes-fcn-pool4"),
 }
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from clockseg._errors import UsageError
 from clockseg._types import Image, Size
 from clockseg.experiments.canvas import Raster, capital_height, framed, grid, legend, line, masked
-from clockseg.experiments.screening import ORACLE, Screening
+from clockseg.experiments.rows import ORACLE
+from clockseg.experiments.screening import Screening
 from clockseg.video.write import OverlayWriter, fitted
 
 PANEL_WIDTHS = (320, 640)

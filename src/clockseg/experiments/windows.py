@@ -6,27 +6,23 @@ random one are drawn too, and every rank is written down.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clockseg._errors import DataError, UsageError
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.experiments.contact_sheet import contact_sheet
 from clockseg.experiments.filmstrip import frame_heads, picture_rows
-from clockseg.experiments.screening import ORACLE, Screening, screen
-from clockseg.provenance import machine, versions
+from clockseg.experiments.rows import ORACLE
+from clockseg.experiments.screening import Screening, screen
 from clockseg.schedule import Named, Schedule, pipelined, skip_frame
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Progress
-from clockseg.video._part import part_name
 
 SKIP_FRAME = "skip_frame(2)"
 Score: TypeAlias = Literal["mean_iu", "pixel_acc"]
@@ -92,40 +88,12 @@ class Ranking:
         return next(iter(self.schedules))
 
     def facts(self) -> dict[str, Any]:
-        """Everything as plain values: what ``ranks.json`` holds."""
+        """Everything as plain values: what a report keeps."""
         lines = [{"rank": place, **asdict(one)} for place, one in enumerate(self.ranks, start=1)]
         for line in lines:
             del line["window"]
         how = {"schedule": self.schedule, "against": SKIP_FRAME, "by": self.by, "sample": asdict(self.sample)}
         return how | {"windows": lines}
-
-
-def qualitative(
-    net: StagedNetwork,
-    clips: Sequence[Clip],
-    folder: str | os.PathLike[str],
-    *,
-    schedule: tuple[str, Schedule | Named] | None = None,
-    sample: Sample = Sample(),
-    by: Score = "mean_iu",
-    ends: int = 2,
-    progress: Callable[[Progress], None] | None = None,
-) -> Ranking:
-    """Ranks windows (``rank_windows``) and draws the best, the worst and a random one (``picks``) into ``folder``.
-
-    It gets ``best-1`` .. and ``worst-1`` .. (``ends`` of each) and ``random`` as SVG and PNG, and last ``ranks.json``
-    with all windows. ``DataError`` if it can't be written.
-    """
-    if ends < 0:
-        raise UsageError(f"ends={ends}; give how many of the best and of the worst windows to draw, 0 or more.")
-    ranking = rank_windows(net, clips, schedule=schedule, sample=sample, by=by, progress=progress)
-    figures = picks(len(ranking.ranks), ends, seed=sample.seed)
-    for name, rank in figures.items():
-        draw_window(net, clips, ranking, rank, Path(folder) / name, name=name)
-    about = {"network": net.name, "engine": net.engine, "versions": versions(), "machine": machine()}
-    drawn = {name: rank + 1 for name, rank in figures.items()}
-    _write(Path(folder) / "ranks.json", about | ranking.facts() | {"figures": drawn})
-    return ranking
 
 
 def rank_windows(
@@ -196,6 +164,7 @@ def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
 
     ``DataError`` if no clip is as long as one window and its lead.
 
+    >>> from pathlib import Path
     >>> pictures = tuple(Path(f"{number}.jpg") for number in range(30))
     >>> sampled([Clip("thirty", Path("thirty"), pictures, (None,) * 30)], Sample(count=2, length=6, lead=4))
     [Window(clip=0, start=10), Window(clip=0, start=22)]
@@ -250,14 +219,3 @@ def _note(ranking: Ranking, found: Ranked) -> str:
     score = "mean IU" if ranking.by == "mean_iu" else "pixel accuracy"
     scores = f"{ranking.schedule} {100 * found.schedule:.1f}, {SKIP_FRAME} {100 * found.skip_frame:.1f}"
     return f"{score} against the oracle: {scores} %"
-
-
-def _write(path: Path, facts: dict[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part_name(path).write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")
-        part_name(path).replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part_name(path).unlink(missing_ok=True)
-        raise DataError(f"{path} can't be written ({error}). Give a folder that can be written.") from error
