@@ -239,3 +239,9 @@ def test_the_layouts_in_the_docs_are_read(tmp_path: Path) -> None:
 def test_finding_clips_loads_nothing_heavier_than_video() -> None:
     code = "import sys, clockseg.datasets; print(*sorted({'torch', 'scipy', 'PIL', 'openvino'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@pytest.mark.parametrize("function", [lambda path: ["a.jpg"], lambda path: path.name, lambda path: None])
+def test_a_layout_of_ones_own_that_gives_no_clips_is_told(tmp_path: Path, function: Callable[[Path], object]) -> None:
+    with pytest.raises(UsageError, match=r"layout mine gives .* it must give a list of Clip"):
+        read_data(tmp_path, layout=Layout("mine", function))

@@ -13,7 +13,7 @@ import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 
-from clockseg import Session, StagedNetwork, adaptive, load
+from clockseg import Session, StagedNetwork, UsageError, adaptive, load
 from clockseg.commands.main import main
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph import onnx_reader, sidecar
@@ -210,6 +210,18 @@ def test_engines_run_a_checkpoint_without_an_export(tmp_path: Path, engine: str)
     assert (found.name, found.engine) == ("fcn8s", engine)
     assert np.mean(found(image) == load(file, size="own")(image)) > 0.999
     assert Session(found, adaptive(0.25))(image).shape == (60, 80)
+
+
+@pytest.mark.parametrize("size", ["big", 1.5, (1, 2, 3), (640.0, 480.0), ("640", "480")])
+def test_a_size_that_is_none_is_told(tmp_path: Path, size: Any) -> None:
+    with pytest.raises(UsageError, match=r'give the longer side, \(WIDTH, HEIGHT\), or "own"'):
+        load(checkpoint(tmp_path), engine="openvino", size=size)
+
+
+@pytest.mark.parametrize("engine", ["torch", "openvino"])
+def test_a_checkpoint_needs_a_thread(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        load(checkpoint(tmp_path), engine=engine, threads=0)
 
 
 def test_a_fixed_file_has_no_own_size(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_a_spec_is_the_same_object_as_in_python() -> None:
         ("__import__('os').system('x')", "only calls of known names"),
         ("[x for x in (1,)]", "neither a number"),
         ("adaptive(**{})", "by name"),
+        ("adaptive(0.25, watch=1, watch=1)", "given twice"),
         ("3", "give a schedule"),
         ("", "1 to"),
         ("(" * 500, "can't be read"),

@@ -266,6 +266,7 @@ def test_a_name_that_starts_with_a_dash(network, video, tmp_path, monkeypatch) -
     ("options", "message"),
     [
         (["--schedule", "alternatin"], "Did you mean alternating"),
+        (["--schedule", ""], "1 to 2000 characters"),
         (["--schedule", "fixed_rate((1, 2))"], "for 2 stages, the network has 3"),
         (["--schedule", "adaptive(0.25, watch=3)"], "no such stage"),
         (["--carry", "warp"], "carry"),

@@ -223,7 +223,7 @@ def test_clips_add_up() -> None:
 
 
 def test_clips_that_are_no_stream(monkeypatch) -> None:
-    with pytest.raises(DataError, match="1 frames; a stream needs two"):
+    with pytest.raises(DataError, match="fewer than two frames; a stream needs two"):
         scored(1.0, clip(1))
     monkeypatch.setattr("clockseg.streaming.MOST_BYTES", 60)
     with pytest.raises(DataError, match="holds in memory; take less of it, such as --limit 1"):

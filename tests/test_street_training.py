@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 from clockseg._errors import DataError, MissingDependency, UsageError  # noqa: E402
+from clockseg.commands import train_fcn  # noqa: E402
 from clockseg.commands.main import main  # noqa: E402
 from clockseg.networks import efficientnet_lite  # noqa: E402
 from clockseg.networks.checkpoint import Description, load_network, save_network  # noqa: E402
@@ -123,6 +124,31 @@ class _StopAt:
             raise KeyboardInterrupt
 
 
+def test_a_training_that_is_there_is_neither_overwritten_nor_mixed_with_another(data: Path, tmp_path: Path) -> None:
+    short = replace(RECIPE, shape=replace(RECIPE.shape, until="stride8"), iterations=1)
+    found = train(data, tmp_path / "out", recipe=short, choices=CHOICES)
+    before = found.read_bytes()
+    with pytest.raises(UsageError, match=r"state\.pt, street\.safetensors.*--resume"):
+        train(data, tmp_path / "out", recipe=RECIPE, choices=CHOICES)
+    with pytest.raises(UsageError, match=r"state\.pt is of a training of another network; give the same --until"):
+        train(data, tmp_path / "out", recipe=RECIPE, choices=replace(CHOICES, resume=True))
+    assert found.read_bytes() == before
+
+
+def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
+    for file in data.glob("*/labels/*.png"):
+        cv2.imwrite(str(file), np.full(SIZE[::-1], 255, np.uint8))
+    choices = replace(CHOICES, iterations=1)
+    train(data, tmp_path / "out", recipe=RECIPE, choices=choices, validation=data)
+    score = read_log(tmp_path / "out")[-1]
+    assert (score["event"], score["mean_iu"], score["pixel_acc"]) == ("score", None, None)
+
+
+def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    train_fcn._say({"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None})
+    assert capsys.readouterr().err == "fcn8s step 2  validation: mean IU -\n"
+
+
 def test_frozen_rows_stay_as_they_were(data: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     before = Street(replace(RECIPE.shape, classes=3)).state_dict()
@@ -137,6 +163,8 @@ def test_teachers_are_trained_first_and_used_again(data: Path, tmp_path: Path) -
     train(data, tmp_path / "out", recipe=short, teacher_recipe=short, teachers=1, choices=CHOICES)
     teacher = tmp_path / "out" / "teacher-1" / "street.safetensors"
     written = teacher.stat().st_mtime_ns
+    for name in ("state.pt", "street.safetensors"):
+        (tmp_path / "out" / name).unlink()
     train(data, tmp_path / "out", recipe=short, teacher_recipe=short, teachers=1, choices=CHOICES)
     assert teacher.stat().st_mtime_ns == written
     assert read_log(tmp_path / "out")[0]["teachers"] == 1
@@ -354,5 +382,5 @@ def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert network.stat().st_size < 20e6
     assert main(["export", "street", str(out / "street.safetensors"), "--out", str(network)]) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert main(["train", "street", str(tmp_path / "nowhere"), *how]) == 1
+    assert main(["train", "street", str(tmp_path / "nowhere"), *how, "--resume"]) == 1
     assert "nowhere" in capsys.readouterr().err

@@ -170,6 +170,8 @@ def test_wrong_arguments() -> None:
         tune([record(NET, maps(3, 0))], adaptive, 50)
     with pytest.raises(UsageError, match="at least one"):
         tried([], adaptive(0.1))
+    with pytest.raises(UsageError, match="function of the threshold"):
+        tune([record(NET, maps(3, 0))], adaptive(0.1), 0.5)
     with pytest.raises(UsageError, match="wasn't recorded"):
         tried([record(NET, maps(3, 0))], difference(0.1, of="features"))
 
@@ -299,7 +301,7 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
         (["--clock", "difference(off='pixels')"], "unexpected keyword argument 'off'"),
         (["--clock", "confidence"], "--keep threshold"),
         (["--watch", "3"], "no such stage"),
-        (["--clock", "adaptive(watch=1)", "--watch", "1"], "watch"),
+        (["--clock", "adaptive(watch=1)", "--watch", "1"], "given twice"),
         (["--out", "schedule.txt"], "ends in .toml"),
     ],
 )

@@ -346,7 +346,9 @@ def test_wrong_usage_ends_with_2(capsys, videos, network, options, message) -> N
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("options", [["--depths", "1,x"], ["--accuracies", "0.1,-1"], ["--accuracies", "nan"]])
+@pytest.mark.parametrize(
+    "options", [["--depths", "1,x"], ["--accuracies", "0.1,-1"], ["--accuracies", "65.5"], ["--accuracies", "nan"]]
+)
 def test_argparse_refuses_what_are_no_numbers(options) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["velocity", "x.mp4", *options])

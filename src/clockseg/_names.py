@@ -70,7 +70,8 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
     args = [_value(arg, text, known, what) for arg in node.args]
     kwargs = {kw.arg: _value(kw.value, text, known, what) for kw in node.keywords if kw.arg is not None}
     if len(kwargs) != len(node.keywords):
-        raise UsageError(f"{what} {text!r}: ** is not read; give arguments by name.")
+        wrong = "** is not read" if any(kw.arg is None for kw in node.keywords) else "an argument is given twice"
+        raise UsageError(f"{what} {text!r}: {wrong}; give arguments by name, each once.")
     try:
         return function(*args, **kwargs)
     except TypeError as error:

@@ -186,7 +186,7 @@ def _decoded(clip: Clip, warn: Callable[[str], None]) -> list[ClipFrame]:
         if frame.image.shape != frames[0].image.shape:
             raise DataError(f"{clip.path}: frames change their size at frame {frame.index}; a stream has one size.")
     if len(frames) < 2:
-        raise DataError(f"{clip.path}: {len(frames)} frames; a stream needs two, of which the first isn't scored.")
+        raise DataError(f"{clip.path}: fewer than two frames; a stream needs two, of which the first isn't scored.")
     return frames
 
 

@@ -11,6 +11,7 @@ from operator import add
 from typing import NamedTuple, TypeAlias
 
 from clockseg._errors import DataError, UsageError
+from clockseg.gate import Gate
 from clockseg.maps import change
 from clockseg.recording import Recording, label_map, replay
 from clockseg.schedule import Named, Schedule
@@ -142,6 +143,8 @@ def tune(
     """
     if not 0 <= fire_rate <= 1:
         raise UsageError(f"a fire rate of {fire_rate!r}; give a share of frames from 0 to 1, such as 0.5.")
+    if isinstance(schedule, Schedule | Gate):
+        raise UsageError("a schedule has its threshold already; give a function of the threshold, such as adaptive.")
     if not any(len(recording) > 1 for recording in recordings):
         raise DataError("nothing to tune on: no clip has two frames or more.")
     search = _Search([recording for recording in recordings if len(recording)], schedule, fire_rate, between)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
+from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import need, need_torch, size
 from clockseg.commands.train_fcn import NETWORKS
 
@@ -47,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--out {args.out}: give a name that ends in .onnx.")
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
-    there = [file for file in (args.out, args.out.with_suffix(".json")) if file.exists()]
-    if there and not args.overwrite:
-        raise UsageError(f"{there[0]} is there already; give --overwrite to replace it, or another name.")
+    check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite)
     export = _street if args.network == "street" else _fcn
     found = export(args.network, args.checkpoint, args.out, args.size)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")

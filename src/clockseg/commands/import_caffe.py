@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import UsageError
+from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import need, positive
 from clockseg.commands.train_fcn import NETWORKS
 
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.out.suffix != ".safetensors":
         raise UsageError(f"--out {args.out}: give a name that ends in .safetensors.")
-    if args.out.exists() and not args.overwrite:
-        raise UsageError(f"{args.out} is there already; give --overwrite to replace it, or another name.")
+    check_new_files(args.out, overwrite=args.overwrite)
     found = import_caffe(
         args.source,
         network=args.network,

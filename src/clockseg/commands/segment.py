@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     writes = check_writes(kind.strip() for kind in args.write.split(",") if kind.strip())
     net = load_network(args)
-    [(name, schedule)] = parse_schedules([args.schedule] if args.schedule else None, net, args.carry)
+    [(name, schedule)] = parse_schedules(None if args.schedule is None else [args.schedule], net, args.carry)
     whole = True
     for source, folder in zip(args.inputs, folders(args.inputs, args.out), strict=True):
         whole &= _segment(args, source, folder, net, name, schedule, writes)

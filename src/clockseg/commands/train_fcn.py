@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands._options import above_zero, add_data_options, count, need_torch, positive, size
+from clockseg.commands._table import percent
 
 if TYPE_CHECKING:
     from clockseg.training.fcn_recipe import FCNRecipe
@@ -183,7 +184,7 @@ def _nothing(entry: dict[str, Any]) -> None:
 def _say(entry: dict[str, Any]) -> None:
     """A line of the log, shortened to what one wants to watch."""
     if entry["event"] == "score":
-        text = f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {100 * entry['mean_iu']:.1f}"
+        text = f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {percent(entry['mean_iu'])}"
     elif entry["event"] == "step":
         text = f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
     else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
+from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import (
     add_data_options,
     add_frames_options,
@@ -173,8 +174,7 @@ def _check(args: argparse.Namespace, clock: _Clock) -> None:
         return
     if args.out.suffix != ".toml":
         raise UsageError(f"--out {args.out}: give a name that ends in .toml, by which --schedule knows it.")
-    if args.out.exists() and not args.overwrite:
-        raise UsageError(f"{args.out} is there already; give --overwrite to replace it, or another name.")
+    check_new_files(args.out, overwrite=args.overwrite)
 
 
 def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:

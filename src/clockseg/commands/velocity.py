@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import MissingDependency, UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
+from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network
 from clockseg.commands._table import align, percent, shown
 
@@ -50,8 +51,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--accuracies",
         metavar="A,A,..",
-        type=_numbers(float),
-        help="mean IU of the stages' own score maps, to show beside",
+        type=_numbers(float, most=1),
+        help="mean IU of the stages' own score maps, 0 to 1, to show beside",
     )
     add_network_options(parser)
     add_frames_options(parser)
@@ -68,14 +69,15 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _numbers(kind: type[int] | type[float]) -> Any:
+def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
     def parsed(text: str) -> tuple[float, ...]:
         try:
             found = tuple(kind(part) for part in text.split(","))
         except ValueError:
             found = (math.nan,)
-        if not all(0 <= number < math.inf for number in found):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers with commas, one a stage")
+        if not all(0 <= number <= most for number in found):
+            ends = "" if most == math.inf else f" from 0 to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers{ends} with commas, one a stage")
         return found
 
     return parsed
@@ -109,9 +111,7 @@ def _check_files(args: argparse.Namespace) -> None:
         raise UsageError(f"--plot {args.plot}: give a name that ends in .svg; a PNG is drawn beside it.")
     if args.plot is not None and find_spec("matplotlib") is None:
         raise MissingDependency("--plot needs matplotlib: pip install 'clockseg[plots]'")
-    there = [file for file in _files(args) if file.exists()]
-    if there and not args.overwrite:
-        raise UsageError(f"{there[0]} is there already; give --overwrite to replace it, or another name.")
+    check_new_files(*_files(args), overwrite=args.overwrite)
 
 
 def _files(args: argparse.Namespace) -> list[Path]:
@@ -150,7 +150,6 @@ def _write(args: argparse.Namespace, found: Velocity) -> None:
 
 def _write_csv(found: Velocity, path: Path) -> None:
     """A row a frame; what there is nothing for is empty."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("w", newline="", encoding="utf-8") as file:

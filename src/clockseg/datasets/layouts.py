@@ -21,8 +21,8 @@ from clockseg.datasets.translated import FIRST_SCORED, translate
 class Layout:
     """How a data set lies on disk: ``read(path)`` gives its clips. Called with options, it is the same layout with these.
 
-    >>> Layout("copies", lambda path, *, count=3: [str(path)] * count)(count=2).read("x")
-    ['x', 'x']
+    >>> Layout("copies", lambda path, *, count=3: [Clip("copy", path)] * count)(count=2).read("x")[1].name
+    'copy'
     """
 
     name: str
@@ -39,6 +39,8 @@ class Layout:
     def read(self, path: str | os.PathLike[str]) -> list[Clip]:
         """The clips in ``path``; ``DataError`` if there are none."""
         clips = self.function(Path(path), **self.options)
+        if not isinstance(clips, list) or not all(isinstance(clip, Clip) for clip in clips):
+            raise UsageError(f"layout {self.name} gives {str(clips)[:40]}..; it must give a list of Clip.")
         if not clips:
             raise DataError(f"{path}: layout {self.name} finds no clip in it; its list of frames or shots is empty.")
         return clips

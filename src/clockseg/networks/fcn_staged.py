@@ -14,6 +14,7 @@ from torch import Tensor
 
 from clockseg._errors import UsageError
 from clockseg._types import Array, Size
+from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
 from clockseg.networks.export_fcn import describe, scores
 from clockseg.networks.fcn import FCN
@@ -55,7 +56,7 @@ def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> Sta
 def load_staged(file: Path, *, device: str = "cpu", threads: int | None = None) -> StagedNetwork:
     """The FCN in a checkpoint, as ``staged``, called as its file; ``threads``: of torch in this process."""
     if threads is not None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads_or_all(threads))
     return replace(staged(*load_fcn(file), device=device), name=file.stem)
 
 

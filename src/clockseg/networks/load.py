@@ -103,7 +103,9 @@ def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> S
 def _working(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:
     width, height = fixed or (said.width, said.height)
     if size is not None and size != "own":
-        wanted = (size, size) if isinstance(size, int) else size
+        wanted = tuple(size) if isinstance(size, tuple | list) else (size, size)
+        if len(wanted) != 2 or not all(isinstance(side, int) for side in wanted):
+            raise UsageError(f'size {size!r}: give the longer side, (WIDTH, HEIGHT), or "own".')
         if fixed and wanted != fixed:
             raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {width}x{height}.")
         width, height = wanted

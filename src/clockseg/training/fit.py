@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from clockseg._errors import UsageError
 from clockseg.networks.street import normalise
 from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.batches import Batches
@@ -72,7 +73,7 @@ def fit(
     """
     device = next(run.net.parameters()).device
     if resume and (out / "state.pt").exists():
-        run.restore(load_state(out / "state.pt", device))
+        _restore(run, out / "state.pt", device)
     frames = batches.views.frames
     weights = class_weights(torch.tensor(frames.shares(), dtype=torch.float32), recipe.rare).to(device)
     views, began, reported = batches.from_step(run.step), time.monotonic() - run.seconds, 0
@@ -95,6 +96,16 @@ def fit(
             save_state(run.state(), out / "state.pt")
     average: AnyStreet = run.average
     return average
+
+
+def _restore(run: Run, file: Path, device: torch.device) -> None:
+    state = load_state(file, device)
+    try:
+        run.restore(state)
+    except (KeyError, RuntimeError, ValueError) as error:  # as torch says that names, shapes or groups don't fit
+        raise UsageError(
+            f"{file} is of a training of another network; give the same --until and the same classes, or another --out."
+        ) from error
 
 
 def progress(run: Run, iterations: int, minutes: float | None) -> float:

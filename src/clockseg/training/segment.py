@@ -59,6 +59,7 @@ def train(
     `teachers` are trained first, each into `out/teacher-K`; one that is there whole already is used as it is.
     Clips named in `hold_out` are left out of training and scored at the end; so is the folder `validation`.
     """
+    _check_out(out, resume=choices.resume)
     frames = read_frames(data)
     tests = {"held out": frames.of(hold_out)} if hold_out else {}
     if validation is not None:
@@ -73,6 +74,15 @@ def train(
             _train_one(known, folder, teacher_recipe, _seeded(choices, number), (), tests, say)
     nets = [load_network(out / f"teacher-{number}" / "street.safetensors")[0] for number in range(1, teachers + 1)]
     return _train_one(known, out, recipe, choices, nets, tests, say)
+
+
+def _check_out(out: Path, *, resume: bool) -> None:
+    """A training is not to be overwritten by one that was started without --resume."""
+    there = [name for name in ("state.pt", "street.safetensors") if (out / name).exists()]
+    if there and not resume:
+        raise UsageError(
+            f"{out} holds a training already ({', '.join(there)}): go on with it by --resume, or give another --out."
+        )
 
 
 def _seeded(choices: Choices, number: int) -> Choices:

@@ -47,5 +47,10 @@ def torch_labeller(net: AnyStreet, framing: Framing) -> Labeller:
 
 def report(scores: Confusion, classes: tuple[str, ...]) -> Mapping[str, Any]:
     """Fractions of 1, for a log: mean IU and the IU of each class (null where it is in neither truth nor answer)."""
-    iu = {name: None if np.isnan(value) else round(float(value), 4) for name, value in zip(classes, scores.iu)}
-    return {"mean_iu": round(scores.mean_iu, 4), "pixel_acc": round(scores.pixel_acc, 4), "iu": iu}
+    iu = {name: _rounded(value) for name, value in zip(classes, scores.iu)}
+    return {"mean_iu": _rounded(scores.mean_iu), "pixel_acc": _rounded(scores.pixel_acc), "iu": iu}
+
+
+def _rounded(share: float) -> float | None:
+    """JSON has no NaN: null where nothing was scored."""
+    return None if np.isnan(share) else round(float(share), 4)
