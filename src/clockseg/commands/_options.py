@@ -169,11 +169,11 @@ def need_torch(what: str) -> None:
     need("torch", "safetensors", what=what)
 
 
-def need(*libraries: str, what: str) -> None:
-    """Refuse with the line that installs them, if any of these of the authoring side isn't installed."""
+def need(*libraries: str, what: str, extra: str = "torch") -> None:
+    """Refuse with the line that installs them, if any of these, which the extra brings, isn't installed."""
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
-        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install 'clockseg[torch]'")
+        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install 'clockseg[{extra}]'")
 
 
 def load_network(args: argparse.Namespace) -> StagedNetwork:

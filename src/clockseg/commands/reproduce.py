@@ -6,11 +6,13 @@ import argparse
 import importlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import UsageError
-from clockseg.commands._options import add_engine_options
+from clockseg._errors import ClocksegError, UsageError
+from clockseg.commands._new_files import check_new_files
+from clockseg.commands._options import add_engine_options, need
 from clockseg.commands._table import align
 
 if TYPE_CHECKING:
@@ -68,24 +70,35 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the experiments and print their tables."""
+    setting = _setting(args)
+    if args.out is not None:
+        check_new_files(args.out / "report", overwrite=True)
+        need("matplotlib", what="--out, which draws figures,", extra="plots")
+    reports = {}
+    for name in EXPERIMENTS if args.name == "all" else [args.name]:
+        try:
+            reports[name] = _run_one(name, args, setting)
+        except ClocksegError as error:
+            if args.name != "all":
+                raise
+            # One experiment that can't be run does not stop the others.
+            print(f"clockseg: error: {name}: {error}", file=sys.stderr)
+    if args.json:
+        print(json.dumps({name: report.facts() for name, report in reports.items()}, allow_nan=False))
+    return 0 if args.name != "all" or len(reports) == len(EXPERIMENTS) else 1
+
+
+def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     from clockseg.experiments.report import write
 
-    setting = _setting(args)
-    names = list(EXPERIMENTS) if args.name == "all" else [args.name]
-    reports = []
-    for name in names:
-        module = importlib.import_module(f"clockseg.experiments.{name.replace('-', '_')}")
-        report: Report = module.run(setting)
-        reports.append(report)
+    report: Report = importlib.import_module(f"clockseg.experiments.{name.replace('-', '_')}").run(setting)
+    if not args.json:
+        print(text(report))
+    if args.out is not None:
+        files = write(report, args.out, command=_command(name, args))
         if not args.json:
-            print(text(report))
-        if args.out is not None:
-            files = write(report, args.out, command=_command(name, args))
-            if not args.json:
-                print(f"written: {', '.join(map(str, files))}\n")
-    if args.json:
-        print(json.dumps({report.name: report.facts() for report in reports}, allow_nan=False))
-    return 0
+            print(f"written: {', '.join(map(str, files))}\n")
+    return report
 
 
 def _setting(args: argparse.Namespace) -> Setting:

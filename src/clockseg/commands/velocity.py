@@ -8,11 +8,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import MissingDependency, UsageError
+from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
 from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network
@@ -109,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
 def _check_files(args: argparse.Namespace) -> None:
     if args.plot is not None and args.plot.suffix != ".svg":
         raise UsageError(f"--plot {args.plot}: give a name that ends in .svg; a PNG is drawn beside it.")
-    if args.plot is not None and find_spec("matplotlib") is None:
-        raise MissingDependency("--plot needs matplotlib: pip install 'clockseg[plots]'")
+    if args.plot is not None:
+        need("matplotlib", what="--plot", extra="plots")
     check_new_files(*_files(args), overwrite=args.overwrite)
 
 

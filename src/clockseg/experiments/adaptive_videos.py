@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from clockseg.experiments.claims import Claim
+from clockseg._errors import DataError, VideoError
+from clockseg.experiments.claims import Claim, above
 from clockseg.experiments.filmstrip import schedule_filmstrip
 from clockseg.experiments.pixel_clock import pixel_clock
 from clockseg.experiments.report import Figure, Report
@@ -52,7 +53,14 @@ def run(setting: Setting) -> Report:
     clock, foil = f"adaptive({threshold})", "pixel clock"
     schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: pixel_clock(threshold)}
     source = setting.films()
-    shown = [screen(source.networks.full, clip, schedules) for clip in source.clips]
+    shown, broken = [], []
+    for clip in source.clips:
+        try:
+            shown.append(screen(source.networks.full, clip, schedules))
+        except (DataError, VideoError) as error:
+            broken.append(f"left out: {error}")
+    if not shown:
+        raise DataError(f"no video could be shown. {' '.join(broken)}")
     fired = {one.name: {name: [int(fires) for fires in one.of(name).fired] for name in schedules} for one in shown}
     return Report(
         "adaptive-videos",
@@ -60,7 +68,7 @@ def run(setting: Setting) -> Report:
         PROTOCOL,
         (*PAPER, *(_row(one, name) for one in shown for name in (ORACLE, clock, foil))),
         tuple(_calmer(one, clock, foil) for one in shown),
-        setting.notes,
+        (*setting.notes, *broken),
         (*(_filmstrip(one, clock, foil) for one in shown), _video(shown[0], clock, foil)),
         {"fired": fired},
     )
@@ -87,7 +95,9 @@ def _against_labels(screening: Screening, schedule: str) -> Confusion:
 def _calmer(screening: Screening, clock: str, foil: str) -> Claim:
     rates = [100 * (screening.of(name).fire_rate or 0.0) for name in (clock, foil)]
     figures = f"{rates[0]:.1f} % against {rates[1]:.1f} % of frames"
-    return Claim("the clock on labels fires less than the one on pixels", screening.name, rates[0] < rates[1], figures)
+    return Claim(
+        "the clock on labels fires less than the one on pixels", screening.name, above(rates[1], rates[0]), figures
+    )
 
 
 def _filmstrip(screening: Screening, clock: str, foil: str) -> Figure:
