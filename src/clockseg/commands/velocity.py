@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
 from clockseg.commands._new_files import check_new_files
-from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network
+from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network, need
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
