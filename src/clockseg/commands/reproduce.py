@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ DESCRIPTION = f"""Do a table or figure of the paper again: published numbers bes
 DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets). WEIGHTS
 holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
 protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
-DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures."""
+DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install 'clockseg[plots]'). Stand-ins take one to
+ten minutes each on two cores; the paper's own data many hours without a GPU."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -64,6 +66,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
     add_engine_options(parser.add_argument_group("network"))
     parser.set_defaults(run=run)
 
@@ -117,11 +120,23 @@ def _setting(args: argparse.Namespace) -> Setting:
     # The paper runs every picture at its own size.
     size = args.size or (None if args.standin else "own")
     engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": size}
-    return Setting(data, lambda network: load(network, **engine), args.weights, args.standin)
+    return Setting(
+        data, lambda network: load(network, **engine), args.weights, args.standin, say=_telling(args.name, args.quiet)
+    )
+
+
+def _telling(name: str, quiet: bool) -> Callable[[str], None]:
+    """What shows on a terminal how far an experiment is, on one line."""
+
+    def say(text: str) -> None:
+        if sys.stderr.isatty() and not quiet:
+            print(f"\r{name}: {text}\033[K", end="\r", file=sys.stderr, flush=True)
+
+    return say
 
 
 def _command(name: str, args: argparse.Namespace) -> str:
-    return f"clockseg reproduce {name} " + (f"--standin {args.standin}" if args.standin else "--data DIR --weights DIR")
+    return f"clockseg reproduce {name} --data DIR " + (f"--standin {args.standin}" if args.standin else "--weights DIR")
 
 
 def text(report: Report) -> str:

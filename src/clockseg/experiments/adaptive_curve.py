@@ -61,7 +61,7 @@ PUBLISHED = (
 )
 
 
-def _scored(source: Source) -> tuple[list[Method], list[Score]]:
+def _scored(source: Source, setting: Setting) -> tuple[list[Method], list[Score]]:
     """All points of one data set: the oracle, each threshold, each period, and the pixel clock at the thresholds' rates."""
     net, before = source.networks.full, source.filled
     labels = recorded(net, source.clips, adaptive, first=before)
@@ -75,14 +75,16 @@ def _scored(source: Source) -> tuple[list[Method], list[Score]]:
         *(Method(f"(1,1,{n})", net, fixed_rate((1,) * (len(net) - 1) + (n,)), phases=n) for n in periods),
         *(Method(f"{PIXELS}({threshold})", net, pixel_clock(threshold), first=before) for threshold in sorted(foils)),
     ]
-    return methods, score(methods, source.clips, classes=source.classes, first_scored=source.first_scored)
+    return methods, score(
+        methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say
+    )
 
 
 def run(setting: Setting) -> Report:
     """Score every point on each data set and draw the curves."""
     found, curves = list(PUBLISHED), {}
     for source in setting.videos("YouTube-Objects", "Cityscapes"):
-        rows = measured(source.name, *_scored(source))
+        rows = measured(source.name, *_scored(source, setting))
         curves[source.name] = rows
         found += rows
     return Report(

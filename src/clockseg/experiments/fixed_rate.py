@@ -74,7 +74,7 @@ def run(setting: Setting) -> Report:
             *lags(source.networks),
             *baselines(source.networks),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED)
+        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED, say=setting.say)
         found += measured(source.name, methods, scores)
         prices.append(price_of_lag(found, source.name))
     return Report(

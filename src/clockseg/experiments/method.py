@@ -23,6 +23,10 @@ from clockseg.stages import StagedNetwork
 from clockseg.trace import Record, Tally
 
 
+def silent(text: str) -> None:
+    """Where nobody wants to know how far it is."""
+
+
 @dataclass(frozen=True)
 class Method:
     """One row: a network, whole or truncated, under a schedule.
@@ -78,11 +82,19 @@ class Score:
         return self.tally.fires[-1] / self.tally.frames if self.tally.frames else float("nan")
 
 
-def score(methods: Sequence[Method], clips: Iterable[Clip], *, classes: int, first_scored: int = 0) -> list[Score]:
+def score(
+    methods: Sequence[Method],
+    clips: Iterable[Clip],
+    *,
+    classes: int,
+    first_scored: int = 0,
+    say: Callable[[str], None] = silent,
+) -> list[Score]:
     """Each method's score on the labelled frames of all clips from frame ``first_scored`` on.
 
     The first method is the frame oracle, with which the others' labels are compared. Frames count from 0 in each clip
-    as it is subsampled. ``UsageError`` where a method would be scored on frames before it is filled.
+    as it is subsampled. ``say`` is told how far it is. ``UsageError`` where a method would be scored on frames before it
+    is filled.
 
     >>> score([], [], classes=2)
     []
@@ -95,7 +107,7 @@ def score(methods: Sequence[Method], clips: Iterable[Clip], *, classes: int, fir
             )
     totals = [_nothing(method, classes) for method in methods]
     for clip in clips if methods else ():
-        for index, found in enumerate(_score_clip(methods, clip, classes, first_scored)):
+        for index, found in enumerate(_score_clip(methods, clip, classes, first_scored, say)):
             totals[index] += found
     return totals
 
@@ -106,11 +118,14 @@ def _nothing(method: Method, classes: int) -> Score:
     return Score(none, none, none, Tally(names), (0.0,) * (len(names) + 1))
 
 
-def _score_clip(methods: Sequence[Method], clip: Clip, classes: int, first_scored: int) -> list[Score]:
+def _score_clip(
+    methods: Sequence[Method], clip: Clip, classes: int, first_scored: int, say: Callable[[str], None]
+) -> list[Score]:
     runs = [[_Run(method, start) for start in method.starts] for method in methods]
     totals = [_nothing(method, classes) for method in methods]
     mapped = _mapping(methods, clip)
     for t, frame in enumerate(clip):
+        say(f"{clip.name}, frame {t}")
         # A method's runs of other phases have their own memory: every one sees every frame from its start on.
         found = [[mapped(run.output(t, frame.image)) for run in phases] for phases in runs]
         if t >= first_scored and frame.labels is not None:

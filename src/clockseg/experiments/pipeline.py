@@ -88,7 +88,7 @@ def run(setting: Setting) -> Report:
             *pipelines(nets),
             *fixed_rates(nets, balanced=False, exponentially=False),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored)
+        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say)
         found += measured(source.name, methods, scores)
     return Report(
         "pipeline",

@@ -102,7 +102,7 @@ def run(setting: Setting) -> Report:
             *pipelines(nets, notebook=True),
             *fixed_rates(nets, balanced=True, exponentially=False),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED)
+        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED, say=setting.say)
         found += measured(source.name, methods, scores)
     return Report(
         "pipeline-pascal",

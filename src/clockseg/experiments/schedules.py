@@ -101,7 +101,7 @@ def run(setting: Setting) -> Report:
             Method(ADAPTIVE, nets.full, thresholds[source.name].schedule, first=filled),
             *baselines(nets),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored)
+        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say)
         found += measured(source.name, methods, scores)
         if source.name == "Cityscapes":
             found += _by_coin(source)

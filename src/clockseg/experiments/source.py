@@ -15,6 +15,7 @@ from pathlib import Path
 from clockseg._errors import DataError
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
+from clockseg.experiments.method import silent
 from clockseg.experiments.methods import Networks
 from clockseg.networks.load import BUNDLED
 from clockseg.stages import StagedNetwork
@@ -49,6 +50,7 @@ class Setting:
 
     ``load``: from a network's name or file to a staged network that runs. ``standin``: the bundled network that runs in
     the paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
+    ``say`` is told how far an experiment is.
     """
 
     data: Path
@@ -58,6 +60,7 @@ class Setting:
     step: int = STEP
     distances: tuple[int, ...] = DISTANCES
     longest: int = LONGEST
+    say: Callable[[str], None] = silent
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -117,13 +120,20 @@ class Setting:
         So all phases are scored, but for each such clip's first three frames.
         """
         clips = [_from(clip, offset, distance) for clip in self._dense for offset in range(distance)]
+        if min(len(clip.images) for clip in clips) < 5:
+            raise DataError(
+                f"{self.data / 'camvid/val'}: too few frames to take every {distance}; {5 * distance} are needed."
+            )
         return Source(
             f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3, filled=2
         )
 
     @cached_property
     def _dense(self) -> list[Clip]:
-        clips = [clip for clip in read_data(self._folder("camvid/val")) if clip.labelled]
+        folder = self._folder("camvid/val")
+        published = (self.data / "camvid" / "valannot").is_dir()
+        found = read_data(folder.parent, layout="camvid", split="val") if published else read_data(folder)
+        clips = [clip for clip in found if clip.labelled]
         if not clips:
             raise DataError(f"{self.data / 'camvid/val'}: no clip with labels; stand-ins are scored on one.")
         return clips

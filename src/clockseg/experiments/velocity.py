@@ -98,7 +98,7 @@ def _accuracies(setting: Setting) -> dict[str, float]:
     """Mean IU of networks that end after the first and the second stage and of the whole, in percent."""
     source = setting.stills()
     methods = [*oracle(source.networks), *baselines(source.networks)]
-    scores = score(methods, source.clips, classes=source.classes)
+    scores = score(methods, source.clips, classes=source.classes, say=setting.say)
     return {method.name: 100 * one.scores.mean_iu for method, one in zip(methods, scores, strict=True)}
 
 

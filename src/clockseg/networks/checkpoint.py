@@ -32,6 +32,7 @@ def save_network(net: AnyStreet, description: Description, file: Path) -> None:
     state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
     partial = file.with_suffix(".partial")
     save_file(state, partial, {"format": FORMAT, "network": json.dumps(asdict(description))})
+    partial.chmod(0o644)  # safetensors makes files for their owner alone
     partial.replace(file)
 
 

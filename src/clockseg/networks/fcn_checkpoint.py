@@ -86,6 +86,7 @@ def write_state(state: Mapping[str, Array], description: FCNDescription, file: P
     partial = file.with_suffix(".partial")
     try:
         _safetensors("numpy").save_file(stored, partial, header)
+        partial.chmod(0o644)  # safetensors makes files for their owner alone
         partial.replace(file)
     except (OSError, _safetensors().SafetensorError) as error:
         raise DataError(f"{file} can't be written: {error}") from error

@@ -79,6 +79,8 @@ def inspect(
     graph = load(network, engine=None, size=size)
     image = _frame(graph)
     height, width = graph.prepare(image)["image"].shape[1:3]
+    if engine == "auto" and Path(network).suffix == ".safetensors":
+        engine = "torch"  # as load does
     if engine in IN_TORCH:
         running = load(network, engine=engine, precision=precision, threads=threads, size=size)
     else:
