@@ -62,7 +62,11 @@ def main() -> None:
     print(bench.table(waits), *(f"\n{fps:g} FPS\n{streaming.table(found)}" for fps, found in streams.items()), sep="\n")
     if args.docs:
         insert(DOCS, "latency", latency_table(waits, setting))
-        insert(DOCS, "streaming", "\n\n".join(stream_table(fps, found) for fps, found in streams.items()))
+        insert(
+            DOCS,
+            "streaming",
+            "\n\n".join([*(stream_table(fps, found) for fps, found in streams.items()), made_where(setting)]),
+        )
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 
@@ -102,14 +106,18 @@ def _baselines(args: argparse.Namespace, threads: int) -> Iterator[tuple[str, St
 
 def latency_table(found: Sequence[Latency], setting: dict[str, Any]) -> str:
     """The table of latency and throughput, and a line on where it was made."""
+    rows = table([["way", *bench.HEAD[1:]], *(bench.row(one, found[0]) for one in found)])
+    return f"{rows}\n\n{made_where(setting)} {found[0].frames} frames each in interleaved rounds."
+
+
+def made_where(setting: dict[str, Any]) -> str:
+    """On what, where and when."""
     made = provenance()
-    where = (
+    return (
         f"`{setting['network']}` on frames of 480x360, {setting['engine']}, {setting['threads']} threads on "
-        f"{made['machine']['cores']} cores of {made['machine']['processor']}, {made['date']}, commit {made['commit']}; "
-        f"{found[0].frames} frames each in interleaved rounds. Load average at the start: {setting['load_average']:.1f} "
-        "(what else the machine did; 0 is nothing)."
+        f"{made['machine']['cores']} cores of {made['machine']['processor']}, {made['date']}, commit {made['commit']}. "
+        f"Load average at the start: {setting['load_average']:.1f} (what else the machine did; 0 is nothing)."
     )
-    return f"{table([['way', *bench.HEAD[1:]], *(bench.row(one, found[0]) for one in found)])}\n\n{where}"
 
 
 def stream_table(fps: float, found: Sequence[Streamed]) -> str:

@@ -85,8 +85,8 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--network",
         default="street",
-        metavar="street|FILE",
-        help="the bundled network, FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
+        metavar="NAME|FILE",
+        help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
         "(default: street)",
     )
     add_engine_options(group)

@@ -26,7 +26,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         default="street",
         metavar="NETWORK",
-        help="street, or an ONNX file with its sidecar beside it (default: street)",
+        help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow), an ONNX file with its sidecar beside "
+        "it, or an FCN checkpoint .safetensors (default: street)",
     )
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
