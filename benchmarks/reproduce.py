@@ -35,8 +35,9 @@ WHY = """\
   where it loses most in the paper.
 * **The 3-stage pipeline above the network of equal latency** fails with `street` at 32 pixels: two frames' lag is 64 of the
   320 pixels there, and `street`'s first stage alone is a network that scores 46 to 50, where the paper's pool3 scores 9.
-* **Adaptive at 50 % above alternating** ties or fails: the clip is one drive at a steady pace, each frame differs from the
-  last about as much as any other, and a clock has nothing to choose. Judge clocks on video that rests and moves in turn.
+* **Adaptive above alternating, the counter and the pixel clock** at equal rates: ties here, or fails by a point or so. The
+  clip is one drive at a steady pace, each frame differs from the last about as much as any other, and a clock has nothing
+  to choose. Judge clocks on video that rests and moves in turn.
 * **Deep below shallow in every single video** fails on one: a fixed camera in a room, where next to nothing moves and what
   changes is the labels of a street network that wavers.
 * **The pipeline above skip-frame in single windows** fails in most: skip-frame is the oracle itself on every other frame, and
