@@ -55,6 +55,8 @@ tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/pipelines.py --docs
 	.venv-test/bin/python benchmarks/tuning.py
 	.venv-test/bin/python -c "from clockseg.experiments.schematics import write; write('docs/figures')"
+	.venv-test/bin/python benchmarks/golden.py --docs
+	.venv-test/bin/python benchmarks/fcn8s.py --docs
 	.venv-test/bin/python benchmarks/reproduce.py
 
 clean:
