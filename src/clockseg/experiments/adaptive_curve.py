@@ -16,8 +16,8 @@ import numpy as np
 
 from clockseg.experiments.adaptive import at_fire_rate, recorded
 from clockseg.experiments.claims import Claim, above
-from clockseg.experiments.method import Method, Score, score
-from clockseg.experiments.methods import SHARES, measured, oracle
+from clockseg.experiments.method import Method
+from clockseg.experiments.methods import SHARES, oracle
 from clockseg.experiments.pixel_clock import pixel_clock
 from clockseg.experiments.plotting import MUTED, PAGE, figure, schedule_colour
 from clockseg.experiments.report import Figure, Report
@@ -61,7 +61,7 @@ PUBLISHED = (
 )
 
 
-def _scored(source: Source, setting: Setting) -> tuple[list[Method], list[Score]]:
+def _scored(source: Source, setting: Setting) -> list[Row]:
     """All points of one data set: the oracle, each threshold, each period, and the pixel clock at the thresholds' rates."""
     net, before = source.networks.full, source.filled
     labels = recorded(net, source.clips, adaptive, first=before)
@@ -75,16 +75,14 @@ def _scored(source: Source, setting: Setting) -> tuple[list[Method], list[Score]
         *(Method(f"(1,1,{n})", net, fixed_rate((1,) * (len(net) - 1) + (n,)), phases=n) for n in periods),
         *(Method(f"{PIXELS}({threshold})", net, pixel_clock(threshold), first=before) for threshold in sorted(foils)),
     ]
-    return methods, score(
-        methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say
-    )
+    return source.rows(methods, say=setting.say)
 
 
 def run(setting: Setting) -> Report:
     """Score every point on each data set and draw the curves."""
     found, curves = list(PUBLISHED), {}
     for source in setting.videos("YouTube-Objects", "Cityscapes"):
-        rows = measured(source.name, *_scored(source, setting))
+        rows = _scored(source, setting)
         curves[source.name] = rows
         found += rows
     return Report(

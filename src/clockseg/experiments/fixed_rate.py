@@ -7,9 +7,7 @@ Cost: as ``pipeline_pascal``.
 
 from __future__ import annotations
 
-from clockseg.datasets.translated import FIRST_SCORED
 from clockseg.experiments.claims import Claim, ordering
-from clockseg.experiments.method import score
 from clockseg.experiments.methods import (
     ALTERNATING,
     ALTERNATING_122,
@@ -19,7 +17,6 @@ from clockseg.experiments.methods import (
     baselines,
     fixed_rates,
     lags,
-    measured,
     oracle,
     price_of_lag,
 )
@@ -74,8 +71,7 @@ def run(setting: Setting) -> Report:
             *lags(source.networks),
             *baselines(source.networks),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED, say=setting.say)
-        found += measured(source.name, methods, scores)
+        found += source.rows(methods, say=setting.say)
         prices.append(price_of_lag(found, source.name))
     return Report(
         "fixed-rate",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from clockseg.experiments import schedules
 from clockseg.experiments.claims import Claim, ordering
-from clockseg.experiments.method import score
 from clockseg.experiments.methods import (
     ALTERNATING,
     BASELINE_2,
@@ -20,7 +19,6 @@ from clockseg.experiments.methods import (
     SKIP,
     baselines,
     fixed_rates,
-    measured,
     oracle,
     pipelines,
 )
@@ -88,8 +86,7 @@ def run(setting: Setting) -> Report:
             *pipelines(nets),
             *fixed_rates(nets, balanced=False, exponentially=False),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say)
-        found += measured(source.name, methods, scores)
+        found += source.rows(methods, say=setting.say)
     return Report(
         "pipeline",
         "Pipelines on video",

@@ -7,10 +7,8 @@ Cost: 4,416 passes of FCN-8s per method and shift; about 3 seconds each on two c
 
 from __future__ import annotations
 
-from clockseg.datasets.translated import FIRST_SCORED
 from clockseg.experiments import fixed_rate
 from clockseg.experiments.claims import Claim, ordering
-from clockseg.experiments.method import score
 from clockseg.experiments.methods import (
     ALTERNATING,
     BASELINE_2,
@@ -22,7 +20,6 @@ from clockseg.experiments.methods import (
     SKIP,
     baselines,
     fixed_rates,
-    measured,
     oracle,
     pipelines,
 )
@@ -102,8 +99,7 @@ def run(setting: Setting) -> Report:
             *pipelines(nets, notebook=True),
             *fixed_rates(nets, balanced=True, exponentially=False),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=FIRST_SCORED, say=setting.say)
-        found += measured(source.name, methods, scores)
+        found += source.rows(methods, say=setting.say)
     return Report(
         "pipeline-pascal",
         "Pipelines on translated stills",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from clockseg.experiments.adaptive import at_fire_rate, recorded
 from clockseg.experiments.claims import Claim, ordering
 from clockseg.experiments.coin import score_by_coin
-from clockseg.experiments.method import Method, score
+from clockseg.experiments.method import Method
 from clockseg.experiments.methods import (
     ADAPTIVE,
     ALTERNATING,
@@ -101,8 +101,7 @@ def run(setting: Setting) -> Report:
             Method(ADAPTIVE, nets.full, thresholds[source.name].schedule, first=filled),
             *baselines(nets),
         ]
-        scores = score(methods, source.clips, classes=source.classes, first_scored=source.first_scored, say=setting.say)
-        found += measured(source.name, methods, scores)
+        found += source.rows(methods, say=setting.say)
         if source.name == "Cityscapes":
             found += _by_coin(source)
     told = [

@@ -7,7 +7,7 @@ network on a clip whose every frame is labelled, in ``DIR/camvid/val``, and on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,9 @@ from pathlib import Path
 from clockseg._errors import DataError
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
-from clockseg.experiments.method import silent
-from clockseg.experiments.methods import Networks
+from clockseg.experiments.method import Method, score, silent
+from clockseg.experiments.methods import Networks, measured
+from clockseg.experiments.rows import Row
 from clockseg.networks.load import BUNDLED
 from clockseg.stages import StagedNetwork
 
@@ -42,6 +43,11 @@ class Source:
     classes: int
     first_scored: int = 2
     filled: int = 1
+
+    def rows(self, methods: Sequence[Method], *, say: Callable[[str], None] = silent) -> list[Row]:
+        """Each method's measured row on these clips; the first method is the frame oracle."""
+        scores = score(methods, self.clips, classes=self.classes, first_scored=self.first_scored, say=say)
+        return measured(self.name, methods, scores)
 
 
 @dataclass(frozen=True)
