@@ -97,9 +97,9 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--engine",
         default="auto",
-        choices=("auto", "openvino", "onnxruntime", "torch", "cuda"),
-        help="what runs it (default: auto, which is openvino where it is installed, and torch for a .safetensors; "
-        "cuda is torch on a GPU)",
+        choices=("auto", "openvino", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt", "torch", "cuda"),
+        help="what runs it (default: auto, the fastest of those installed, measured once for this network, size and machine, "
+        "and torch for a .safetensors; cuda is torch on a GPU)",
     )
     group.add_argument(
         "--precision",

@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable
 
 from clockseg._errors import UsageError, nearest
+from clockseg.engines.auto import auto, installed
 from clockseg.engines.cache import cache_directory, clear_cache
-from clockseg.engines.onnxruntime import onnxruntime
+from clockseg.engines.onnxruntime import onnxruntime, providers
 from clockseg.engines.openvino import openvino
 from clockseg.engines.timed import Times, timed
 from clockseg.stages import StagedNetwork
 
-__all__ = ["Times", "cache_directory", "clear_cache", "engine", "engine_name", "onnxruntime", "openvino", "timed"]
+__all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed"]
 
-_ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
-
-
-def engine_name(name: str) -> str:
-    """``name``, or what "auto" stands for on this machine: OpenVINO if it is installed, else ONNX Runtime."""
-    if name != "auto":
-        return name
-    return "openvino" if importlib.util.find_spec("openvino") else "onnxruntime"
+ENGINES: dict[str, Callable[..., StagedNetwork]] = {
+    "openvino": openvino,
+    "onnxruntime": onnxruntime,
+    "onnxruntime-cuda": functools.partial(onnxruntime, provider="cuda"),
+    "onnxruntime-tensorrt": functools.partial(onnxruntime, provider="tensorrt"),
+}
+"""Engines by name, each a function of a network, ``precision`` and ``threads``."""
 
 
 def engine(
     name: str, *, precision: str = "f32", threads: int | None = None
 ) -> Callable[[StagedNetwork], StagedNetwork]:
-    """The engine of this name ("auto", "openvino" or "onnxruntime") with its options, as a function over networks."""
-    chosen = _ENGINES.get(engine_name(name))
-    if chosen is None:
-        raise UsageError(f"there is no engine {name!r}. {nearest(name, [*_ENGINES, 'auto'])}")
-    return functools.partial(chosen, precision=precision, threads=threads)
+    """The engine of this name with its options, as a function over networks.
+
+    "auto": the fastest of those installed, measured once for each network, size and machine (``engines.auto``).
+    """
+    if name == "auto":
+        return functools.partial(auto, contenders=contenders(precision, threads), precision=precision, threads=threads)
+    if name not in ENGINES:
+        raise UsageError(f"there is no engine {name!r}. {nearest(name, [*ENGINES, 'auto'])}")
+    return functools.partial(ENGINES[name], precision=precision, threads=threads)
+
+
+def contenders(precision: str, threads: int | None) -> dict[str, Callable[[StagedNetwork], StagedNetwork]]:
+    """The engines that are installed and compute in ``precision``, the likeliest first."""
+    names = ["openvino"] if installed("openvino") else []
+    if precision == "f32" and installed("onnxruntime"):
+        names += ["onnxruntime", *(f"onnxruntime-{name}" for name in providers())]
+    return {name: engine(name, precision=precision, threads=threads) for name in names}

@@ -1,4 +1,4 @@
-"""ONNX Runtime on CPUs, the portable engine: one session per part, bound to buffers."""
+"""ONNX Runtime, the portable engine: one session per part, bound to buffers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,34 @@ import numpy as np
 from clockseg._errors import MissingDependency, UsageError
 from clockseg._types import Array
 from clockseg.engines.buffers import Pool
+from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import Built
 from clockseg.stages import StagedNetwork
 
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
 
-def onnxruntime(net: StagedNetwork, *, precision: str = "f32", threads: int | None = None) -> StagedNetwork:
-    """``net`` with its graph-backed parts compiled by ONNX Runtime for the CPU, at first use of each working size.
 
-    ``precision`` must be "f32". ``threads``: as many as the process may use if None.
+def onnxruntime(
+    net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, provider: str = "cpu"
+) -> StagedNetwork:
+    """``net`` with its graph-backed parts compiled by ONNX Runtime, at first use of each working size.
+
+    ``provider``: "cpu"; on a GPU "cuda" or "tensorrt" (the package onnxruntime-gpu), where maps between parts go through
+    the CPU's memory. ``precision``: "f32"; on tensorrt also "f16". ``threads``: as many as the process may use if None.
     """
-    if precision != "f32":
-        raise UsageError(f"precision {precision!r}: ONNX Runtime runs here in f32; use the engine 'openvino' for bf16.")
+    allowed = ("f32", "f16") if provider == "tensorrt" else ("f32",)
+    if precision not in allowed:
+        raise UsageError(
+            f"precision {precision!r}: ONNX Runtime runs here in {' or '.join(allowed)}; use the engine 'openvino' for bf16."
+        )
     library = _library()
+    chosen = _providers(provider, precision)
     options = library.SessionOptions()
     options.intra_op_num_threads = threads_or_all(threads)
     options.inter_op_num_threads = 1
@@ -35,9 +49,39 @@ def onnxruntime(net: StagedNetwork, *, precision: str = "f32", threads: int | No
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 
     def compile(built: Built) -> Runner:
-        return _Session(library.InferenceSession(built.model, options, providers=["CPUExecutionProvider"]), built)
+        return _Session(library.InferenceSession(built.model, options, providers=chosen), built)
 
-    return compiled(net, compile, "onnxruntime")
+    name = "onnxruntime" if provider == "cpu" else f"onnxruntime {provider}"
+    return compiled(net, compile, name if precision == "f32" else f"{name} {precision}")
+
+
+def providers() -> tuple[str, ...]:
+    """The GPU providers that the installed ONNX Runtime has: "cuda", "tensorrt", or none."""
+    there = _library().get_available_providers()
+    return tuple(name for name, full in PROVIDERS.items() if name != "cpu" and full in there)
+
+
+def _providers(provider: str, precision: str) -> list[Any]:
+    """What an inference session is made with: the provider with its options, and the CPU for what it lacks."""
+    if provider not in PROVIDERS:
+        raise UsageError(f"provider {provider!r}: ONNX Runtime has here {', '.join(PROVIDERS)}.")
+    if provider == "cpu":
+        return [PROVIDERS["cpu"]]
+    if provider not in providers():
+        raise UsageError(
+            f"provider {provider!r} isn't in the installed ONNX Runtime: pip install onnxruntime-gpu on a machine with an "
+            "NVIDIA GPU, or give the engine 'onnxruntime', 'openvino' or 'auto'."
+        )
+    cuda = (PROVIDERS["cuda"], {"use_tf32": 0})
+    if provider == "cuda":
+        return [cuda, PROVIDERS["cpu"]]
+    folder = cache_directory() / "tensorrt"
+    kept = {
+        "trt_engine_cache_enable": True,
+        "trt_engine_cache_path": str(folder),
+        "trt_fp16_enable": precision == "f16",
+    }
+    return [(PROVIDERS["tensorrt"], kept), cuda, PROVIDERS["cpu"]]
 
 
 class _Session:

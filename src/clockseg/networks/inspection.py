@@ -12,7 +12,7 @@ import numpy as np
 from clockseg._types import Array, Image, Size
 from clockseg.cost import Cost
 from clockseg.engines import engine as by_name
-from clockseg.engines import engine_name, timed
+from clockseg.engines import timed
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.graph.price import price
@@ -93,7 +93,7 @@ def inspect(
     return Inspection(
         graph.name,
         (width, height),
-        engine_name(engine),
+        running.engine.removesuffix(f" {precision}"),
         precision,
         threads_or_all(threads),
         said.classes,

@@ -36,8 +36,9 @@ def load(
 ) -> StagedNetwork:
     """A bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
 
-    ``engine``: "openvino", "onnxruntime", a function over staged networks, or None for the uncompiled network; checkpoints
-    also run in "torch", on a GPU in "cuda". "auto" is OpenVINO if it is installed, and for checkpoints torch.
+    ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
+    None for the uncompiled network; checkpoints also run in "torch", on a GPU in "cuda". "auto" is the fastest of those
+    installed, measured once for this network, size and machine and remembered; for checkpoints torch.
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
     sidecar's or the checkpoint's. ``threads``: of the engine; of torch, they are the whole process's.
     """

@@ -1,0 +1,153 @@
+"""The fastest engine for a network at its working size on this machine: measured once, then remembered."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from clockseg._errors import ClocksegError, MissingDependency
+from clockseg.engines.cache import cache_directory
+from clockseg.engines.threads import threads_or_all
+from clockseg.graph.part import GraphPart
+from clockseg.provenance import machine, versions
+from clockseg.stages import Part, StagedNetwork
+
+Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
+REMEMBERED = "engines.json"
+"""The file in the cache folder that remembers what was measured."""
+ROUNDS = 5
+SECONDS = 1.5
+"""Measuring one engine in one round ends after so long, or after ``RUNS`` runs."""
+RUNS = 4
+CLEARLY = 0.95
+"""Another engine is taken if it needs less than this share of the first one's time."""
+
+
+def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str, threads: int | None) -> StagedNetwork:
+    """``net`` in the fastest of ``contenders`` (name -> engine), all of which are installed.
+
+    Where there are several, the uncut network is run in each by turns at its working size, once for this network, size,
+    precision, number of threads and machine; what came out is kept in ``engines.json`` in the cache folder
+    (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. An engine that
+    can't run the network drops out; if none can, the error is the first one's.
+    """
+    if not contenders:
+        raise MissingDependency(f"no engine for precision {precision!r} is installed: pip install openvino")
+    if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
+        return next(iter(contenders.values()))(net)
+    image = _noise(net)
+    key = _key(net, net.whole, image, precision, threads)
+    seconds = recall().get(key, {})
+    if set(seconds) != set(contenders):
+        seconds = measure(net, contenders, image)
+        remember(key, seconds)
+    seconds = {name: seconds[name] for name in contenders}
+    return contenders[fastest(seconds)](net)
+
+
+def fastest(seconds: Mapping[str, float]) -> str:
+    """The engine to take: the first, unless another is clearly faster, since times that are near swap from day to day.
+
+    >>> fastest({"openvino": 1.02, "onnxruntime": 1.0}), fastest({"openvino": 1.2, "onnxruntime": 1.0})
+    ('openvino', 'onnxruntime')
+    """
+    first = next(iter(seconds))
+    best = min(seconds, key=lambda name: seconds[name])
+    return best if seconds[best] < CLEARLY * seconds[first] else first
+
+
+def installed(module: str) -> bool:
+    """Whether a library is there, without importing it.
+
+    >>> installed("numpy"), installed("no_such_library")
+    (True, False)
+    """
+    return importlib.util.find_spec(module) is not None
+
+
+def _noise(net: StagedNetwork) -> Any:
+    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threads: int | None) -> str:
+    """What the answer depends on, as one string."""
+    size = whole.frame_size([net.prepare(image)])
+    digest = hashlib.sha256(whole.build(size).model).hexdigest()[:16]
+    there, ours = machine(), versions()
+    engines = " ".join(f"{name} {ours[name]}" for name in ("openvino", "onnxruntime") if name in ours)
+    return (
+        f"{net.name} {digest} {size[0]}x{size[1]} {precision} {threads_or_all(threads)} threads; "
+        f"{there['processor']} {there['cores']} cores; {engines}"
+    )
+
+
+def measure(net: StagedNetwork, contenders: Mapping[str, Engine], image: Any) -> dict[str, float]:
+    """Median seconds of ``net``, uncut, on ``image`` in each engine, by turns; infinite for one that can't run it."""
+    running: dict[str, Part] = {}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    first: ClocksegError | None = None
+    value = net.prepare(image)
+    for name, engine in contenders.items():
+        try:
+            whole = engine(net).whole
+            if whole is not None:
+                whole(value)
+                running[name] = whole
+        except ClocksegError as error:
+            first = first or error
+    if not running and first is not None:
+        raise first
+    for _ in range(ROUNDS):
+        for name, whole in running.items():
+            seconds[name] += _runs(whole, value)
+    return {name: statistics.median(found) if found else math.inf for name, found in seconds.items()}
+
+
+def _runs(whole: Part, value: Any) -> list[float]:
+    """Seconds of a few runs; the one that wakes the threads isn't counted."""
+    whole(value)
+    found: list[float] = []
+    begun = time.perf_counter()
+    while len(found) < RUNS and (not found or time.perf_counter() - begun < SECONDS):
+        start = time.perf_counter()
+        whole(value)
+        found.append(time.perf_counter() - start)
+    return found
+
+
+def recall() -> dict[str, dict[str, float]]:
+    """What is remembered: for each network and setting, seconds by engine; a damaged file is as none."""
+    try:
+        found = json.loads((cache_directory() / REMEMBERED).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {key: times for key, times in found.items() if _are_times(times)} if isinstance(found, dict) else {}
+
+
+def _are_times(times: Any) -> bool:
+    return isinstance(times, dict) and all(isinstance(value, float) and value > 0 for value in times.values())
+
+
+def remember(key: str, seconds: Mapping[str, float]) -> None:
+    """Keep ``seconds`` by engine under ``key``; a cache folder that can't be written to isn't worth failing for."""
+    file = cache_directory() / REMEMBERED
+    text = json.dumps(recall() | {key: dict(seconds)}, indent=1)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=REMEMBERED)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        Path(name).replace(file)
