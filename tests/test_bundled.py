@@ -8,7 +8,7 @@ import pytest
 from clockseg import UsageError, frame_oracle, load
 from clockseg.datasets import read_clips
 from clockseg.evaluation import evaluate
-from clockseg.networks.load import BUNDLED, _path
+from clockseg.networks.load import BUNDLED, path_of
 from video_making import data_folder
 
 STREET = BUNDLED[:3]
@@ -21,6 +21,7 @@ STREET = BUNDLED[:3]
         ("street-stride8", ["stride8"]),
         ("street-stride16", ["stride16"]),
         ("fcn8s-narrow", ["pool3", "pool4", "fc7"]),
+        ("street-int8", ["stride8", "stride16", "context"]),
     ],
 )
 def test_each_gives_labels_at_the_frames_size_and_scores_of_every_stage(name, stages) -> None:
@@ -44,13 +45,13 @@ def test_they_know_the_same_classes_and_see_frames_in_the_same_way() -> None:
 
 
 def test_the_baselines_are_small() -> None:
-    sizes = [_path(name).stat().st_size for name in BUNDLED]
+    sizes = [path_of(name).stat().st_size for name in BUNDLED]
     assert sizes[0] < 15e6
     assert max(sizes[1:]) < 4e6
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"give street, street-stride8, street-stride16, fcn8s-narrow, or a file NAME"):
+    with pytest.raises(UsageError, match=r"give street, street-stride8, .*, street-int8, or a file NAME"):
         load("street-stride4")
 
 

@@ -28,6 +28,9 @@ KEYS = [
     "network_rate",
     "seconds_per_frame",
     "relative_time",
+    "multiply_adds_per_frame",
+    "relative_multiply_adds",
+    "joules_per_frame",
 ]
 
 

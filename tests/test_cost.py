@@ -12,7 +12,9 @@ import pytest
 import networks
 from clockseg.commands import inspect
 from clockseg.cost import Cost, multiply_adds
-from clockseg.graph.price import price
+from clockseg.graph.price import _multiply_adds, price
+from clockseg.graph.static import Static, fix
+from clockseg.graph.traffic import moved
 from clockseg.networks.load import load
 
 
@@ -31,11 +33,90 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
         ("MatMul", [(2, 8, 16), (16, 4)], (2, 8, 4), 2 * 8 * 4 * 16),
         ("Gemm", [(8, 16), (16, 4), (4,)], (8, 4), 8 * 4 * 16),
         ("Gemm", [(16, 8), (16, 4)], (8, 4), 8 * 4 * 16),
+        ("QLinearConv", [(1, 3, 8, 8), (), (), (16, 3, 3, 3), (), (), (), ()], (1, 16, 8, 8), 16 * 64 * 27),
+        ("ConvInteger", [(1, 3, 8, 8), (16, 3, 3, 3)], (1, 16, 8, 8), 16 * 64 * 27),
+        ("DeformConv", [(1, 3, 8, 8), (16, 3, 3, 3), (1, 18, 8, 8)], (1, 16, 8, 8), 16 * 64 * 27),
+        ("MatMulInteger", [(2, 8, 16), (16, 4)], (2, 8, 4), 2 * 8 * 4 * 16),
+        ("QLinearMatMul", [(2, 8, 16), (), (), (16, 4)], (2, 8, 4), 2 * 8 * 4 * 16),
+        ("MatMul", [(16,), (16,)], (), 16),
+        ("Attention", [(1, 2, 9, 8), (1, 2, 5, 8), (1, 2, 5, 6)], (1, 2, 9, 6), 2 * 9 * 5 * (8 + 6)),
+        ("Attention", [(1, 9, 16), (1, 5, 16), (1, 5, 12)], (1, 9, 12), 9 * 5 * (16 + 12)),
+        ("Attention", [(1, 9, 16), (1, 5, 16), (1, 5, 12), (), (1, 2, 3, 8)], (1, 9, 12), 9 * (5 + 3) * (16 + 12)),
+        ("GRU", [(7, 2, 8), (1, 12, 8), (1, 12, 4)], (7, 1, 2, 4), 7 * 2 * 12 * (8 + 4)),
         ("Relu", [(1, 8, 8, 8)], (1, 8, 8, 8), 0),
+        ("Resize", [(1, 8, 8, 8)], (1, 8, 16, 16), 0),
     ],
 )
 def test_multiply_adds(operator: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], wanted: int) -> None:
     assert multiply_adds(operator, inputs, output) == wanted
+
+
+@pytest.mark.parametrize(
+    ("equation", "inputs", "wanted"),
+    [
+        ("bij,bjk->bik", [(2, 8, 16), (2, 16, 4)], 2 * 8 * 16 * 4),
+        ("...ij, jk -> ...ik", [(3, 2, 8, 16), (16, 4)], 3 * 2 * 8 * 16 * 4),
+        ("a...b,...b->a...", [(5, 1, 7), (6, 7)], 5 * 6 * 7),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], 2 * 3 * 4 * 5 * 2),
+        ("ij->ji", [(8, 16)], 0),
+    ],
+)
+def test_multiply_adds_of_einsum(equation: str, inputs: list[tuple[int, ...]], wanted: int) -> None:
+    assert multiply_adds("Einsum", inputs, (), equation=equation) == wanted
+
+
+def fixed(build: networks.Builder, output: str, size: tuple[int, int] = (8, 8)) -> Static:
+    """What was built, at a size; ``output`` has 4 channels."""
+    return fix(build.model({output: 4}, opset=21), {"input": (1, 3, *size)})
+
+
+def test_only_what_is_not_done_in_passing_moves_bytes() -> None:
+    build = networks.Builder()
+    first = build.node("Clip", build.block("input", 3, 4))
+    second = build.conv(first, 4, 4)
+    build.node("Add", second, first, to="out")
+    pixels = 64
+    weights = (4 * 27 + 4) + (4 * 36 + 4)
+    # Both convolutions read and write a map; the sum reads its other operand beside.
+    assert moved(fixed(build, "out")) == 4 * (weights + pixels * (3 + 4) + pixels * (4 + 4) + pixels * 4)
+
+
+def test_a_factor_a_channel_and_new_sides_move_next_to_nothing() -> None:
+    build = networks.Builder()
+    scaled = build.node("Mul", "input", build.constant(np.ones((1, 3, 1, 1), np.float32)))
+    flat = build.node("Reshape", scaled, build.constant(np.array([1, 192], np.int64)))
+    build.node("Softmax", flat, to="out", axis=1)
+    sides = 8 * 2
+    assert moved(fixed(build, "out")) == 4 * 3 + sides + 4 * (192 + 192)
+
+
+def test_bytes_of_a_quantized_network_are_bytes() -> None:
+    """A convolution between QuantizeLinear and DequantizeLinear reads and writes 8 bits, as engines run it."""
+    build = networks.Builder()
+    scale, zero = build.constant(np.float32(0.1)), build.constant(np.uint8(0))
+
+    def through_bytes(x: str, to: str = "") -> str:
+        return build.node("DequantizeLinear", build.node("QuantizeLinear", x, scale, zero), scale, zero, to=to)
+
+    weights = build.constant(np.ones((4, 3, 3, 3), np.int8))
+    kernel = build.node("DequantizeLinear", weights, build.constant(np.float32(0.02)), build.constant(np.int8(0)))
+    through_bytes(build.node("Conv", through_bytes("input"), kernel, pads=[1] * 4), to="out")
+    static = fixed(build, "out")
+    passing = [static.elements(name) for node in static.nodes if "Linear" in node.op_type for name in node.input[1:]]
+    assert moved(static) == 64 * (3 + 4) + 4 * 27 + sum(passing[::2]) * 4 + sum(passing[1::2])
+    assert sum(_multiply_adds(static, node) for node in static.nodes) == 64 * 4 * 27
+
+
+def test_8_bits_cost_as_many_multiply_adds_and_parameters_as_floats() -> None:
+    build = networks.Builder()
+    scale, zero = build.constant(np.float32(0.1)), build.constant(np.uint8(0))
+    stored = build.node("QuantizeLinear", "input", scale, zero)
+    weights = build.constant(np.ones((4, 3, 3, 3), np.int8))
+    weights_zero = build.constant(np.int8(0))
+    found = build.node("QLinearConv", stored, scale, zero, weights, scale, weights_zero, scale, zero, pads=[1] * 4)
+    build.node("DequantizeLinear", found, scale, zero, to="out")
+    static = fixed(build, "out")
+    assert sum(_multiply_adds(static, node) for node in static.nodes) == 64 * 4 * 27
 
 
 def test_parts_of_a_network(tmp_path: Path) -> None:

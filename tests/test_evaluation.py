@@ -95,8 +95,8 @@ def own_clock(monkeypatch):
         clock.now += seconds
 
     fake = SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr("clockseg.session.time", fake)
-    monkeypatch.setattr("toy_networks.time", fake)
+    for module in ("clockseg.session", "clockseg.stages", "clockseg._firing", "toy_networks"):
+        monkeypatch.setattr(f"{module}.time", fake)
 
 
 def test_skip_frame_takes_half_the_uncut_networks_time(tmp_path, own_clock):
@@ -161,6 +161,7 @@ def test_facts_are_plain_json_in_the_documented_order(data):
     assert list(facts) == [
         "schedule", "carry", "mean_iu", "fw_iu", "pixel_acc", "mean_acc", "iu", "boundary", "agreement",
         "reaction_lag", "fire_rate", "network_rate", "seconds_per_frame", "relative_time",
+        "multiply_adds_per_frame", "relative_multiply_adds", "joules_per_frame",
     ]  # fmt: skip
     assert facts["carry"] == "identity"
 

@@ -137,6 +137,19 @@ def test_learned_transposed_convolutions_are_heads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_tensor_that_is_only_passed_on(tmp_path: Path, engine: str) -> None:
+    """The last stage passes `low` on, and nothing in it reads it."""
+    said = networks.renamed(networks.TINY, cuts=(("low",), ("mid", "low"), ("deep", "low")))
+    net = load(networks.write_network(tmp_path, networks.tiny(), said), engine=ENGINES[engine])
+    image = picture((48, 32))
+    trunk = net.prepare(image)
+    for stage in net.stages:
+        trunk = stage.body(trunk)
+    assert {"deep", "low"} < set(trunk)
+    assert np.array_equal(net(image), net.uncut()(image))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_street(engine: str) -> None:
     net = load("street", engine=engine)
     said = net.sidecar.input

@@ -154,6 +154,27 @@ def test_impossible_cuts(cuts: list[list[str]], message: str | None) -> None:
         divide(FCN8S, cuts, output="score")
 
 
+def test_names_of_large_networks() -> None:
+    """Of hundreds of names the nearest few are told, however unlike they are."""
+    net = graph("\n".join(["t0 = conv x", *(f"t{k} = conv t{k - 1}" for k in range(1, 40)), "y = conv t39"]))
+    with pytest.raises(NetworkError, match=r"The nearest names: [^,]+, [^,]+, [^,]+\. `clockseg inspect --cuts`"):
+        divide(net, [["encoder.layer3"]], output="y")
+
+
+def test_finish_only_enlarges_crops_and_rewrites() -> None:
+    """A node may have a kind, to be split for, without being one that finish may consist of."""
+    nodes = (
+        Node("a", ("x",), ("a",)),
+        Node("b", ("a",), ("b",), "convolution", 1),
+        Node("s", ("a", "b"), ("s",)),
+        Node("r", ("s",), ("r",), "channelwise"),
+        Node("y", ("r",), ("y",), "enlarge", 1),
+    )
+    found = divide(Graph(nodes, ("x",)), [["a"], ["b"]], output="y")
+    assert found.finish == ("y",)
+    assert found.groups[0].nodes == ("s", "r")
+
+
 def test_a_cut_that_the_output_does_not_use() -> None:
     net = graph("a = conv x\nb = conv a\nside = conv b\ny = conv a")
     with pytest.raises(NetworkError, match="output 'y' doesn't depend on the last cut, 'b'"):

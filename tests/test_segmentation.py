@@ -29,6 +29,7 @@ from clockseg import (
 )
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.commands.main import main
+from clockseg.engines.priced import priced
 from clockseg.trace import Progress
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
@@ -105,8 +106,10 @@ def test_the_summary_adds_it_up(net, video, tmp_path) -> None:
     }
     assert summary["fire_rate"] == {"low": 0.5, "mid": 0.5, "deep": 0.5}
     assert 0.1 < summary["relative_time_estimate"] < 0.9
+    assert summary["relative_multiply_adds"] == 0.5
+    assert summary["multiply_adds_per_frame"] == priced(net).full.multiply_adds / 2
     assert summary["fps"] == pytest.approx(7 / summary["wall_seconds"], rel=0.01)
-    assert "openvino" in summary["engine"]
+    assert summary["engine"] == net.engine
     assert summary["machine"]["cores"] >= 1
     assert summary["versions"]["clockseg"]
 

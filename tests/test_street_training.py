@@ -24,14 +24,14 @@ from clockseg.networks.checkpoint import Description, load_network, save_network
 from clockseg.networks.efficientnet_lite import EfficientNetLite, encoder_state, imagenet_file  # noqa: E402
 from clockseg.networks.export_street import check_parity, export, folded, to_onnx  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
-from clockseg.networks.street import CUTS, Shape, Street, Upscore, normalise  # noqa: E402
+from clockseg.networks.street import CUTS, LARGE, Shape, Street, Upscore, normalise  # noqa: E402
 from clockseg.networks.street_truncated import AnyStreet, TruncatedStreet, build  # noqa: E402
-from clockseg.training import segment  # noqa: E402
+from clockseg.training import fit, segment  # noqa: E402
 from clockseg.training.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
 from clockseg.training.batches import Batches  # noqa: E402
 from clockseg.training.frames import read_frames  # noqa: E402
 from clockseg.training.loss import overlap_loss  # noqa: E402
-from clockseg.training.recipe import STREET  # noqa: E402
+from clockseg.training.recipe import STREET, STREET_LARGE  # noqa: E402
 from clockseg.training.segment import Choices, train  # noqa: E402
 
 SIZE = (96, 64)
@@ -370,6 +370,67 @@ def test_until_is_the_shape_that_is_trained(data: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(segment, "_train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
     assert main(["train", "street", str(data), "--out", str(tmp_path), "--until", "stride16", "--quiet"]) == 0
     assert trained == [replace(STREET, shape=Shape(until="stride16"))]
+
+
+def test_the_larger_sister_is_a_command_of_its_own(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = []
+    monkeypatch.setattr(segment, "_train_one", lambda frames, out, *rest: trained.append(rest[:2]) or out)
+    how = [str(data), "--out", str(tmp_path), "--precision", "bf16"]
+    assert main(["train", "street-large", *how]) == 0
+    [(recipe, choices)] = trained
+    assert recipe == STREET_LARGE
+    assert recipe.shape == LARGE
+    assert choices.bf16 is True
+    assert "--out street-large.onnx" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["train", "street-large", *how, "--until", "stride8"])
+
+
+def test_a_wider_context_is_saved_read_and_exported(data: Path, tmp_path: Path) -> None:
+    net = randomised(replace(RECIPE.shape, classes=3, dilations=(1, 2, 4, 6)))
+    save_network(net, description(net, data), tmp_path / "wide.safetensors")
+    read, said = load_network(tmp_path / "wide.safetensors")
+    assert said.shape.dilations == (1, 2, 4, 6)
+    assert len(read.context.around) == 4
+    check_parity(net, onnx.load(export(tmp_path / "wide.safetensors", tmp_path / "wide.onnx")))
+
+
+def test_checkpoints_from_before_dilations_were_said_are_read(data: Path, tmp_path: Path) -> None:
+    net, file = randomised(), tmp_path / "old.safetensors"
+    save_network(net, description(net, data), file)
+    old = file.read_bytes()
+    said = rb", \"dilations\": [1, 2, 4]"
+    assert said in old
+    file.write_bytes(old.replace(said, b" " * len(said)))
+    read, found = load_network(file)
+    assert found.shape == net.shape
+    assert all(torch.equal(value, read.state_dict()[name]) for name, value in net.state_dict().items())
+
+
+def test_bf16_trains_weights_that_stay_f32(data: Path, tmp_path: Path) -> None:
+    short = replace(RECIPE, iterations=2)
+    exact = weights(train(data, tmp_path / "f32", recipe=short, choices=CHOICES))
+    rough = weights(train(data, tmp_path / "bf16", recipe=short, choices=replace(CHOICES, bf16=True)))
+    assert {value.dtype for value in rough.values()} == {torch.float32, torch.int64}
+    learned = "context.mix.0.weight"
+    assert not torch.equal(exact[learned], rough[learned])
+    torch.testing.assert_close(exact[learned], rough[learned], rtol=0, atol=0.02)
+
+
+def test_a_state_is_saved_when_time_has_passed_though_nothing_was_reported(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(fit, "save_state", _interrupt)
+    with pytest.raises(KeyboardInterrupt, match="step 1"):
+        train(data, tmp_path / "out", recipe=replace(RECIPE, iterations=1000), choices=CHOICES)
+    assert [entry["event"] for entry in read_log(tmp_path / "out")] == ["start"]
+
+
+def _interrupt(state: dict[str, Any], file: Path) -> None:
+    raise KeyboardInterrupt(f"step {state['step']}")
 
 
 def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

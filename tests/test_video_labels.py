@@ -176,7 +176,7 @@ def test_a_close_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 
     writer = LabelWriter(tmp_path / "labels.mkv", fps=25)
     writer.append(np.zeros((16, 16), np.uint8))
-    monkeypatch.setattr(LabelWriter, "_mux", full)
+    monkeypatch.setattr("clockseg.video._grey.GreyWriter._mux", full)
     with pytest.raises(OSError, match="no space"), writer:
         pass
     assert list(tmp_path.iterdir()) == []

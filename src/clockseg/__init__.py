@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation import evaluate
     from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert, paced
+    from clockseg.networks.cut import cut
+    from clockseg.networks.cut_candidates import candidates
     from clockseg.networks.load import load
     from clockseg.recording import record, replay
-    from clockseg.results import read_labels, read_summary, read_trace
+    from clockseg.results import read_labels, read_summary, read_trace, read_values
     from clockseg.schedule import (
         Schedule,
         alternating,
@@ -46,8 +48,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "clockseg._errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
     "clockseg.evaluation": ("evaluate",),
+    "clockseg.networks.cut_candidates": ("candidates",),
+    "clockseg.networks.cut": ("cut",),
     "clockseg.networks.load": ("load",),
-    "clockseg.results": ("read_labels", "read_summary", "read_trace"),
+    "clockseg.results": ("read_labels", "read_summary", "read_trace", "read_values"),
     "clockseg.gate": (
         "adaptive",
         "at_least_every",
@@ -97,7 +101,9 @@ __all__ = [
     "alternating",
     "at_least_every",
     "both",
+    "candidates",
     "confidence",
+    "cut",
     "difference",
     "either",
     "evaluate",
@@ -115,6 +121,7 @@ __all__ = [
     "read_schedule_file",
     "read_summary",
     "read_trace",
+    "read_values",
     "record",
     "replay",
     "run",

@@ -16,27 +16,34 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cost:
-    """The price of a part: multiply-adds of a run, numbers it has learned, and bytes of what it gives.
+    """What a part is made of: multiply-adds of a run, numbers it has learned, bytes of what it gives.
+
+    ``moved``: bytes that its operations read and write (``clockseg.graph.traffic``).
 
     >>> Cost(10, 2, 4) + Cost(1, 1, 4)
-    Cost(multiply_adds=11, parameters=3, bytes=8)
+    Cost(multiply_adds=11, parameters=3, bytes=8, moved=0)
     """
 
     multiply_adds: int = 0
     parameters: int = 0
     bytes: int = 0
+    moved: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            self.multiply_adds + other.multiply_adds, self.parameters + other.parameters, self.bytes + other.bytes
+            self.multiply_adds + other.multiply_adds,
+            self.parameters + other.parameters,
+            self.bytes + other.bytes,
+            self.moved + other.moved,
         )
 
 
-def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape) -> int:
-    """Multiply-adds of one operation (ONNX names); 0 for all but convolutions and matrix products.
+def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape, *, equation: str = "") -> int:
+    """Multiply-adds of one operation (ONNX names); 0 for all but convolutions, products, attention and recurrent layers.
 
-    ``inputs``: the shapes it reads, weights second. A convolution costs a kernel per output element, a transposed one
-    per input element; bias, padding and activation aren't counted.
+    ``inputs``: the shapes it reads, in ONNX's order, () for what is left out. A convolution costs a kernel per output
+    element, a transposed one per input element; of 8 bits they cost what those of floats do. ``equation``: of an Einsum.
+    Bias, padding, activation, normalisation, enlargement and argmax aren't counted: they have no products of weights.
 
     >>> multiply_adds("Conv", [(1, 3, 8, 8), (16, 3, 3, 3)], (1, 16, 8, 8))
     27648
@@ -44,16 +51,46 @@ def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape) -> int:
     86016
     >>> multiply_adds("MatMul", [(1, 64, 32), (32, 10)], (1, 64, 10))
     20480
+    >>> multiply_adds("Einsum", [(2, 8, 16), (2, 16, 4)], (2, 8, 4), equation="bij,bjk->bik")
+    1024
     """
-    if operator == "Conv":
-        return math.prod(output) * math.prod(inputs[1][1:])
+    if operator in _KERNEL_PER_OUTPUT:
+        return math.prod(output) * math.prod(inputs[_KERNEL_PER_OUTPUT[operator]][1:])
     if operator == "ConvTranspose":
         return math.prod(inputs[0]) * math.prod(inputs[1][1:])
-    if operator == "MatMul":
+    if operator in ("MatMul", "MatMulInteger", "QLinearMatMul"):
         return math.prod(output) * inputs[0][-1]
     if operator == "Gemm":
-        return math.prod(output) * (math.prod(inputs[0]) // output[0])
-    return 0
+        return math.prod(output) * (math.prod(inputs[0]) // output[0]) if math.prod(output) else 0
+    if operator == "Attention":
+        return _attention(inputs, output)
+    if operator in ("RNN", "GRU", "LSTM"):
+        steps = inputs[0][0] * inputs[0][1]
+        return steps * (math.prod(inputs[1]) + math.prod(inputs[2]))
+    return _einsum(inputs, equation) if operator == "Einsum" and len(inputs) > 1 else 0
+
+
+_KERNEL_PER_OUTPUT = {"Conv": 1, "ConvInteger": 1, "DeformConv": 1, "QLinearConv": 3}
+"""Convolutions, and which of their inputs the weights are."""
+
+
+def _attention(inputs: Sequence[Shape], output: Shape) -> int:
+    """Queries by keys, then shares by values: [batch, heads, places, channels], or heads and channels in one."""
+    query, key = inputs[0], inputs[1]
+    past = inputs[4][-2] if len(inputs) > 4 and inputs[4] else 0
+    return math.prod(query[:-1]) * (key[-2] + past) * (query[-1] + output[-1])
+
+
+def _einsum(inputs: Sequence[Shape], equation: str) -> int:
+    """A product for each value of all its indices."""
+    sides: dict[str, int] = {}
+    for term, shape in zip(equation.replace(" ", "").partition("->")[0].split(","), inputs, strict=True):
+        before, dots, behind = term.partition("...")
+        spread = len(shape) - len(before) - len(behind) if dots else 0
+        names = [*before, *(f"...{spread - place}" for place in range(spread)), *behind]
+        for name, side in zip(names, shape, strict=True):
+            sides[name] = max(sides.get(name, 1), side)
+    return math.prod(sides.values()) * (len(inputs) - 1)
 
 
 def relative_cost(

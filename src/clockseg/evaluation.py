@@ -7,7 +7,6 @@ the machine does meanwhile.
 from __future__ import annotations
 
 import math
-import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,12 @@ from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
 from clockseg._watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.interleaving import Interleaving
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.reaction import Reaction, Reactions
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Session
+from clockseg.spent import Spent
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Progress, Tally
 
@@ -37,6 +38,7 @@ class Evaluation:
     ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
     ``agreement``: against the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``.
     ``tally`` and ``uncut``: who fired, and the seconds of the schedule and of the uncut network on the same frames.
+    ``spent`` and ``uncut_spent``: their multiply-adds and joules.
     ``reaction``: how late it shows what appears or vanishes in the uncut network's labels (``clockseg.reaction``).
     """
 
@@ -50,6 +52,8 @@ class Evaluation:
     tally: Tally
     uncut: Tally
     reaction: Reaction = field(default_factory=Reaction)
+    spent: Spent = field(default_factory=Spent)
+    uncut_spent: Spent = field(default_factory=Spent)
 
     def __add__(self, other: Evaluation) -> Evaluation:
         if not isinstance(other, Evaluation):
@@ -67,12 +71,19 @@ class Evaluation:
             tally=self.tally + other.tally,
             uncut=self.uncut + other.uncut,
             reaction=self.reaction + other.reaction,
+            spent=self.spent + other.spent,
+            uncut_spent=self.uncut_spent + other.uncut_spent,
         )
 
     @property
     def relative_time(self) -> float | None:
         """The schedule's seconds over the uncut network's, both without each clip's first frame; None if there are none."""
         return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
+
+    @property
+    def relative_multiply_adds(self) -> float | None:
+        """As ``relative_time``, of multiply-adds; None where a part isn't a graph."""
+        return self.spent.relative_multiply_adds(self.uncut_spent)
 
     @property
     def kept(self) -> float | None:
@@ -102,6 +113,9 @@ class Evaluation:
             "network_rate": self.tally.network_rate,
             "seconds_per_frame": self.tally.seconds_per_frame,
             "relative_time": self.relative_time,
+            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
+            "relative_multiply_adds": self.relative_multiply_adds,
+            "joules_per_frame": self.spent.joules_per_frame,
         }
 
     def _boundary_facts(self) -> dict[str, float | None] | None:
@@ -172,8 +186,7 @@ class _Run:
         self.clip = clip
         self.lookup = lookup
         self.blank = blank
-        self.sessions = [Session(net.uncut(), frame_oracle), *sessions]
-        self.tallies = [Tally(tuple(stage.name for stage in session.net.stages)) for session in self.sessions]
+        self.runs = Interleaving(net, sessions)
         self.reactions = Reactions(len(blank))
         sums = [one.scores for one in blank]
         self.agreement, self.scores, self.boundary, self.oracle = list(sums), list(sums), list(sums), sums[:1]
@@ -182,30 +195,16 @@ class _Run:
         expected = len(self.clip.taken) if self.clip.taken is not None else self.clip.limit
         # Decoding waits for the networks and they for it: a thread that decodes ahead would take time from what is timed.
         for done, frame in enumerate(self.clip.frames(problem=lambda text: warn(f"{self.clip.path}: {text}"))):
-            self._score(frame, self._outputs(frame, done))
+            self._score(frame, self._outputs(frame))
             if progress is not None:
-                progress(Progress(self.clip.name, done + 1, expected, self.tallies[-len(self.blank)]))
+                progress(Progress(self.clip.name, done + 1, expected, self.runs.tallies[-len(self.blank)]))
         return [self._evaluation(index, reaction) for index, reaction in enumerate(self.reactions.end())]
 
-    def _outputs(self, frame: ClipFrame, done: int) -> list[Labels]:
+    def _outputs(self, frame: ClipFrame) -> list[Labels]:
         """The labels of the uncut network and of every schedule, in that order."""
-        outputs: list[Any] = [None] * len(self.sessions)
-        order = list(range(len(self.sessions)))
-        # Who runs after whom matters to caches. A shuffle, not a rotation: that would fall in step with fixed periods.
-        random.Random(done).shuffle(order)
-        self._compile(frame)
-        for index in order:
-            outputs[index] = self.sessions[index](frame.image)
-            self.tallies[index] = self.tallies[index].add(self.sessions[index].record, first=done == 0)
-        found = [checked_labels(out, frame, one.net) for out, one in zip(outputs, self.sessions, strict=True)]
+        pairs = zip(self.runs(frame.image), self.runs.sessions, strict=True)
+        found = [checked_labels(out, frame, one.net) for out, one in pairs]
         return found if self.lookup is None else [self.lookup[labels] for labels in found]
-
-    def _compile(self, frame: ClipFrame) -> None:
-        """Frames of another size than before: engines compile for it now, and not in what is timed."""
-        memory = self.sessions[0].memory
-        if memory is None or memory.shape != frame.image.shape:
-            for net in {id(session.net): session.net for session in self.sessions}.values():
-                net(frame.image)
 
     def _score(self, frame: ClipFrame, outputs: list[Labels]) -> None:
         band = self._band(frame)
@@ -234,9 +233,11 @@ class _Run:
             agreement=self.agreement[index],
             oracle=self.oracle[0],
             boundary=None if blank.boundary is None else self.boundary[index],
-            tally=self.tallies[index + 1],
-            uncut=self.tallies[0],
+            tally=self.runs.tallies[index + 1],
+            uncut=self.runs.tallies[0],
             reaction=reaction,
+            spent=self.runs.spent[index + 1],
+            uncut_spent=self.runs.spent[0],
         )
 
 
@@ -268,7 +269,9 @@ def class_names(
 def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tuple[tuple[str, ...], Labels | None]:
     """The classes a clip is scored in, and the lookup from the network's ids to theirs; None where they are the same."""
     classes = clip.classes
-    if classes is None or classes.names == names or not (clip.labelled or classes.others is not None):
+    if classes is None or (classes.names == names and classes.renames is None):
+        return names, None
+    if not (clip.labelled or classes.others is not None or classes.renames is not None):
         return names, None
     try:
         return classes.names, classes.lookup(names)

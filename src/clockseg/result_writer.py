@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import cv2
 import numpy as np
 
-from clockseg._types import Image, Labels
-from clockseg.palette import Colour, palette
+from clockseg._types import Array, Image
+from clockseg.deviation import gives_numbers
+from clockseg.palette import palette
 from clockseg.results import FILES, trace_line
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Record
-from clockseg.video import Clip, Frame, LabelWriter, OverlayWriter, Strip, overlay, write_png
+from clockseg.video import (
+    Clip,
+    Frame,
+    Heat,
+    LabelWriter,
+    OverlayWriter,
+    Strip,
+    ValueWriter,
+    overlay,
+    write_npy,
+    write_png,
+)
 from clockseg.video._part import part_name
 from clockseg.video._whole import Whole
+from clockseg.video.values import LARGEST
 
 
 class _Writer(Protocol):
     """One kind of file. ``close`` completes it and gives it its name, ``abort`` removes it."""
 
-    def append(self, frame: Frame, labels: Labels, record: Record) -> None: ...
+    def append(self, frame: Frame, output: Array, record: Record) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
 
@@ -33,7 +48,7 @@ class ResultWriter(Whole):
 
     ``writes``: kinds of ``FILES``; ``every``: the step between the frames taken; ``limited``: whether the clip goes on
     after the last of them, so that its sound is cut there. Leaving a ``with`` block completes the files, by an
-    exception removes them. ``problems``: what of the sound could not be kept.
+    exception removes them. ``problems``: what of the sound or of the numbers could not be kept.
     """
 
     def __init__(
@@ -42,15 +57,21 @@ class ResultWriter(Whole):
         fps = None if clip.fps is None else clip.fps / every
         self._writers: list[_Writer] = []
         self._overlay: _Overlay | None = None
+        self._values: ValueWriter | None = None
         self._trace: _Trace | None = None
         try:
             if "labels" in writes:
-                self._writers.append(_LabelVideo(LabelWriter(folder / FILES["labels"], fps=fps)))
+                self._writers.append(_Video(LabelWriter(folder / FILES["labels"], fps=fps)))
+            if "values" in writes:
+                self._values = ValueWriter(folder / FILES["values"], fps=fps)
+                self._writers.append(_Video(self._values))
             if "overlay" in writes:
                 self._overlay = _Overlay(folder / FILES["overlay"], clip, net, every=every, limited=limited)
                 self._writers.append(self._overlay)
             if "png" in writes:
-                self._writers.append(_Pngs(folder / FILES["png"]))
+                self._writers.append(_Pictures(folder / FILES["png"], write_png))
+            if "npy" in writes:
+                self._writers.append(_Pictures(folder / FILES["npy"], write_npy))
             if "trace" in writes:
                 self._trace = _Trace(folder / FILES["trace"])
         except BaseException:
@@ -59,14 +80,16 @@ class ResultWriter(Whole):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the sound could not be kept, a sentence each."""
-        return () if self._overlay is None else self._overlay.video.problems
+        """What could not be kept as it was, a sentence each."""
+        clipped = 0 if self._values is None else self._values.clipped
+        lost = (f"{clipped} numbers were too large for values.mkv and are {LARGEST:g} there",) if clipped else ()
+        return (*(() if self._overlay is None else self._overlay.video.problems), *lost)
 
-    def append(self, frame: Frame, labels: Labels, record: Record) -> None:
+    def append(self, frame: Frame, output: Array, record: Record) -> None:
         """Write one frame; its line of the trace comes last, with the seconds that the rest took."""
         start = time.perf_counter()
         for writer in self._writers:
-            writer.append(frame, labels, record)
+            writer.append(frame, output, record)
         if self._trace is not None:
             self._trace.append(frame, record, time.perf_counter() - start)
 
@@ -85,17 +108,17 @@ class ResultWriter(Whole):
             self._trace.abort()
 
 
-class _LabelVideo:
-    def __init__(self, video: LabelWriter) -> None:
+class _Video:
+    def __init__(self, video: LabelWriter | ValueWriter) -> None:
         self._video = video
         self.close, self.abort = video.close, video.abort
 
-    def append(self, frame: Frame, labels: Labels, record: Record) -> None:
-        self._video.append(labels, frame.pts_seconds)
+    def append(self, frame: Frame, output: Array, record: Record) -> None:
+        self._video.append(output, frame.pts_seconds)
 
 
 class _Overlay:
-    """The picture with the masks over it, and under it the strip that shows which stages fired."""
+    """The picture with the masks or numbers over it, and under it the strip that shows which stages fired."""
 
     def __init__(self, path: Path, clip: Clip, net: StagedNetwork, *, every: int, limited: bool) -> None:
         fps = None if clip.fps is None else clip.fps / every
@@ -103,15 +126,18 @@ class _Overlay:
         self.video = OverlayWriter(path, fps=fps, audio_from=sound)
         self.abort = self.video.abort
         self._stages = [stage.name for stage in net.stages]
-        self._palette: tuple[Colour, ...] = (net.sidecar and net.sidecar.palette) or palette(255)
+        colours = (net.sidecar and net.sidecar.palette) or palette(255)
+        self._draw: Callable[[Image, Array], Image] = (
+            Heat() if gives_numbers(net) else partial(overlay, palette=colours)
+        )
         self._strip: Strip | None = None
         self._limited, self._period_seconds = limited, 0.0 if fps is None else float(1 / fps)
         self._end_seconds: float | None = None
 
-    def append(self, frame: Frame, labels: Labels, record: Record) -> None:
+    def append(self, frame: Frame, output: Array, record: Record) -> None:
         if self._strip is None:
             self._strip = Strip(frame.size, self._stages)
-        drawn, strip = overlay(frame.image, labels, self._palette), self._strip.draw(record.fired, record.fill)
+        drawn, strip = self._draw(frame.image, output), self._strip.draw(record.fired, record.fill)
         self.video.append(stacked(drawn, strip), frame.pts_seconds)
         if frame.pts_seconds is not None:
             self._end_seconds = frame.pts_seconds + self._period_seconds
@@ -133,13 +159,15 @@ def stacked(picture: Image, strip: Image) -> Image:
     return np.concatenate([picture, strip])
 
 
-class _Pngs:
-    def __init__(self, path: Path) -> None:
-        self._path, self._part = path, part_name(path)
+class _Pictures:
+    """A file a frame, by ``write(output, path)``; their ending is the folder's name."""
+
+    def __init__(self, path: Path, write: Callable[[Array, Path], None]) -> None:
+        self._path, self._part, self._write = path, part_name(path), write
         self._part.mkdir(exist_ok=True)
 
-    def append(self, frame: Frame, labels: Labels, record: Record) -> None:
-        write_png(labels, self._part / f"{frame.index:06d}.png")
+    def append(self, frame: Frame, output: Array, record: Record) -> None:
+        self._write(output, self._part / f"{frame.index:06d}.{self._path.name}")
 
     def close(self) -> None:
         self._part.replace(self._path)

@@ -12,21 +12,36 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError, UsageError
-from clockseg._types import Labels
+from clockseg._types import Array, Labels
 from clockseg.trace import Record
 from clockseg.video import Frame
 from clockseg.video import read_labels as _read_labels
+from clockseg.video import read_values as _read_values
 
-FILES = {"labels": "labels.mkv", "overlay": "overlay.mp4", "trace": "trace.jsonl", "png": "png"}
+FILES = {
+    "labels": "labels.mkv",
+    "values": "values.mkv",
+    "overlay": "overlay.mp4",
+    "trace": "trace.jsonl",
+    "png": "png",
+    "npy": "npy",
+}
 """What can be written, and its name in the folder; ``summary.json`` is always there."""
 SUMMARY = "summary.json"
-DEFAULT = ("labels", "overlay", "trace")
+OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
+"""What of it suits a network that gives class ids, and one that gives maps of numbers, such as depth."""
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
     """The label maps of a result folder (or of a ``labels.mkv``), one uint8 [h, w] a frame, in order."""
     path = Path(result)
     return _read_labels(path / FILES["labels"] if path.is_dir() else path)
+
+
+def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
+    """The maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w] a frame, in order."""
+    path = Path(result)
+    return _read_values(path / FILES["values"] if path.is_dir() else path)
 
 
 def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -63,16 +78,21 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
 
 
-def check_writes(write: Iterable[str]) -> tuple[str, ...]:
-    """The kinds of files asked for, checked.
+def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[str, ...]:
+    """The kinds of files asked for, checked; by default labels, overlay and trace.
 
-    >>> check_writes(["trace", "labels"])
-    ('labels', 'trace')
+    ``values``: for a network that gives maps of numbers; then it is ``values`` that stands for ``labels``.
+
+    >>> check_writes(["trace", "labels"]), check_writes(None, values=True)
+    (('labels', 'trace'), ('values', 'overlay', 'trace'))
     """
-    asked = set(write)
-    unknown = sorted(asked - set(FILES))
+    allowed = OF_VALUES if values else OF_LABELS
+    asked = set(allowed[:3] if write is None else write)
+    unknown = sorted(asked - set(allowed))
     if unknown:
-        raise UsageError(f"can't write {', '.join(map(repr, unknown))}; there are {', '.join(FILES)}.")
+        what = "maps of numbers, no labels" if values else "labels"
+        given = f", and the network gives {what}" if set(unknown) <= set(FILES) else ""
+        raise UsageError(f"can't write {', '.join(map(repr, unknown))}{given}; there are {', '.join(allowed)}.")
     return tuple(kind for kind in FILES if kind in asked)
 
 

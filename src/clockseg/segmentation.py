@@ -11,16 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clockseg._errors import ClocksegError, DataError, UsageError
-from clockseg._types import Labels
+from clockseg._types import Array
 from clockseg._watching import check
 from clockseg.clocks.every import whole_number
+from clockseg.deviation import gives_numbers
+from clockseg.energy import counting
+from clockseg.engines.priced import Meter
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.provenance import machine, versions
 from clockseg.result_writer import ResultWriter
-from clockseg.results import DEFAULT, ResultFolder, check_writes
+from clockseg.results import ResultFolder, check_writes
 from clockseg.schedule import Named, Schedule, schedule_for
 from clockseg.session import Session, fill
+from clockseg.spent import Spent
 from clockseg.stages import StagedNetwork
 from clockseg.trace import FullPass, Progress, Record
 from clockseg.video import Background, Clip, Frame, open_clip, prefetch
@@ -41,7 +47,7 @@ def segment(
     net: StagedNetwork,
     schedule: Schedule | Named,
     *,
-    write: Iterable[str] = DEFAULT,
+    write: Iterable[str] | None = None,
     every: int = 1,
     limit: int | None = None,
     overwrite: bool = False,
@@ -50,12 +56,13 @@ def segment(
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
 
-    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names) and
-    ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes
-    each n-th frame only, ``limit`` so many of them. ``name`` is the schedule's, for the summary. ``VideoError`` if not
-    one frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
+    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names; by default the
+    first three; of a network that gives maps of numbers ``values.mkv`` and ``npy/`` in place of labels) and
+    ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes each
+    n-th frame only, ``limit`` so many of them. ``name`` is the schedule's, for the summary. ``VideoError`` if not one
+    frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
     """
-    schedule, writes = schedule_for(schedule, len(net)), check_writes(write)
+    schedule, writes = schedule_for(schedule, len(net)), check_writes(write, values=gives_numbers(net))
     whole_number(every, "every")
     whole_number(1 if limit is None else limit, "limit")
     check(net, schedule)
@@ -72,8 +79,8 @@ def segment(
                 ResultWriter(result.part, clip, writes, net, every=every, limited=limit is not None)
             )
             with Background(out.append) as background:
-                for frame, labels, record in run.over(frames):
-                    background.put(frame, labels, record)
+                for frame, output, record in run.over(frames):
+                    background.put(frame, output, record)
         problems = (*clip.problems, *out.problems)
         figures = run.summary(time.perf_counter() - start)
         summary = {"input": clip.name} | figures | _setting(net, schedule, name) | {"problems": list(problems)}
@@ -93,10 +100,21 @@ def segment(
 
 def _check_classes(net: StagedNetwork) -> None:
     count = len(net.sidecar.classes) if net.sidecar is not None else MOST_CLASSES
-    if not 1 <= count <= MOST_CLASSES:
+    if count > MOST_CLASSES:
         raise UsageError(
             f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
             "(a byte a pixel, 255 for none). Give a network of class scores."
+        )
+
+
+def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
+    """Refuse what can't be written as a map, before anything is."""
+    values = np.asarray(output)
+    if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.image.shape[:2]:
+        raise UsageError(
+            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)} for a frame of "
+            f"{frame.size[0]}x{frame.size[1]}; maps of floats, [h, w] or [channels, h, w] of its size, can be written. "
+            "If these are class ids or scores, name the classes in its sidecar; anything else comes out of a Session."
         )
 
 
@@ -135,22 +153,33 @@ class _Run:
         self.seconds = 0.0
         self._name, self._expected, self._progress = name, expected, progress
         self._full = FullPass()
+        self._meter, self._energy = Meter(net), counting(net.engine)
+        self._spent, self._uncut = Spent(), Spent()
 
-    def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Labels, Record]]:
-        """Each frame with its labels and its record."""
+    def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
+        """Each frame with its output and its record."""
         for frame in frames:
             if self.session.memory is None or self.session.memory.shape != frame.image.shape:
                 # Compile for this size, so that only wall_seconds and fps have it in them.
                 fill(self.session.net, self.session.schedule, frame.image)
-            labels = self.session(frame.image)
-            record = self.session.record
+            self._energy.spent()
+            output = self.session(frame.image)
+            joules, record = self._energy.spent(), self.session.record
+            if gives_numbers(self.session.net):
+                _check_numbers(output, frame, self.session.net)
             self.seconds += record.seconds.network
             if self.session.tally.frames == 1:
                 self._full.start(record)
             else:
                 self._full.add(record)
+                self._charge(frame, record, joules)
             self._progress(Progress(self._name, self.session.tally.frames, self._expected, self.session.tally))
-            yield frame, labels, record
+            yield frame, output, record
+
+    def _charge(self, frame: Frame, record: Record, joules: float | None) -> None:
+        prices = self._meter.prices(frame.image)
+        self._spent = self._spent.add(None if prices is None else prices.frame(record), joules)
+        self._uncut = self._uncut.add(None if prices is None else prices.whole, None)
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:
         """The figures of ``summary.json``."""
@@ -164,4 +193,11 @@ class _Run:
             "wall_seconds": round(wall_seconds, 6),
             "fps": round(tally.frames / wall_seconds, 3),
             "relative_time_estimate": None if spent is None else round(spent / full, 4),
+            "multiply_adds_per_frame": _rounded(self._spent.multiply_adds_per_frame, 0),
+            "relative_multiply_adds": _rounded(self._spent.relative_multiply_adds(self._uncut), 4),
+            "joules_per_frame": _rounded(self._spent.joules_per_frame, 4),
         }
+
+
+def _rounded(value: float | None, places: int) -> float | None:
+    return None if value is None else round(value, places or None)

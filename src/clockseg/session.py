@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg._errors import UsageError
+from clockseg._firing import Fired, Firing, Frame, StageMemory, rerun
+from clockseg._keeping import everything, needed, pattern, settled
+from clockseg._together import Keep, Made, Run
 from clockseg._watching import check, keep_picture, views
-from clockseg.clocks import Tick, View, Watch
-from clockseg.clocks.tick import watched_by_default
+from clockseg.carry import identity
 from clockseg.schedule import Named, Schedule, schedule_for
 from clockseg.stages import StagedNetwork, Value
 from clockseg.trace import Record, Seconds, Tally
@@ -23,30 +25,12 @@ from clockseg.trace import Record, Seconds, Tally
 Map = Callable[..., Iterable[Any]]
 
 
-class StageMemory(NamedTuple):
-    """What is kept of one stage.
-
-    ``trunk`` and ``held`` as they were computed from frame ``reflects``; ``motion`` composed since; ``shown``: ``held``
-    carried to this frame. ``seen`` and ``before``: what its clock looked at, at its last firing and at the frame before.
-    """
-
-    trunk: Value
-    held: Value
-    shown: Value
-    reflects: int
-    motion: Any
-    since: int
-    fires: int
-    seen: Mapping[Watch, Any]
-    before: Mapping[Watch, Any]
-    state: Any
-
-
 @dataclass(frozen=True)
 class Memory:
-    """All that a session keeps between frames.
+    """All that is kept between frames.
 
-    ``t`` counts frames from the last fill; ``values``: what stages show and groups give, by name.
+    ``t`` counts frames from the last fill; ``values``: what stages show and groups give, by name. That of a ``Session``
+    may hold only what its schedule reads again; ``fill`` and ``step`` keep everything.
     """
 
     t: int
@@ -58,35 +42,31 @@ class Memory:
     record: Record
 
 
-class _Frame(NamedTuple):
-    """One frame to be run: what its stages share."""
+class _Fused(NamedTuple):
+    """Which stages show something else than before, what was made of the last of them, and whether that is an output."""
 
-    t: int
-    image: Any
-    picture: Any
-    motion: Any = None
-    moving: float = 0.0
-
-
-class _Fired(NamedTuple):
-    memory: StageMemory
-    fired: bool = False
-    signal: float | None = None
-    seconds: float = 0.0
-    clock: float = 0.0
+    changed: set[str]
+    made: Made | None
+    finish: bool
 
 
 def fill(net: StagedNetwork, schedule: Schedule, image: Any) -> tuple[Any, Memory]:
-    """A full pass with no memory: every stage fires (the first frame, after a reset, after a change of size)."""
-    frame = _Frame(0, image, keep_picture(schedule, image))
-    done: list[_Fired] = []
-    for index in range(len(net)):
-        start = time.perf_counter()
-        trunk, held = _fire(net, index, image, done)
-        spent = time.perf_counter() - start
+    """A full pass with no memory: every stage fires (the first frame, after a reset, after a change of size).
+
+    Part by part, and everything is kept.
+    """
+    frame = Frame(0, image, keep_picture(schedule, image))
+    groups = tuple(group.name for group in net.groups)
+    start = time.perf_counter()
+    prepared = net.prepare(image)
+    waited = time.perf_counter() - start
+    made = net.apart(Run(range(len(net)), groups, True, everything(net)), prepared, {})
+    done: list[Fired] = []
+    for index, (trunk, held, spent) in enumerate(zip(made.trunks, made.held, made.took.stages, strict=True)):
         seen = views(net, schedule, index, frame.picture, [one.memory for one in done])
-        done.append(_Fired(StageMemory(trunk, held, held, 0, None, 0, 0, seen, seen, None), True, seconds=spent))
-    return _conclude(net, frame, done, None)
+        spent += 0.0 if index else waited
+        done.append(Fired(StageMemory(trunk, held, held, 0, None, 0, 0, seen, seen, None), True, seconds=spent))
+    return _written(net, frame, done, _Fused({stage.name for stage in net.stages}, made, True), None)
 
 
 def step(net: StagedNetwork, schedule: Schedule, memory: Memory, image: Any, *, map: Map = map) -> tuple[Any, Memory]:
@@ -95,97 +75,73 @@ def step(net: StagedNetwork, schedule: Schedule, memory: Memory, image: Any, *, 
     The segments of a pipelined schedule read only what the frame before left, so ``map=executor.map`` runs them at
     once with the same result. A frame of another size than the memory's is a ``UsageError`` (``Session`` refills).
     """
+    return _step(net, schedule, everything(net), memory, image, map)
+
+
+def _step(
+    net: StagedNetwork, schedule: Schedule, keep: Keep, memory: Memory, image: Any, map: Map
+) -> tuple[Any, Memory]:
+    """A step that keeps only ``keep`` where parts run as one."""
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
     start = time.perf_counter()
     motion = schedule.carry.observe(memory.picture, image) if schedule.carry.looks else None
     moving = time.perf_counter() - start
-    frame = _Frame(memory.t + 1, image, keep_picture(schedule, image), motion, moving)
+    frame = Frame(memory.t + 1, image, keep_picture(schedule, image), motion, moving)
+    firing = Firing(net, schedule, keep, memory.stages, memory.values, frame)
+    segments = schedule.segments()
+    conclude = len(segments) == 1 and schedule.carry == identity
     start = time.perf_counter()
-    segments = map(lambda segment: _run_segment(net, schedule, memory, segment, frame), schedule.segments())
-    done = [one for segment in segments for one in segment]
+    found = list(map(lambda segment: firing.segment(segment, conclude=conclude), segments))
+    wall = time.perf_counter() - start
+    done = [one for stages, _ in found for one in stages]
     alone = sum(one.seconds + one.clock for one in done)
-    return _conclude(net, frame, done, memory, overlap=max(0.0, alone - (time.perf_counter() - start)))
-
-
-def _run_segment(net: StagedNetwork, schedule: Schedule, memory: Memory, segment: range, frame: _Frame) -> list[_Fired]:
-    """The stages of one segment; those before it are seen as the frame before left them."""
-    done = [_Fired(kept) for kept in memory.stages[: segment.start]]
-    for index in segment:
-        done.append(_run_stage(net, schedule, memory.stages[index], frame, done))
-    return done[segment.start :]
-
-
-def _run_stage(net: StagedNetwork, schedule: Schedule, past: StageMemory, frame: _Frame, done: list[_Fired]) -> _Fired:
-    """One stage of one frame; ``done``: the stages before it, as this one sees them."""
-    start, index, carry = time.perf_counter(), len(done), schedule.carry
-    delayed = schedule.delays[index] == 1
-    seen = views(net, schedule, index, frame.picture, [one.memory for one in done])
-    state, fires, signal = past.state, False, None
-    if delayed or not schedule.nested or index == 0 or done[-1].fired:
-        decision, state = schedule.clocks[index](_tick(frame, index, past, seen, start), past.state)
-        fires, signal = decision.fires, decision.signal
-    if not fires:
-        motion = carry.compose(past.motion, frame.motion)
-        shown = carry.move(past.held, motion)
-        kept = past._replace(shown=shown, motion=motion, since=past.since + 1, before=seen, state=state)
-        return _Fired(kept, False, signal, clock=time.perf_counter() - start)
-    clocked = time.perf_counter()
-    trunk, held = _fire(net, index, frame.image, done)
-    spent = time.perf_counter() - clocked
-    # What fires reflects the frame that its input reflects, and is behind by the same motion.
-    reflects, motion = (done[-1].memory.reflects, done[-1].memory.motion) if index else (frame.t, None)
-    motion = carry.compose(motion, frame.motion) if delayed else motion
-    shown = carry.move(held, motion)
-    kept = StageMemory(trunk, held, shown, reflects, motion, 0, past.fires + 1, seen, seen, state)
-    return _Fired(kept, True, signal, spent, clocked - start)
-
-
-def _fire(net: StagedNetwork, index: int, image: Any, done: list[_Fired]) -> tuple[Value, Value]:
-    stage = net.stages[index]
-    trunk = stage.body(done[-1].memory.trunk if index else net.prepare(image))
-    return trunk, stage.head(trunk)
-
-
-def _tick(frame: _Frame, index: int, past: StageMemory, seen: Mapping[Watch, Any], seconds: float) -> Tick:
-    shown = {watch: View(now, past.seen[watch], past.before[watch]) for watch, now in seen.items()}
-    view = shown.get(watched_by_default(index + 1), View(None, None, None))
-    return Tick(frame.t, index + 1, frame.image, *view, past.since + 1, past.fires, frame.motion, seconds, shown)
+    overlap = max(0.0, alone - wall) if len(segments) > 1 else 0.0
+    return _conclude(firing, done, found[-1][1], memory, overlap)
 
 
 def _conclude(
-    net: StagedNetwork, frame: _Frame, done: list[_Fired], memory: Memory | None, *, overlap: float = 0.0
+    firing: Firing, done: list[Fired], made: Made | None, memory: Memory, overlap: float
 ) -> tuple[Any, Memory]:
-    """Fuse and finish what changed, and write the record; what did not change is reused as it is."""
-    start = time.perf_counter()
-    values, changed = _fuse(net, done, memory)
-    fused = time.perf_counter()
-    if memory is None or net.last in changed:
-        output = net.restore(net.finish(values[net.last]), frame.image)
-    else:
-        output = memory.output
-    finished = time.perf_counter()
+    """Fuse and finish what changed, unless that was ``made`` with the stages."""
+    net = firing.net
+    changed = {
+        stage.name
+        for stage, one in zip(net.stages, done, strict=True)
+        if one.fired or one.memory.shown is not memory.values[stage.name]
+    }
+    groups, finish = rerun(net, changed)
+    if made is None and (groups or finish):
+        shown = {stage.name: one.memory.shown for stage, one in zip(net.stages, done, strict=True)}
+        none = range(0)
+        made = net.together(Run(none, groups, finish, firing.keep.of(none, groups)), None, {**memory.values, **shown})
+    return _written(net, firing.frame, done, _Fused(changed, made, finish), memory, overlap)
+
+
+def _written(
+    net: StagedNetwork,
+    frame: Frame,
+    done: list[Fired],
+    fused: _Fused,
+    memory: Memory | None,
+    overlap: float = 0.0,
+) -> tuple[Any, Memory]:
+    """The output and the memory, with the record; what did not change is reused as it is."""
     stages, fired, signal, seconds, clocks = zip(*done, strict=True)
-    spent = Seconds(seconds, sum(clocks), frame.moving, fused - start, finished - fused, overlap)
-    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent)
+    values = {} if memory is None else dict(memory.values)
+    values.update((stage.name, kept.shown) for stage, kept in zip(net.stages, stages, strict=True))
+    output, fuse, finish = (None if memory is None else memory.output), 0.0, 0.0
+    if fused.made is not None:
+        values.update(fused.made.groups)
+        fuse, finish = fused.made.took.fuse, fused.made.took.finish
+        if fused.finish:
+            start = time.perf_counter()
+            output = net.restore(fused.made.output, frame.image)
+            finish += time.perf_counter() - start
+    spent = Seconds(seconds, sum(clocks), frame.moving, fuse, finish, overlap)
+    moved = tuple(stage.name in fused.changed and not fires for stage, fires in zip(net.stages, fired, strict=True))
+    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent, moved)
     return output, Memory(frame.t, np.shape(frame.image), stages, values, output, frame.picture, record)
-
-
-def _fuse(net: StagedNetwork, done: list[_Fired], memory: Memory | None) -> tuple[dict[str, Value], set[str]]:
-    """What stages show and groups give now, by name; and the names of those that are not as they were."""
-    values: dict[str, Value] = {}
-    changed: set[str] = set()
-    for stage, one in zip(net.stages, done, strict=True):
-        values[stage.name] = one.memory.shown
-        if memory is None or one.fired or one.memory.shown is not memory.values[stage.name]:
-            changed.add(stage.name)
-    for group in net.groups:
-        if memory is None or changed.intersection(group.reads):
-            values[group.name] = group.function(*(values[name] for name in group.reads))
-            changed.add(group.name)
-        else:
-            values[group.name] = memory.values[group.name]
-    return values, changed
 
 
 class Session:
@@ -209,6 +165,7 @@ class Session:
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
+        self._keep = needed(net, self.schedule)
         self.tally = Tally(tuple(stage.name for stage in net.stages))
         self._map = map
 
@@ -217,10 +174,20 @@ class Session:
         first = self.memory is None
         if self.memory is None or self.memory.shape != np.shape(image):
             output, self.memory = fill(self.net, self.schedule, image)
+            self._compile_ahead(self.memory, image)
         else:
-            output, self.memory = step(self.net, self.schedule, self.memory, image, map=self._map)
+            output, self.memory = _step(self.net, self.schedule, self._keep, self.memory, image, self._map)
         self.tally = self.tally.add(self.memory.record, first=first)
         return output
+
+    def _compile_ahead(self, memory: Memory, image: Any) -> None:
+        """Run what frames may run that runs as one, so that later frames don't wait until it is compiled; not recorded."""
+        joined = self.net.joined
+        what = (np.shape(image), self._keep, pattern(self.schedule))
+        if joined is None or not joined.stands_for(self.net) or not joined.is_new(what):
+            return
+        for schedule in settled(self.schedule):
+            _step(self.net, schedule, self._keep, memory, image, map)
 
     def reset(self) -> None:
         """Forget what is held: the next frame refills, and counts as the first of a clip."""

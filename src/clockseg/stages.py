@@ -6,11 +6,14 @@ functions on strings (see ``tests/test_tiny.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from clockseg._errors import UsageError
+from clockseg._together import Made, Run, Together, Took
 
 Value: TypeAlias = Any
 Part: TypeAlias = Callable[..., Value]
@@ -68,6 +71,7 @@ class StagedNetwork:
     a frame into what stage 1 reads, ``restore`` an output back to the frame's size. ``whole`` is the uncut network:
     prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against. ``sidecar``: what
     its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
+    ``joined``: what runs several of these very parts as one, if they can be; other parts put in their place run one by one.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))
@@ -84,6 +88,7 @@ class StagedNetwork:
     whole: Part | None = None
     sidecar: Any = None
     engine: str = "python"
+    joined: Together | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -115,6 +120,35 @@ class StagedNetwork:
             values[group.name] = group.function(*(values[name] for name in group.reads))
         return self.restore(self.finish(values[self.last]), image)
 
+    def together(self, run: Run, trunk: Value, values: Mapping[str, Value]) -> Made:
+        """What the parts of ``run`` give, as one where that is possible, else one by one.
+
+        ``trunk``: of the stage before them (for stage 1 the prepared frame). ``values``: what stages show and groups
+        gave, by name; what the run makes anew isn't read.
+        """
+        if self.joined is not None and self.joined.stands_for(self):
+            return self.joined(run, trunk, values)
+        return self.apart(run, trunk, values)
+
+    def apart(self, run: Run, trunk: Value, values: Mapping[str, Value]) -> Made:
+        """What the parts of ``run`` give, one by one; everything is kept."""
+        shown, trunks, held, times = dict(values), [], [], [time.perf_counter()]
+        for index in run.stages:
+            stage = self.stages[index]
+            trunk = stage.body(trunk)
+            shown[stage.name] = stage.head(trunk)
+            trunks.append(trunk)
+            held.append(shown[stage.name])
+            times.append(time.perf_counter())
+        for group in self.groups:
+            if group.name in run.groups:
+                shown[group.name] = group.function(*(shown[name] for name in group.reads))
+        fused = time.perf_counter()
+        output = self.finish(shown[self.last]) if run.finish else None
+        finished = time.perf_counter()
+        took = Took(tuple(b - a for a, b in pairwise(times)), fused - times[-1], finished - fused)
+        return Made(tuple(trunks), tuple(held), {name: shown[name] for name in run.groups}, output, took)
+
     @property
     def last(self) -> str:
         """The name of what ``finish`` reads: the last group, or the last stage where there are no groups."""
@@ -134,17 +168,16 @@ class StagedNetwork:
         )
         groups = tuple(replace(g, function=fn(g.name, g.function)) for g in self.groups)
         whole = None if self.whole is None else fn("whole", self.whole)
-        return replace(self, stages=stages, groups=groups, finish=fn("finish", self.finish), whole=whole)
+        finish = fn("finish", self.finish)
+        return replace(self, stages=stages, groups=groups, finish=finish, whole=whole, joined=None)
 
     def uncut(self) -> StagedNetwork:
         """The network as it was before it was cut, as a single stage: what time and agreement are measured against.
 
         Where ``whole`` is None, all stages in one.
         """
-        if self.whole is None:
-            bare = replace(self, prepare=same, restore=as_it_is)
-            return replace(self, stages=(Stage("whole", bare.__call__, scores=None),), groups=(), finish=same)
-        return replace(self, stages=(Stage("whole", self.whole, scores=None),), groups=(), finish=same)
+        whole = self.whole or replace(self, prepare=same, restore=as_it_is).__call__
+        return replace(self, stages=(Stage("whole", whole, scores=None),), groups=(), finish=same, joined=None)
 
 
 def _new(name: str, known: list[str], network: str) -> str:

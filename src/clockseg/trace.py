@@ -29,7 +29,8 @@ class Record(NamedTuple):
     """What happened at one frame.
 
     ``fired`` and ``signal`` (None where the clock gave none), one per stage in order; ``reflects``: the frame (counted
-    from the last fill) that each stage's value belongs to.
+    from the last fill) that each stage's value belongs to. ``moved``: whether the carry gave what a stage holds another
+    look, which what fuses it then has to read again; empty for "none".
     """
 
     fill: bool
@@ -37,6 +38,7 @@ class Record(NamedTuple):
     signal: tuple[float | None, ...]
     reflects: tuple[int, ...]
     seconds: Seconds
+    moved: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands import _streaming as streaming
+from clockseg.commands._class_map import renamed
 from clockseg.commands._clips import Account, clips_of, each
 from clockseg.commands._options import (
     add_data_options,
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
     from clockseg.evaluation import Evaluation
     from clockseg.schedule import Schedule
     from clockseg.stages import StagedNetwork
+    from clockseg.value_evaluation import ValueEvaluation
 
 DESCRIPTION = """Run schedules over clips and tell how good and how fast each is.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one
 such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets). Without labels there
-is agreement alone: scores against the labels that the uncut network gives on every frame. Time is relative to that
+is agreement alone: scores against the labels that the uncut network gives on every frame; of a network without classes,
+which gives numbers such as depth, the relative error against its maps, mean |a - b| / mean |b|. Time is relative to the uncut
 network's, both measured in the same run; pipelines run serially unless --concurrent. With --streaming FPS frames come in
 real time instead, and at each frame's deadline (as the next one comes) the newest finished output is scored."""
 
@@ -47,6 +51,13 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("data", nargs="+", metavar="DATA", help="clips with or without labels, videos")
     add_data_options(parser)
+    parser.add_argument(
+        "--map",
+        type=Path,
+        metavar="FILE",
+        help='what DATA calls the network\'s classes: lines "NETWORK CLASS = DATA CLASS" or a JSON object, many to one, '
+        "* for all others; those that both have need no line",
+    )
     add_schedule_options(parser, several=True)
     pipelines = parser.add_argument_group("pipelines and streams")
     pipelines.add_argument(
@@ -69,9 +80,11 @@ def run(args: argparse.Namespace) -> int:
     if not clips:
         return 1
     net = load_network(args)
+    clips = clips if args.map is None else renamed(clips, args.map, net)
     schedules = parse_schedules(args.schedule, net, args.carry)
     pipelines, baselines = Pipelines(args, load_network, net), load_baselines(args, load_network)
     if args.streaming is not None:
+        _check_labels(net)
         with streaming.prepared(pipelines, schedules, baselines) as one:
             streamed = _summed(clips, lambda clip: one(clip, account.cut_short), account)
         if streamed:
@@ -82,6 +95,16 @@ def run(args: argparse.Namespace) -> int:
         return 1
     print(json.dumps(_facts(args, net, found), allow_nan=False) if args.json else table(found))
     return 1 if account.troubles else 0
+
+
+def _check_labels(net: StagedNetwork) -> None:
+    from clockseg.deviation import gives_numbers
+
+    if gives_numbers(net):
+        raise UsageError(
+            f"network {net.name!r} gives numbers, no labels, which is what --streaming scores; leave it out to compare "
+            "schedules by their relative error."
+        )
 
 
 def _summed(clips: Sequence[Clip], one: Callable[[Clip], Sequence[Any]], account: Account) -> list[Any]:
@@ -98,12 +121,14 @@ def _one(
     baselines: Sequence[tuple[str, StagedNetwork]],
     clip: Clip,
     account: Account,
-) -> Sequence[Evaluation]:
+) -> Sequence[Evaluation | ValueEvaluation]:
     from clockseg.commands._progress import shown as bar
+    from clockseg.deviation import gives_numbers
     from clockseg.evaluation import evaluate
+    from clockseg.value_evaluation import evaluate_values
 
     with ExitStack() as stack, bar(clip.name, quiet=pipelines.args.quiet) as show:
-        return evaluate(
+        return (evaluate_values if gives_numbers(pipelines.net) else evaluate)(
             pipelines.net,
             schedules,
             [clip],
@@ -114,40 +139,57 @@ def _one(
         )
 
 
-def _facts(args: argparse.Namespace, net: StagedNetwork, found: Sequence[Evaluation]) -> dict[str, Any]:
+def _facts(
+    args: argparse.Namespace, net: StagedNetwork, found: Sequence[Evaluation | ValueEvaluation]
+) -> dict[str, Any]:
     data = args.data[0] if len(args.data) == 1 else args.data
     facts = {"data": data, "network": net.name, "engine": net.engine}
     told = facts | ({"pipelines": "concurrent"} if args.concurrent else {})
     return told | {"schedules": [one.facts() for one in found]}
 
 
-def table(found: Sequence[Evaluation]) -> str:
+def table(found: Sequence[Evaluation | ValueEvaluation]) -> str:
     """A row a schedule, aligned; ``-`` where there is nothing to tell."""
     stages = list(found[0].tally.fire_rate)
     head = [
         "schedule",
-        "mean IU",
-        "kept",
-        "agreement",
-        "lag",
+        *_scores(found[0]),
         *(f"fires {name}" for name in stages),
         "network rate",
         "ms/frame",
         "relative time",
+        "relative mult-adds",
     ]
     return align([head, *(_row(one, stages) for one in found)])
 
 
-def _row(one: Evaluation, stages: Sequence[str]) -> list[str]:
+def _row(one: Evaluation | ValueEvaluation, stages: Sequence[str]) -> list[str]:
     facts = one.facts()
     return [
         one.schedule,
-        percent(facts["mean_iu"]),
-        percent(one.kept),
-        percent(facts["agreement"]["mean_iu"]),
-        shown(facts["reaction_lag"]["median"], str),
+        *_scores(one).values(),
         *(percent(one.tally.fire_rate.get(stage)) for stage in stages),  # baselines have other stages
         percent(facts["network_rate"]),
         shown(facts["seconds_per_frame"], lambda seconds: f"{1000 * seconds:.2f}"),
         shown(facts["relative_time"], lambda share: f"{share:.3f}"),
+        shown(facts["relative_multiply_adds"], lambda share: f"{share:.3f}"),
     ]
+
+
+def _scores(one: Evaluation | ValueEvaluation) -> dict[str, str]:
+    """The columns that tell how good it is, and their cells."""
+    from clockseg.value_evaluation import ValueEvaluation
+
+    facts = one.facts()
+    agreement = facts["agreement"]
+    if isinstance(one, ValueEvaluation):
+        return {
+            "relative error": percent(agreement["relative_error"]),
+            "worst frame": percent(agreement["worst_frame"]),
+        }
+    return {
+        "mean IU": percent(facts["mean_iu"]),
+        "kept": percent(one.kept),
+        "agreement": percent(agreement["mean_iu"]),
+        "lag": shown(facts["reaction_lag"]["median"], str),
+    }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clockseg._errors import UsageError
 from clockseg.commands._options import add_engine_options, positive
 from clockseg.commands._table import align
+from clockseg.commands._units import count, in_bytes, sides
 
 if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected, Inspection
@@ -19,18 +22,23 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "inspect",
         help="show a network's stages, cuts and groups, and what each costs here",
         description="Show a network's stages, cuts and fuse groups: parameters, multiply-adds, what is held, and the "
-        "time of each part measured on this machine, beside the uncut network.",
+        "time of each part measured on this machine, beside the uncut network. With --cuts, or of an ONNX file without a "
+        "sidecar: where it can be cut.",
     )
     parser.add_argument(
         "network",
         nargs="?",
         default="street",
         metavar="NETWORK",
-        help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow), an ONNX file with its sidecar beside "
-        "it, or an FCN checkpoint .safetensors (default: street)",
+        help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow, street-int8), an ONNX file with its "
+        "sidecar beside it, or an FCN checkpoint .safetensors (default: street)",
     )
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
+    group = parser.add_argument_group("where it can be cut")
+    group.add_argument("--cuts", action="store_true", help="list the candidates, and which --at auto would choose")
+    group.add_argument("--output", metavar="NAME", help="of --cuts: the tensor that all is for (default: its output)")
+    group.add_argument("--stages", type=positive, metavar="N", help="of --cuts: how many to choose (default: 3)")
     parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
     parser.add_argument("--clear-cache", action="store_true", help="first delete what engines have compiled and kept")
     parser.set_defaults(run=run)
@@ -42,6 +50,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.clear_cache:
         _clear(quiet=args.json)
+    if args.cuts or _is_bare(args.network):
+        return _run_cuts(args)
+    if args.output or args.stages:
+        raise UsageError("--output and --stages are for --cuts; add it.")
     found = inspect(
         args.network,
         engine=args.engine,
@@ -54,12 +66,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _is_bare(network: str) -> bool:
+    """Whether it is an ONNX file that has no sidecar: then there is nothing to show but where it can be cut."""
+    path = Path(network)
+    return path.suffix == ".onnx" and path.is_file() and not path.with_suffix(".json").exists()
+
+
+def _run_cuts(args: argparse.Namespace) -> int:
+    from clockseg.commands._candidates import text as told
+    from clockseg.networks.cut_candidates import inspect_cuts
+
+    found = inspect_cuts(
+        args.network,
+        output=args.output,
+        size=args.size,
+        stages=args.stages or 3,
+        precision=args.precision,
+        threads=args.threads,
+        repeat=args.repeat,
+    )
+    print(json.dumps(found.to_json(), indent=1) if args.json else told(found))
+    return 0
+
+
 def _clear(*, quiet: bool) -> None:
     from clockseg.engines import clear_cache
 
     freed = clear_cache()
     if not quiet:
-        print(f"cleared the cache of compiled networks: {_size(freed)}\n")
+        print(f"cleared the cache of compiled networks: {in_bytes(freed)}\n")
 
 
 def text(found: Inspection) -> str:
@@ -91,8 +126,8 @@ def _row(part: Inspected) -> tuple[str, ...]:
         part.name,
         ", ".join(part.reads),
         f"{part.parameters:,}",
-        _count(part.multiply_adds),
-        _size(part.held_bytes) if part.held else "",
+        count(part.multiply_adds),
+        in_bytes(part.held_bytes) if part.held else "",
         f"{1e3 * part.seconds:.2f}",
         share,
     )
@@ -103,32 +138,8 @@ def _tensors(found: Inspection) -> list[str]:
     for part in found.parts:
         tensors = [("cut at", part.cut), ("holds" if part.kind == "stage" else "gives", part.held)]
         lines += [
-            f"{part.name} {verb} {', '.join(f'{name} {_shape(shape)}' for name, shape in shapes.items())}"
+            f"{part.name} {verb} {', '.join(f'{name} {sides(shape)}' for name, shape in shapes.items())}"
             for verb, shapes in tensors
             if shapes
         ]
     return ["", *lines, ""]
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
-def _count(number: int) -> str:
-    """A large count in readable units.
-
-    >>> _count(1_234_000_000), _count(56_000), _count(0)
-    ('1.234 G', '0.056 M', '0')
-    """
-    if not number:
-        return "0"
-    return f"{number / 1e9:.3f} G" if number >= 1e8 else f"{number / 1e6:.3f} M"
-
-
-def _size(count: int) -> str:
-    """Bytes in readable units.
-
-    >>> _size(1_300_000), _size(512)
-    ('1.3 MB', '0.5 kB')
-    """
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

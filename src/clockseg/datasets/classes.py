@@ -12,6 +12,7 @@ import numpy as np
 
 from clockseg._errors import DataError
 from clockseg._types import Labels
+from clockseg.datasets.class_map import ClassMap
 from clockseg.graph.sidecar import MOST_CLASSES
 
 
@@ -21,7 +22,8 @@ class Classes:
 
     ``palette``: RGB 0..255, one a class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames a second of
     the clips, None if unknown. ``others``: the id that stands for every class a network knows and this data set doesn't
-    (0, the background, in YouTube-Objects); None if the network's classes must be these.
+    (0, the background, in YouTube-Objects); None if the network's classes must be these. ``renames``: what the network's
+    classes are called here, where it calls them otherwise.
 
     >>> Classes(("sky", "road")).ignore
     255
@@ -32,24 +34,29 @@ class Classes:
     ignore: int = 255
     fps: float | None = None
     others: int | None = None
+    renames: ClassMap | None = None
 
     def lookup(self, names: Sequence[str]) -> Labels:
         """What the ids of a network with classes ``names`` are here, by name: uint8 [256], ``lookup[labels]`` maps a map.
 
         The names must be these in this order; where there are ``others``, the network may know more, in any order, which
-        become ``others``. Ids the network doesn't have become ``ignore``. To be done before anything is counted: an id
-        of the network's may well be another class's id here. ``DataError`` if the classes can't be mapped.
+        become ``others``. With ``renames`` they may be any that it names, several for one of these, and some of these may
+        be no one's. Ids the network doesn't have become ``ignore``. To be done before anything is counted: an id of the
+        network's may well be another class's id here. ``DataError`` if the classes can't be mapped.
 
         >>> animals = Classes(("background", "bird", "cat"), others=0)
         >>> animals.lookup(("background", "cat", "person", "bird"))[:5].tolist()
         [0, 2, 0, 1, 255]
         """
-        if self.others is None and tuple(names) != self.names:
-            raise DataError("scores need the same names in the same order.")
+        if self.renames is not None:
+            rest = None if self.others is None else self.names[self.others]
+            names = self.renames.renamed(names, self.names, rest=rest)
+        elif self.others is None and tuple(names) != self.names:
+            raise DataError("scores need the same names in the same order; --map FILE says which are which.")
         others = self.ignore if self.others is None else self.others
         unknown = [name for name in self.names if name not in names]
-        if unknown:
-            raise DataError(f"the network doesn't know {', '.join(unknown)}.")
+        if unknown and self.renames is None:
+            raise DataError(f"the network doesn't know {', '.join(unknown)}; --map FILE says what it calls them.")
         table = np.full(256, self.ignore, np.uint8)
         ids = {name: id for id, name in enumerate(self.names)}
         table[: len(names)] = [ids.get(name, others) for name in names]

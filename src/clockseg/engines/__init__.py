@@ -11,9 +11,10 @@ from clockseg.engines.cache import cache_directory, clear_cache
 from clockseg.engines.onnxruntime import onnxruntime, providers
 from clockseg.engines.openvino import openvino
 from clockseg.engines.timed import Times, timed
+from clockseg.engines.torch import torch
 from clockseg.stages import StagedNetwork
 
-__all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed"]
+__all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed", "torch"]
 
 ENGINES: dict[str, Callable[..., StagedNetwork]] = {
     "openvino": openvino,

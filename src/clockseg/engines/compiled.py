@@ -9,14 +9,13 @@ from typing import TypeAlias
 
 from clockseg._errors import ClocksegError, NetworkError
 from clockseg._types import Array, Size
+from clockseg.engines.joined import SIZES, joined
 from clockseg.graph.part import Built, GraphPart, Tensors
 from clockseg.stages import Part, StagedNetwork
 
 Runner: TypeAlias = Callable[[Sequence[Array]], list[Array]]
 """What an engine makes of a model: inputs, in order -> outputs, in order, in memory of their own."""
 Compile: TypeAlias = Callable[[Built], Runner]
-SIZES = 3
-"""Working sizes that stay compiled; the one not used for longest goes first."""
 
 
 @dataclass
@@ -44,7 +43,8 @@ class CompiledPart:
 
     def _compile(self, size: Size) -> Runner:
         try:
-            return self.compile(self.part.build(size))
+            built = self.part.build(size)
+            runner = self.compile(built)
         except ClocksegError:
             raise
         except Exception as error:  # engines raise what they like
@@ -53,12 +53,28 @@ class CompiledPart:
                 f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({first}). "
                 "Give a smaller --size or another --engine."
             ) from error
+        read = self.part.read_by(built)
+        if read == self.part.inputs:
+            return runner
+        positions = [self.part.inputs.index(name) for name in read]
+        return lambda inputs: runner([inputs[position] for position in positions])
 
 
 def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork:
-    """``net`` with its graph-backed parts compiled on first use, by what is called ``engine``; others stay as they are."""
+    """``net`` with its graph-backed parts compiled on first use, by what is called ``engine``; others stay as they are.
+
+    Parts that run together are compiled as one as well (``engines.joined``).
+    """
+
+    def made(part: GraphPart) -> Part:
+        return CompiledPart(part, compile)
 
     def replaced(name: str, part: Part) -> Part:
-        return CompiledPart(part, compile) if isinstance(part, GraphPart) else part
+        return made(part) if isinstance(part, GraphPart) else part
 
-    return replace(net.map(replaced), engine=engine)
+    parts = replace(net.map(replaced), engine=engine)
+
+    def shared(part: GraphPart) -> Part:
+        return parts.whole if parts.whole is not None and part is net.whole else made(part)
+
+    return joined(net, parts, shared)

@@ -110,6 +110,7 @@ _TYPES = {
     "tensor(float16)": "float16",
     "tensor(double)": "float64",
     "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
     "tensor(int32)": "int32",
     "tensor(int64)": "int64",
     "tensor(bool)": "bool",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 
 from clockseg._errors import NetworkError, nearest
 from clockseg.graph.neutral import Graph, Node
 
+_MOST_TOLD = 20
+"""Names that are told at most."""
 
-def known(graph: Graph, cuts: Sequence[Sequence[str]], output: str, names: Sequence[str]) -> None:
-    """Every name is a tensor that depends on the frame, no cut is empty, and there is one stage name per cut."""
+
+def known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> None:
+    """Every name is a tensor that depends on the frame, and no cut is empty."""
     if not cuts or not all(cuts):
         raise NetworkError("a network needs at least one cut, and each cut at least one tensor.")
     for name in (*(name for cut in cuts for name in cut), output):
@@ -17,14 +21,24 @@ def known(graph: Graph, cuts: Sequence[Sequence[str]], output: str, names: Seque
             raise NetworkError(f"{name!r} is the network's input; cut behind it, at a tensor that the network makes.")
         if name not in graph.dynamic:
             what = "doesn't depend on the frame" if name in graph.maker else "is no tensor of this network"
-            raise NetworkError(f"{name!r} {what}. {nearest(name, graph.dynamic)}")
+            raise NetworkError(f"{name!r} {what}. {_near(name, graph.dynamic)}")
     twice = [cut for cut in cuts if len(set(cut)) != len(cut)]
     if twice:
         raise NetworkError(f"cut {_join(twice[0])} names a tensor twice.")
-    _names(names, len(cuts))
 
 
-def _names(names: Sequence[str], count: int) -> None:
+def _near(name: str, known: Iterable[str]) -> str:
+    """The nearest names: all of a few, of many those that are least unlike."""
+    names = list(known)
+    told = nearest(name, names)
+    if len(names) <= _MOST_TOLD or not told.startswith("Known"):
+        return told
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
+    return f"The nearest names: {', '.join(close)}. `clockseg inspect --cuts` lists where it can be cut."
+
+
+def named(names: Sequence[str], count: int) -> None:
+    """There is one stage name per cut, and none of them says what it isn't."""
     if len(names) != count:
         raise NetworkError(f"{len(names)} stage names for {count} cuts; give one name per cut.")
     bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
@@ -95,7 +109,7 @@ def scores(graph: Graph, name: str, names: Sequence[str], index: int, owners: fr
     """The tensor of a stage's own score map is made from that stage alone."""
     if name not in graph.dynamic:
         raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. {nearest(name, graph.dynamic)}"
+            f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. {_near(name, graph.dynamic)}"
         )
     if owners != {index}:
         made = _join([names[owner] for owner in sorted(owners)])

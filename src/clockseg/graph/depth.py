@@ -29,7 +29,7 @@ def _depths(bodies: Iterable[GraphPart], size: Size) -> Iterator[int]:
     for body in bodies:
         built = body.build(size)
         graph = onnx.load_model_from_string(built.model).graph
-        inside = {own: passed.get(name, 0) for own, name in zip(built.inputs, body.inputs, strict=True)}
+        inside = {own: passed.get(name, 0) for own, name in zip(built.inputs, body.read_by(built), strict=True)}
         inside = layers_passed(graph.node, inside)
         ends = {name: inside.get(own, 0) for own, name in zip(built.outputs, body.made, strict=True)}
         # The first of a body's outputs is the trunk, whatever heads hang on it.

@@ -39,10 +39,12 @@ def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, na
             constants[tensor] = value
         else:
             raise NetworkError(f"part {name!r} doesn't reach {tensor!r} from {', '.join(inputs)}.")
+    # Engines drop inputs that nothing reads, and then don't find them.
+    read = {tensor for node in static.nodes if node.name in met for tensor in static.reads(node)} | set(outputs)
     graph = helper.make_graph(
         [node for node in static.nodes if node.name in met],
         name,
-        [_info(static, tensor) for tensor in inputs],
+        [_info(static, tensor) for tensor in inputs if tensor in read],
         [_info(static, tensor) for tensor in outputs],
         list(constants.values()),
     )

@@ -10,24 +10,40 @@ from dataclasses import dataclass
 from functools import cached_property
 
 ENLARGE = "enlarge"
-"""Kind of a node that only interpolates: each channel of its output is its input's, larger."""
+"""Kind of a node that only interpolates: each channel of its output is its input's, larger (or as large).
+
+With ``axis`` it interpolates every channel along it alike, with weights that sum to 1: what is linear in the channels
+may as well be done before it.
+"""
 CROP = "crop"
 """Kind of a node that only cuts a window out of its input."""
 POINT = "point"
 """Kind of a node that only rewrites scores where they are: a softmax, a cast, an argmax."""
+CONCAT = "concat"
+"""Kind of a node that joins its inputs along ``axis``."""
+PRODUCT = "product"
+"""Kind of a node that at each position sums over ``axis`` with constant weights: a 1x1 convolution, a linear layer."""
+CONVOLUTION = "convolution"
+"""Kind of a node that sums over ``axis`` and over a window with constant weights: a convolution that isn't grouped."""
+CHANNELWISE = "channelwise"
+"""Kind of a node that makes each channel along ``axis`` (None: whichever) from that channel of its one input alone.
+
+Batch normalisation, an activation, a depthwise convolution, a factor or an addend of one number a channel.
+"""
 
 
 @dataclass(frozen=True)
 class Node:
     """One operation: its name, the tensors it reads and the tensors it makes.
 
-    ``kind`` is one of ENLARGE, CROP and POINT, or empty for anything else.
+    ``kind`` is one of the kinds above, or empty for anything else; ``axis`` is what it says there, 0 the first.
     """
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     kind: str = ""
+    axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,7 @@ class Graph:
 
         >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z",))), ("x",))
         >>> graph.back(["z"], {"y"})
-        ((Node(name='b', inputs=('y',), outputs=('z',), kind=''),), ('y',))
+        ((Node(name='b', inputs=('y',), outputs=('z',), kind='', axis=None),), ('y',))
         """
         met: set[Node] = set()
         ends: set[str] = set()

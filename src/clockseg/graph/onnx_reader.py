@@ -10,14 +10,16 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped,u
 from onnx import external_data_helper, inliner, version_converter
 
 from clockseg._errors import NetworkError
-from clockseg.graph.neutral import CROP, ENLARGE, POINT, Graph, Node
+from clockseg.graph.neutral import Graph, Node
+from clockseg.graph.onnx_kinds import kind
+from clockseg.graph.order import in_order
+from clockseg.graph.quantized import reading
 from clockseg.graph.static import Static
 
 MOST_BYTES = 2_000_000_000
 """A file and its external data may be this large together; ONNX itself holds 2 GiB in one message."""
 OLDEST_OPSET = 11
 """Older files are converted: what is added to a network (Resize, TopK) is written for this one."""
-_POINTS = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Cast", "Identity", "Squeeze", "Unsqueeze")
 _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
 
 
@@ -29,6 +31,7 @@ def read(path: Path, *, most_bytes: int = MOST_BYTES) -> onnx.ModelProto:
             raise NetworkError(f"{path} has {size:,} bytes, more than the {most_bytes:,} that are read.")
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
         _load_external(model, path, most_bytes - size)
+        in_order(model.graph)
         onnx.checker.check_model(model)
     except OSError as error:
         raise NetworkError(f"{path} can't be read: {error.strerror or error}") from error
@@ -87,23 +90,15 @@ def _locations(model: onnx.ModelProto) -> Iterator[str]:
 
 
 def neutral(static: Static, frame: str) -> Graph:
-    """A static graph as the cut rule sees it, ``frame`` being its input."""
+    """A static graph as the cut rule sees it, ``frame`` being its input; quantizing is part of making or reading a map."""
+    seen = reading(static)
     nodes = tuple(
-        Node(node.name, tuple(filter(None, static.reads(node))), tuple(filter(None, node.output)), _kind(static, node))
+        Node(node.name, seen.all(static.reads(node)), seen.all(node.output), *kind(static, node))
         for node in static.nodes
+        if node.name not in seen.left_out
     )
-    integers = frozenset(name for name, (kind, _) in static.types.items() if kind in _WHOLE)
+    integers = frozenset(name for name, (stored, _) in static.types.items() if stored in _WHOLE)
     return Graph(nodes, (frame,), integers)
-
-
-def _kind(static: Static, node: onnx.NodeProto) -> str:
-    if node.op_type in _POINTS:
-        return POINT
-    if node.op_type == "Slice":
-        return CROP
-    larger = static.elements(node.output[0]) > static.elements(node.input[0]) if node.input else False
-    plain = node.op_type in ("Resize", "Upsample") or (node.op_type == "ConvTranspose" and static.channelwise(node))
-    return ENLARGE if plain and larger else ""
 
 
 def _first_line(error: Exception) -> str:

@@ -29,12 +29,15 @@ FRAME_SIZE = "frame size"
 class Built:
     """A part at one working size: an ordinary ONNX model with static shapes.
 
-    ``inputs`` and ``outputs`` are the model's own names, in the order of the part's.
+    ``inputs`` and ``outputs`` are the model's own names, in the order of the part's; inputs that nothing in it reads are
+    left out. ``inner``: the maps among them that only other parts read, and clocks as features: an engine that computes in
+    bf16 may hand these on in it.
     """
 
     model: bytes = field(repr=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    inner: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class GraphPart:
         found |= {name: self._find(name, values) for name in self.outputs if name not in found}
         return {**found, FRAME_SIZE: np.array(size)}
 
+    def read_by(self, built: Built) -> tuple[str, ...]:
+        """Those of this part's inputs that its model reads, in the order of the model's; it only passes on the others."""
+        return tuple(name for name in self.inputs if name == IMAGE or name in built.inputs)
+
     @property
     def made(self) -> tuple[str, ...]:
         """The outputs that it computes; the others are inputs that it passes on."""
@@ -101,6 +108,21 @@ class Pick:
     def __call__(self, value: Tensors) -> dict[str, Array]:
         names = (*self.names, FRAME_SIZE) if FRAME_SIZE in value else self.names
         return {name: value[name] for name in names}
+
+
+@dataclass(frozen=True)
+class AsFloats:
+    """From a value, the tensor of this name, to be computed with: bf16, which numpy doesn't know, as float32.
+
+    >>> AsFloats("a")({"a": np.ones(2, np.float32)}).dtype
+    dtype('float32')
+    """
+
+    name: str
+
+    def __call__(self, value: Tensors) -> Array:
+        array = value[self.name]
+        return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 @dataclass(frozen=True)

@@ -5,40 +5,57 @@ from __future__ import annotations
 import math
 
 import onnx
+from onnx import TensorProto
 
 from clockseg._types import Size
 from clockseg.cost import Cost, multiply_adds
 from clockseg.graph.part import GraphPart
-from clockseg.graph.static import Static, fix
+from clockseg.graph.static import Static, attribute, fix
+from clockseg.graph.traffic import moved
 
-_FLOATS = (
-    onnx.TensorProto.FLOAT,
-    onnx.TensorProto.FLOAT16,
-    onnx.TensorProto.BFLOAT16,
-    onnx.TensorProto.DOUBLE,
-    onnx.TensorProto.INT8,
-    onnx.TensorProto.UINT8,
+_NUMBERS = (
+    TensorProto.FLOAT,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+    TensorProto.DOUBLE,
+    TensorProto.INT8,
+    TensorProto.UINT8,
+    TensorProto.INT32,  # biases of 8-bit convolutions
 )
+_SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def price(part: GraphPart, size: Size) -> Cost:
-    """Multiply-adds, parameters (weights and other constants that aren't sizes) and output bytes of ``part``."""
+    """Multiply-adds, parameters (weights and other constants that aren't sizes), output bytes and traffic of ``part``."""
     built = part.build(size)
     model = onnx.load_model_from_string(built.model)
     static = fix(model, {value.name: _shape(value) for value in model.graph.input})
     return Cost(
-        sum(
-            multiply_adds(
-                node.op_type, [static.shape(name) for name in node.input if name], static.shape(node.output[0])
-            )
-            for node in static.nodes
-        ),
-        sum(
-            math.prod(weight.dims)
-            for weight in model.graph.initializer
-            if weight.data_type in _FLOATS and not weight.name.startswith("clockseg.")
-        ),
+        sum(_multiply_adds(static, node) for node in static.nodes),
+        _parameters(model.graph),
         sum(_bytes(static, name) for name in built.outputs),
+        moved(static),
+    )
+
+
+def node_work(static: Static) -> dict[str, float]:
+    """Node -> its multiply-adds: what candidates and choices of cuts go by."""
+    return {node.name: float(_multiply_adds(static, node)) for node in static.nodes}
+
+
+def _multiply_adds(static: Static, node: onnx.NodeProto) -> int:
+    inputs = [static.shape(name) if name else () for name in node.input]
+    equation = attribute(node, "equation", b"").decode()
+    return multiply_adds(node.op_type, inputs, static.shape(node.output[0]), equation=equation)
+
+
+def _parameters(graph: onnx.GraphProto) -> int:
+    """Numbers in constants, but for sizes and for the scales and zero points of quantization."""
+    scales = {name for node in graph.node if node.op_type in _SCALED for name in node.input[1:]}
+    return sum(
+        math.prod(weight.dims)
+        for weight in graph.initializer
+        if weight.data_type in _NUMBERS and weight.name not in scales and not weight.name.startswith("clockseg.")
     )
 
 

@@ -20,10 +20,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clockseg.graph import _check
-from clockseg.graph.neutral import CROP, ENLARGE, Graph, Node
+from clockseg.graph.neutral import CROP, ENLARGE, POINT, Graph, Node
 
 Sources = frozenset[int]
 """Zero-based indices of stages."""
+_FINISHING = (ENLARGE, CROP, POINT)
+"""Kinds of nodes that what follows the last fusion may consist of."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,22 @@ def divide(
     [('stage1+stage2', ('u', 'sum'))]
     """
     names = tuple(names) or tuple(f"stage{index + 1}" for index in range(len(cuts)))
-    _check.known(graph, cuts, output, names)
+    _check.known(graph, cuts, output)
+    _check.named(names, len(cuts))
     bodies = [_body(graph, cuts, index) for index in range(len(cuts))]
     owners = _owners(graph, bodies)
     _check.reached(graph, cuts, output, owners)
     work = _Work(graph, [tuple(cut) for cut in cuts], names, bodies, owners, output)
     return work.division([*scores, *[None] * (len(cuts) - len(scores))])
+
+
+def sources(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str) -> dict[str, Sources]:
+    """Tensor -> the stages that it is made from, if the network is cut at ``cuts``; the frame is stage 1's (index 0).
+
+    Raises NetworkError as ``divide`` does.
+    """
+    _check.known(graph, cuts, output)
+    return _owners(graph, [_body(graph, cuts, index) for index in range(len(cuts))])
 
 
 def _body(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> tuple[Node, ...]:
@@ -141,7 +153,7 @@ class _Work:
         inside = {node.name for body in self.bodies for node in body}
         chain: list[str] = []
         tensor = self.output
-        while (node := self.graph.maker.get(tensor)) and node.name not in inside and node.kind:
+        while (node := self.graph.maker.get(tensor)) and node.name not in inside and node.kind in _FINISHING:
             reads = self.graph.reads(node)
             if len(reads) != 1 or tensor in self.graph.inputs:
                 break

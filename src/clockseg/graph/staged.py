@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import onnx
@@ -12,9 +12,13 @@ from clockseg._errors import NetworkError, nearest
 from clockseg._types import Size
 from clockseg.graph import onnx_reader
 from clockseg.graph.extraction import built, extract, with_frame, with_labels
-from clockseg.graph.part import IMAGE, LABELS, Built, GraphPart, Pick, Take
+from clockseg.graph.joined import GraphJoined
+from clockseg.graph.onnx_split import applied
+from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphPart, Pick, Take
+from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
+from clockseg.graph.split import Split, rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.stages import Group, Part, Stage, StagedNetwork
 
@@ -22,29 +26,35 @@ _SIZES = 2
 """Working sizes whose shapes are kept, beside what engines compile."""
 
 
-def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size) -> StagedNetwork:
+def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool = True) -> StagedNetwork:
     """``model`` cut as ``sidecar`` says; the graph is divided at the working size ``size`` and can be built at others.
 
-    Call it through an engine. ``prepare`` and ``restore`` are left as they are.
+    ``split``: products of concatenations become sums of one product per source (``graph.split``), which is what makes
+    most decoders rest; ``whole`` stays as the file has it. Call it through an engine. ``prepare`` and ``restore`` are
+    left as they are.
     """
-    source = _Source(sidecar, _at(model, sidecar))
-    static = source.at(size)
+    original = _Source(sidecar, _at(model, sidecar))
+    static = original.at(size)
     _check(sidecar, static)
+    sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
+    graph = onnx_reader.neutral(static, sidecar.input.name)
+    shapes = {name: shape for name, (_, shape) in static.types.items()}
+    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=shapes) if split else ()
+    source = replace(original, at=_split(original.at, plan)) if plan else original
     division = divide(
-        onnx_reader.neutral(static, sidecar.input.name),
+        rewritten(graph, plan),
         sidecar.cuts,
         output=sidecar.output,
         names=sidecar.stages,
         scores=sidecar.scores,
     )
-    return StagedNetwork(
-        sidecar.name,
-        tuple(source.stage(stage) for stage in division.stages),
-        source.groups(division),
-        source.finish(division),
-        whole=source.part("whole", (sidecar.input.name,), (), (sidecar.output,)),
-        sidecar=sidecar,
-    )
+    stages = tuple(source.stage(stage, source.at(size)) for stage in division.stages)
+    groups, finish = source.groups(division), source.finish(division)
+    whole = original.part("whole", (sidecar.input.name,), (), (sidecar.output,))
+    output = (LABELS,) if sidecar.classes else (division.output,)
+    same = None if plan else whole
+    joined = GraphJoined(stages, groups, finish, division, sidecar.input.name, output, source.part, same)
+    return StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:
@@ -66,9 +76,14 @@ def _at(model: onnx.ModelProto, sidecar: Sidecar) -> Callable[[Size], Static]:
     @lru_cache(maxsize=_SIZES)
     def at(size: Size) -> Static:
         width, height = size
-        return fix(model, {sidecar.input.name: (1, 3, height, width)})
+        floats = [sidecar.output, *filter(None, sidecar.scores)]
+        return fix(model, {sidecar.input.name: (1, 3, height, width)}, floats=floats)
 
     return at
+
+
+def _split(at: Callable[[Size], Static], plan: Sequence[Split]) -> Callable[[Size], Static]:
+    return lru_cache(maxsize=_SIZES)(lambda size: applied(at(size), plan))
 
 
 def _check(sidecar: Sidecar, static: Static) -> None:
@@ -98,9 +113,10 @@ class _Source:
     sidecar: Sidecar
     at: Callable[[Size], Static]
 
-    def stage(self, cut: StageCut) -> Stage:
+    def stage(self, cut: StageCut, static: Static) -> Stage:
         body = self.part(f"{cut.name}.body", cut.inputs, tuple(dict.fromkeys([*cut.trunk, *cut.held])))
-        return Stage(cut.name, body, Pick(cut.held), Take(cut.scores) if cut.scores else None, Take(cut.trunk[0]))
+        features = floats_of(static, cut.trunk[0]) or AsFloats(cut.trunk[0])
+        return Stage(cut.name, body, Pick(cut.held), Take(cut.scores) if cut.scores else None, features)
 
     def groups(self, division: Division) -> tuple[Group, ...]:
         """The groups; the last one also does what ``finish`` would, since that always follows it.
@@ -128,6 +144,8 @@ class _Source:
         labels = bool(self.sidecar.classes and finished)
         given = tuple(IMAGE if tensor == self.sidecar.input.name else tensor for tensor in inputs)
         gives = (*outputs, *((LABELS,) if labels else finished))
+        looked_at = {self.sidecar.input.name, self.sidecar.output, *self.sidecar.scores}
+        inner = tuple(tensor for tensor in dict.fromkeys([*inputs, *outputs]) if tensor not in looked_at)
 
         def build(size: Size) -> Built:
             made = [tensor for tensor in outputs if tensor not in inputs]
@@ -136,6 +154,6 @@ class _Source:
                 model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
             if labels:
                 model = with_labels(model, self.sidecar.output, size, keep=self.sidecar.output in made)
-            return built(model)
+            return replace(built(model), inner=inner)
 
         return GraphPart(name, given, gives, build)

@@ -18,17 +18,21 @@ from onnx.reference import ReferenceEvaluator
 
 from clockseg._errors import NetworkError
 from clockseg._types import Array
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS, name_bytes
 
 MOST_FOLDED = 4096
 """Elements up to which a constant is computed here; larger ones (weights) are left to the engine."""
-_KEPT = ("QuantizeLinear", "DequantizeLinear")
+_KEPT = (TO_BYTES, TO_FLOATS)
 TypeShape = tuple[int, tuple[int, ...]]
 """A tensor's ONNX element type and its shape."""
 
 
 @dataclass
 class Static:
-    """A graph at a fixed input size: nodes that remain, constants, and the type and shape of every tensor."""
+    """A graph at a fixed input size: nodes that remain, constants, and the type and shape of every tensor.
+
+    ``floats``: tensors that are read from outside as they are; of others, where quantized, the bytes (``quantized``).
+    """
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: dict[str, TensorProto] = field(default_factory=dict)
@@ -36,6 +40,7 @@ class Static:
     folded: dict[str, Array] = field(default_factory=dict)
     opsets: list[onnx.OperatorSetIdProto] = field(default_factory=list)
     ir_version: int = 10
+    floats: frozenset[str] = frozenset()
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """The shape of ``tensor``."""
@@ -48,12 +53,20 @@ class Static:
     def constant(self, name: str) -> TensorProto | None:
         """The value of ``name`` as a tensor, if it is a constant that no node makes."""
         if name in self.folded:
-            return numpy_helper.from_array(np.ascontiguousarray(self.folded[name]), name)
+            # Not np.ascontiguousarray: it makes a scalar a vector of one, which Range and others refuse.
+            return numpy_helper.from_array(np.asarray(self.folded[name], order="C"), name)
         return self.weights.get(name)
+
+    def hold(self, weight: TensorProto) -> None:
+        """Take ``weight`` as a constant of the graph."""
+        self.weights[weight.name] = weight
+        self.types[weight.name] = (weight.data_type, tuple(weight.dims))
+        if math.prod(weight.dims) <= MOST_FOLDED:
+            self.folded[weight.name] = _array(weight)
 
     def reads(self, node: onnx.NodeProto) -> tuple[str, ...]:
         """What ``node`` reads, including what its subgraphs read from outside."""
-        return (*node.input, *_captured(node))
+        return (*node.input, *captured(node))
 
     def channelwise(self, node: onnx.NodeProto) -> bool:
         """Whether each output channel of a ConvTranspose is made from one input channel alone."""
@@ -72,22 +85,24 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
-def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> Static:
-    """``model`` with its inputs at ``shapes``; NetworkError where a shape can't be known or doesn't fit."""
+def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: Iterable[str] = ()) -> Static:
+    """``model`` with its inputs at ``shapes``; NetworkError where a shape can't be known or doesn't fit.
+
+    ``floats``: tensors that are read as they are, beside the outputs.
+    """
     graph = model.graph
-    found = Static(opsets=list(model.opset_import), ir_version=model.ir_version)
+    outside = frozenset([*floats, *(value.name for value in graph.output)])
+    found = Static(opsets=list(model.opset_import), ir_version=model.ir_version, floats=outside)
     for weight in graph.initializer:
-        found.weights[weight.name] = weight
-        found.types[weight.name] = (weight.data_type, tuple(weight.dims))
-        if math.prod(weight.dims) <= MOST_FOLDED:
-            found.folded[weight.name] = _array(weight)
+        found.hold(weight)
     if graph.sparse_initializer:
         raise NetworkError("the network has sparse weights, which aren't supported; export it with dense ones.")
     for value in graph.input:
         if value.name not in found.weights:
             found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
     for node in graph.node:
-        _walk(found, node)
+        walk(found, node)
+    name_bytes(found)
     return found
 
 
@@ -104,14 +119,19 @@ def _input_shape(value: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]])
     shape = shapes.get(value.name)
     if shape is None:
         raise NetworkError(f"the network also reads an input {value.name!r}; only one, the frame, can be given.")
-    if len(dims) != len(shape) or any(isinstance(d, int) and d and d != n for d, n in zip(dims, shape, strict=True)):
+    # A size below 1 stands for any, as a name does: PaddlePaddle writes -1.
+    if len(dims) != len(shape) or any(isinstance(d, int) and d > 0 and d != n for d, n in zip(dims, shape, strict=True)):
         raise NetworkError(f"the network's input {value.name!r} has shape {dims}; {list(shape)} doesn't fit.")
     return shape
 
 
-def _walk(found: Static, node: onnx.NodeProto) -> None:
+def walk(found: Static, node: onnx.NodeProto) -> None:
+    """Add ``node`` to the graph, behind what it reads: computed if that is known and small, else with its shapes."""
     if node.op_type == "Shape" and node.input[0] in found.types:
         _settle(found, node, [_shape_of(found, node)])
+        return
+    if node.op_type == "If" and node.input[0] in found.folded:
+        _inline(found, node)
         return
     made = _infer(found, node)
     values = _compute(found, node, made) if _is_known(found, node) else []
@@ -127,6 +147,25 @@ def _walk(found: Static, node: onnx.NodeProto) -> None:
             )
         found.types[name] = shape
     found.nodes.append(node)
+
+
+def _inline(found: Static, node: onnx.NodeProto) -> None:
+    """The branch that is taken of an If whose condition is known, as exporters make them of a question on shapes."""
+    branch = attribute(node, "then_branch" if bool(found.folded[node.input[0]]) else "else_branch", None)
+    names = {name: f"{node.name}/{name}" for inner in branch.node for name in inner.output if name}
+    for weight in branch.initializer:
+        found.hold(weight)
+    for index, inner in enumerate(branch.node):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(inner)
+        copy.name = f"{node.name}/{inner.name or inner.op_type}_{index}"
+        # Two branches may call different tensors the same.
+        copy.input[:] = [names.get(name, name) for name in inner.input]
+        copy.output[:] = [names.get(name, name) for name in inner.output]
+        walk(found, copy)
+    for inside, outside in zip(branch.output, node.output, strict=True):
+        given = names.get(inside.name, inside.name)
+        walk(found, helper.make_node("Identity", [given], [outside], name=f"{node.name}/{outside}"))
 
 
 def _settle(found: Static, node: onnx.NodeProto, values: Iterable[Array]) -> None:
@@ -199,11 +238,11 @@ def _opset(found: Static, domain: str) -> int:
     return next((o.version for o in found.opsets if o.domain in (domain, domain or "ai.onnx")), 1)
 
 
-def _captured(node: onnx.NodeProto) -> Iterator[str]:
+def captured(node: onnx.NodeProto) -> Iterator[str]:
     """Outer tensors that a node's subgraphs read."""
     for entry in node.attribute:
         for graph in [entry.g] if entry.type == onnx.AttributeProto.GRAPH else entry.graphs:
             own = {value.name for value in (*graph.input, *graph.initializer)}
             for inner in graph.node:
-                yield from (name for name in (*inner.input, *_captured(inner)) if name and name not in own)
+                yield from (name for name in (*inner.input, *captured(inner)) if name and name not in own)
                 own.update(inner.output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,13 @@ def load_network(file: Path) -> tuple[AnyStreet, Description]:
 
 def _description(raw: dict[str, Any]) -> Description:
     made, said = raw["shape"], raw["classes"]
-    shape = Shape(made["encoder"], tuple(made["features"]), made["context"], made["classes"], until=made.get("until"))
+    known = {field.name for field in fields(Shape)}
+    shape = Shape(**{name: _plain(value) for name, value in made.items() if name in known})
     classes = Classes(tuple(said["names"]), tuple((r, g, b) for r, g, b in said["palette"]), said["ignore"])
     width, height = raw["working"]
     return Description(shape, (width, height), classes)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has lists where a shape has tuples."""
+    return tuple(value) if isinstance(value, list) else value

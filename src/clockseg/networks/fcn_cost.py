@@ -7,18 +7,18 @@ import math
 from clockseg._types import Size
 from clockseg.cost import Cost, multiply_adds
 from clockseg.networks.fcn_geometry import sides
-from clockseg.networks.fcn_layers import FCNShape, layers
+from clockseg.networks.fcn_layers import FCNShape, Layer, layers
 
 _OPERATORS = {"conv": "Conv", "deconv": "ConvTranspose"}
 
 
 def costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
-    """The cost of each layer for a picture of ``size`` (width, height): multiply-adds, parameters, bytes of its map.
+    """The cost of each layer for a picture of ``size`` (width, height): multiply-adds, parameters, bytes of its map, traffic.
 
     The kernels of enlargements count as parameters of theirs, although they aren't learned.
 
     >>> costs(FCNShape(), (500, 500))["upscore2"]
-    Cost(multiply_adds=86016, parameters=336, bytes=97104)
+    Cost(multiply_adds=86016, parameters=336, bytes=97104, moved=119952)
     """
     net = layers(shape)
     width, height = size
@@ -30,8 +30,15 @@ def costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
         made = (1, layer.outputs, down[layer.name], across[layer.name])
         weights = list(layer.weights.values())
         spent = multiply_adds(_OPERATORS[layer.kind], [read, weights[0]], made) if weights else 0
-        found[layer.name] = Cost(spent, sum(map(math.prod, weights)), 4 * math.prod(made))
+        learned, given = sum(map(math.prod, weights)), 4 * math.prod(made)
+        reads = 4 * sum(layer.inputs * down[name] * across[name] for name in _read(layer))
+        found[layer.name] = Cost(spent, learned, given, reads + 4 * learned + given)
     return found
+
+
+def _read(layer: Layer) -> tuple[str, ...]:
+    """Of a crop, what it is cut from; the other gives its size alone."""
+    return layer.reads[:1] if layer.kind == "crop" else layer.reads
 
 
 def stage_costs(shape: FCNShape, size: Size) -> dict[str, Cost]:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from clockseg._errors import UsageError
-from clockseg._types import Array, Size
 from clockseg.engines.threads import threads_or_all
-from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
+from clockseg.graph.part import IMAGE, LABELS
+from clockseg.graph.torch_part import Function, Shown, TorchPart, device_called
 from clockseg.networks.export_fcn import describe, scores
 from clockseg.networks.fcn import FCN
 from clockseg.networks.fcn_checkpoint import FCNDescription, load_fcn
 from clockseg.networks.framing import Framing
 from clockseg.stages import Group, Stage, StagedNetwork
-
-Maps: TypeAlias = Mapping[str, Any]
-"""What passes between parts: maps by name, numpy arrays on the CPU and tensors on a GPU, and the frame's size."""
 
 
 def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> StagedNetwork:
@@ -31,6 +24,7 @@ def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> Sta
 
     Stages hold their score maps, uncropped: score_pool3, score_pool4 and upscore2. Groups crop, add and enlarge.
 
+    >>> import numpy as np
     >>> from clockseg.datasets import Classes
     >>> from clockseg.networks.fcn_layers import FCNShape
     >>> shape = FCNShape(classes=2).narrowed(1 / 16)
@@ -38,7 +32,7 @@ def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> Sta
     >>> [stage.name for stage in net.stages], net(np.zeros((48, 64, 3), np.uint8)).shape
     (['pool3', 'pool4', 'fc7'], (48, 64))
     """
-    parts = _Parts(net.eval().to(_device(device)), description, torch.device(device))
+    parts = _Parts(net.eval().to(device_called(device)), description, torch.device(device))
     framing = Framing(*description.working)
     return StagedNetwork(
         net.shape.variant,
@@ -60,45 +54,6 @@ def load_staged(file: Path, *, device: str = "cpu", threads: int | None = None) 
     return replace(staged(*load_fcn(file), device=device), name=file.stem)
 
 
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UsageError(
-            f"device {name!r} isn't there ({str(error).splitlines()[0]}); give cpu (on the command line --engine torch)."
-        ) from error
-    return device
-
-
-@dataclass(frozen=True)
-class TorchPart:
-    """A part that computes in torch: ``function`` takes maps by name and the frame's size, and gives maps by name.
-
-    What it gives is in memory of its own, which no later run writes to.
-    """
-
-    function: Callable[[dict[str, Tensor], Size], dict[str, Tensor]]
-    device: torch.device
-
-    def __call__(self, *values: Maps) -> dict[str, Any]:
-        size = values[0][FRAME_SIZE] if FRAME_SIZE in values[0] else np.array(values[0][IMAGE].shape[2:0:-1])
-        given = {name: self._enter(map) for value in values for name, map in value.items() if name != FRAME_SIZE}
-        with torch.inference_mode():
-            made = self.function(given, (int(size[0]), int(size[1])))
-        return {name: self._leave(name, map) for name, map in made.items()} | {FRAME_SIZE: size}
-
-    def _enter(self, map: Any) -> Tensor:
-        if isinstance(map, np.ndarray):
-            # torch warns of arrays that mustn't be written to; decoded frames may be such.
-            map = torch.from_numpy(map if map.flags.writeable else map.copy())
-        found: Tensor = map.to(self.device)
-        return found
-
-    def _leave(self, name: str, map: Tensor) -> Any:
-        return map.numpy(force=True) if name == LABELS or self.device.type == "cpu" else map
-
-
 @dataclass(frozen=True)
 class _Parts:
     """The functions of one net's parts."""
@@ -107,8 +62,9 @@ class _Parts:
     description: FCNDescription
     device: torch.device
 
-    def part(self, function: Callable[[dict[str, Tensor], Size], dict[str, Tensor]]) -> TorchPart:
-        return TorchPart(function, self.device)
+    def part(self, function: Function) -> TorchPart:
+        """Maps stay on a GPU; on the CPU they are arrays."""
+        return TorchPart(function, self.device, arrays=self.device.type == "cpu")
 
     def stages(self) -> tuple[Stage, ...]:
         cuts = self.net.shape.cuts
@@ -118,8 +74,8 @@ class _Parts:
                 cut,
                 self.part(partial(self.body, before[index], cut)),
                 self.part(partial(self.head, cut, score)),
-                partial(_shown, score),
-                partial(_shown, cut),
+                Shown(score),
+                Shown(cut),
             )
             for index, (cut, score) in enumerate(zip(cuts, scores(self.net.shape), strict=True))
         )
@@ -133,7 +89,7 @@ class _Parts:
             groups.append(Group("+".join(cuts[index:]), reads, self.part(partial(self.fuse, cuts[index], index == 0))))
         return tuple(groups)
 
-    def body(self, before: str, cut: str, maps: dict[str, Tensor], size: Size) -> dict[str, Tensor]:
+    def body(self, before: str, cut: str, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         x = self.data(maps[IMAGE]) if before == IMAGE else maps[before]
         steps = {"pool3": self.net.stage1, "pool4": self.net.stage2, "fc7": self.net.stage3}
         names = list(steps)
@@ -147,29 +103,23 @@ class _Parts:
         mean = torch.tensor(self.description.mean, device=self.device)
         return channels.permute(0, 3, 1, 2).float().contiguous() - mean.view(1, 3, 1, 1)
 
-    def head(self, cut: str, score: str, maps: dict[str, Tensor], size: Size) -> dict[str, Tensor]:
+    def head(self, cut: str, score: str, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         if cut != self.net.shape.cuts[-1]:
             return {score: self.net.get_submodule(score)(maps[cut])}
         score_fr = self.net.score_fr(maps[cut])
         return {score: self.net.upscore2(score_fr) if score == "upscore2" else score_fr}
 
-    def fuse(self, cut: str, last: bool, maps: dict[str, Tensor], size: Size) -> dict[str, Tensor]:
+    def fuse(self, cut: str, last: bool, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         """The sum of a stage's scores and what is fused already, enlarged if more follows."""
         if cut == "pool3":
             return {"fused": self.net.fuse_pool3(maps["score_pool3"], maps["upscore_pool4"])}
         fused = self.net.fuse_pool4(maps["score_pool4"], maps["upscore2"])
         return {"fused": fused} if last else {"upscore_pool4": self.net.upscore_pool4(fused)}
 
-    def finish(self, maps: dict[str, Tensor], size: Size) -> dict[str, Tensor]:
+    def finish(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         """Labels at the frame's size; the lowest class wins ties."""
         [fused] = maps.values()
         return {LABELS: self.net.enlarged(fused, size[::-1]).argmax(1).to(torch.uint8)}
 
-    def whole(self, maps: dict[str, Tensor], size: Size) -> dict[str, Tensor]:
+    def whole(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
         return {LABELS: self.net(self.data(maps[IMAGE])).score.argmax(1).to(torch.uint8)}
-
-
-def _shown(name: str, value: Maps) -> Array:
-    """A map as an array, for clocks to look at."""
-    found: Array = value[name] if isinstance(value[name], np.ndarray) else value[name].numpy(force=True)
-    return found

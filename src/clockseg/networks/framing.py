@@ -66,7 +66,8 @@ class Framing:
     def restore(self, value: Tensors, image: Image) -> Array:
         """An output back at the frame's size, without padding, read-only.
 
-        Labels: uint8 [h, w], by the nearest pixel. Anything else, [1, channels, H, W]: [channels, h, w], bilinear.
+        Labels: uint8 [h, w], by the nearest pixel. Maps of floats, [1, channels, H, W] or [1, H, W]: float [channels, h, w] or
+        [h, w], bilinear. Anything else, such as a vector, as it is.
         """
         frame = (image.shape[1], image.shape[0])
         if LABELS in value:
@@ -78,19 +79,26 @@ class Framing:
                 else _cv2().resize(found, frame, interpolation=_cv2().INTER_NEAREST_EXACT)
             )
         [output] = [array for name, array in value.items() if name != FRAME_SIZE]
-        return _read_only(self._restore_raw(output, frame))
+        return _read_only(self._restore_floats(output, frame) if self._is_map(output, frame) else output)
 
-    def _restore_raw(self, output: Array, frame: Size) -> Array:
-        if output.ndim != 4:
-            return output
-        (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
-        _, _, rows, columns = output.shape
-        window = output[
-            0, :, : max(1, round(rows * height / full_height)), : max(1, round(columns * width / full_width))
-        ]
-        if window.shape[1:] == frame[::-1]:
-            return window
-        return np.stack([_cv2().resize(channel, frame, interpolation=_cv2().INTER_LINEAR) for channel in window])
+    def _is_map(self, output: Array, frame: Size) -> bool:
+        if output.dtype.kind != "f" or output.ndim not in (3, 4) or not output.size:
+            return False
+        (width, height), (rows, columns) = self.padded(frame), output.shape[-2:]
+        # Tokens [1, n, channels] aren't one: a map has about the same stride across as down.
+        down, across = height / rows, width / columns
+        return output.ndim == 4 or abs(down - across) <= 0.25 * max(down, across)
+
+    def _restore_floats(self, output: Array, frame: Size) -> Array:
+        """Padding and all to the frame's scale, then cut to it: what is padding may end within a pixel of the map."""
+        planes = output.reshape(-1, *output.shape[-2:])
+        planes = planes.astype(np.float32) if planes.dtype == np.float16 else planes
+        pairs = zip(frame, self.scaled(frame), self.padded(frame), strict=True)
+        full = tuple(round(padded * side / scaled) for side, scaled, padded in pairs)
+        if planes.shape[:0:-1] != full:
+            planes = np.stack([_cv2().resize(plane, full, interpolation=_cv2().INTER_LINEAR) for plane in planes])
+        window = planes[:, : frame[1], : frame[0]]
+        return window if output.ndim == 4 else window[0]
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,14 @@ class OwnSize:
 
     pad_multiple: int = 1
     pad_value: tuple[int, int, int] = (0, 0, 0)
+
+    def scaled(self, size: Size) -> Size:
+        """As ``Framing.scaled``: a frame's own size."""
+        return size
+
+    def padded(self, size: Size) -> Size:
+        """As ``Framing.padded``."""
+        return Framing(*size, self.pad_multiple).padded(size)
 
     def prepare(self, image: Image) -> dict[str, Array]:
         """As ``Framing.prepare``; without padding the frame isn't copied."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
 IN_TORCH = ("torch", "cuda")
-BUNDLED = ("street", "street-stride8", "street-stride16", "fcn8s-narrow")
+BUNDLED = ("street", "street-stride8", "street-stride16", "fcn8s-narrow", "street-int8")
 """Networks that come with clockseg: one, and what it is compared with, cut off behind its first and its second stage."""
 
 
@@ -42,13 +42,41 @@ def load(
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
     sidecar's or the checkpoint's. ``threads``: of the engine; of torch, they are the whole process's.
     """
-    path = _path(network)
+    path = path_of(network)
     checkpoint = path.suffix == ".safetensors"
     if engine in IN_TORCH or (checkpoint and engine == "auto"):
         return _in_torch(path, str(engine), precision, threads, size)
-    model, said = _checkpoint(path) if checkpoint else (onnx_reader.read(path), sidecar.read(path.with_suffix(".json")))
-    fixed = input_size(model, said.input.name)
-    working = _working(said.input, fixed, size)
+    model, said = _checkpoint(path) if checkpoint else read(path)
+    return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size)
+
+
+def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
+    """A bundled network's or an ONNX file's graph and sidecar; ``NetworkError`` says what is missing or wrong.
+
+    >>> read("street")[1].output
+    'scores'
+    """
+    path = path_of(network)
+    if path.suffix != ".onnx":
+        raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
+    return onnx_reader.read(path), sidecar.read(path.with_suffix(".json"))
+
+
+def assemble(
+    model: onnx.ModelProto,
+    said: sidecar.Sidecar,
+    *,
+    engine: str | Engine | None = "auto",
+    precision: str = "f32",
+    threads: int | None = None,
+    size: WorkingSize | None = None,
+) -> StagedNetwork:
+    """As ``load``, of a graph and a sidecar that are in memory.
+
+    >>> assemble(*read("street"), engine=None).name
+    'street'
+    """
+    working = _working(said.input, input_size(model, said.input.name), size)
     net = staged(model, said, size=working.padded((working.width, working.height)))
     net = _framed(net, working, size)
     if engine is None:
@@ -57,7 +85,22 @@ def load(
     return compile(net)
 
 
-def _path(network: str | Path) -> Path:
+def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing | OwnSize:
+    """How frames meet this network at that working size: what its ``prepare`` and ``restore`` are of.
+
+    >>> framing(*read("street")).padded((960, 540))
+    (480, 288)
+    """
+    working = _working(said.input, input_size(model, said.input.name), size)
+    return OwnSize(working.pad_multiple, working.pad_value) if size == "own" else working
+
+
+def path_of(network: str | Path) -> Path:
+    """The file of a bundled network by name, or of one that is given; ``UsageError`` for what is neither.
+
+    >>> path_of("street").name
+    'street.onnx'
+    """
     if network in BUNDLED:
         return Path(str(resources.files("clockseg.networks"))) / "weights" / f"{network}.onnx"
     path = Path(network)

@@ -32,11 +32,11 @@ CUTS = ("stride8", "stride16", "context")
 
 @dataclass(frozen=True)
 class Shape:
-    """What `street` is built from; the default is the bundled network, a larger one its teacher.
+    """What `street` is built from; the default is the bundled network, `LARGE` its larger sister.
 
     `encoder`: 0, 1 or 2, the EfficientNet-Lite. `features`: channels of the fusion at strides 16, 8 and 4. `context`:
-    channels of the context. `until`: "stride8" or "stride16" is the network cut off there (`TruncatedStreet`), which has
-    neither fusion nor context.
+    channels of the context; `dilations`: those of its convolutions, at stride 32. `until`: "stride8" or "stride16" is
+    the network cut off there (`TruncatedStreet`), which has neither fusion nor context.
     """
 
     encoder: int = 0
@@ -44,11 +44,16 @@ class Shape:
     context: int = 128
     classes: int = 11
     until: str | None = None
+    dilations: tuple[int, ...] = (1, 2, 4)
 
     @property
     def cuts(self) -> tuple[str, ...]:
         """The names of the cuts, one a stage."""
         return CUTS if self.until is None else (self.until,)
+
+
+LARGE = Shape(encoder=2, features=(160, 112, 64), context=256, dilations=(1, 2, 4, 6))
+"""`street-large`: EfficientNet-Lite2, a wider fusion, a context that reaches further."""
 
 
 class Scores(NamedTuple):
@@ -77,16 +82,16 @@ class Heads(NamedTuple):
 
 
 class Context(nn.Module):
-    """What is around a place: three dilations and the mean of the whole picture, then a gate by that mean.
+    """What is around a place: some dilations and the mean of the whole picture, then a gate by that mean.
 
     Everything is at stride 32, so it costs little.
     """
 
-    def __init__(self, inputs: int, channels: int) -> None:
+    def __init__(self, inputs: int, channels: int, dilations: tuple[int, ...] = (1, 2, 4)) -> None:
         super().__init__()
         self.narrow = conv_bn(inputs, channels, 1)
         self.around = nn.ModuleList(
-            nn.Conv2d(channels, channels, 3, padding=d, dilation=d, groups=channels, bias=False) for d in (1, 2, 4)
+            nn.Conv2d(channels, channels, 3, padding=d, dilation=d, groups=channels, bias=False) for d in dilations
         )
         self.norm = nn.BatchNorm2d(channels)
         self.mean = nn.Conv2d(channels, channels, 1)
@@ -139,7 +144,7 @@ class Street(nn.Module):
         self.encoder = EfficientNetLite(shape.encoder, drop)
         _, at4, at8, _, at16, _, at32 = self.encoder.channels
         d16, d8, d4 = shape.features
-        self.context = Context(at32, shape.context)
+        self.context = Context(at32, shape.context, shape.dilations)
         self.q4 = conv_bn(at4, d4, 1, relu6=False)
         self.q8 = conv_bn(at8, d8, 1, relu6=False)
         self.p2 = conv_bn(at16, d16, 1, relu6=False)

@@ -24,6 +24,8 @@ from clockseg.training.state import load_state, save_state
 
 REPORTS = 40
 """Lines in the log, and states saved, over a training."""
+SAVE_SECONDS = 180.0
+"""A state is saved at least this often, so that a power cut costs a long training little."""
 
 
 def start(net: AnyStreet, recipe: Recipe, device: torch.device) -> Run:
@@ -66,6 +68,7 @@ def fit(
     teachers: Sequence[AnyStreet] = (),
     minutes: float | None = None,
     resume: bool = False,
+    bf16: bool = False,
 ) -> AnyStreet:
     """Trains to the recipe's end, or to `minutes` if that comes first (the rate falls to zero either way).
 
@@ -77,10 +80,11 @@ def fit(
     frames = batches.views.frames
     weights = class_weights(torch.tensor(frames.shares(), dtype=torch.float32), recipe.rare).to(device)
     views, began, reported = batches.from_step(run.step), time.monotonic() - run.seconds, 0
+    saved = time.monotonic()
     while (done := progress(run, recipe.iterations, minutes)) < 1:
         images, labels = (part.to(device, non_blocking=True) for part in next(views))
         rate = recipe.rate * rate_factor(done, recipe.warm_up)
-        loss = _step(run, normalise(images), labels, rate, weights, recipe, frames.classes.ignore, teachers)
+        loss = _step(run, normalise(images), labels, rate, weights, recipe, frames.classes.ignore, teachers, bf16)
         run.step, run.seconds = run.step + 1, time.monotonic() - began
         if (due := int(progress(run, recipe.iterations, minutes) * REPORTS)) > reported:
             reported = due
@@ -93,7 +97,10 @@ def fit(
                     "minutes": round(run.seconds / 60, 3),
                 }
             )
+            saved = -math.inf
+        if time.monotonic() - saved > SAVE_SECONDS:
             save_state(run.state(), out / "state.pt")
+            saved = time.monotonic()
     average: AnyStreet = run.average
     return average
 
@@ -129,6 +136,7 @@ def _step(
     recipe: Recipe,
     ignore: int,
     teachers: Sequence[AnyStreet],
+    bf16: bool,
 ) -> Tensor:
     images = images.contiguous(memory_format=torch.channels_last)
     run.net.train()
@@ -136,8 +144,7 @@ def _step(
         part.eval()
     for group in run.optimiser.param_groups:
         group["lr"] = rate * group["share"]
-    # On the CPU bf16 was no faster than f32 once the layout was channels-last.
-    with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+    with torch.autocast(images.device.type, torch.bfloat16, enabled=bf16):
         answers = teach(teachers, images) if teachers else None
         scores = run.net.coarse(images)
     loss = segmentation_loss(scores, labels, weights, recipe, ignore, answers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from clockseg.networks.street import Shape
+from clockseg.networks.street import LARGE, Shape
 from clockseg.training.augment import Augmentation
 
 
@@ -41,6 +41,11 @@ class Recipe:
 
 STREET = Recipe()
 """The bundled network."""
+
+STREET_LARGE = replace(
+    STREET, shape=LARGE, working=(640, 480), view=(416, 320), iterations=3_600, drop=0.15, average=0.998
+)
+"""Its larger sister, whose frames are enlarged: small things are what `street` misses."""
 
 TEACHER = replace(STREET, shape=Shape(encoder=2, features=(128, 96, 64), context=192), drop=0.2)
 """What it may learn from: the same design on EfficientNet-Lite2, whole and wider."""

@@ -29,7 +29,10 @@ from clockseg.training.validate import report, score_frames, torch_labeller
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user may choose; None leaves it to the recipe. `view` is (width, height), `minutes` a limit per network."""
+    """What a user may choose; None leaves it to the recipe. `view` is (width, height), `minutes` a limit per network.
+
+    `bf16`: whether convolutions compute in bfloat16; None: on a GPU they do, on a CPU they don't.
+    """
 
     device: str = "cpu"
     seed: int = 0
@@ -39,6 +42,7 @@ class Choices:
     batch: int | None = None
     view: tuple[int, int] | None = None
     minutes: float | None = None
+    bf16: bool | None = None
     imagenet: bool = True
 
 
@@ -122,7 +126,10 @@ def _train_one(
         load_imagenet(net.encoder)
     run = start(net, recipe, where)
     teachers = [teacher.to(where, memory_format=torch.channels_last) for teacher in teachers]
-    best = fit(run, recipe, batches, out, log, teachers=teachers, minutes=choices.minutes, resume=choices.resume)
+    bf16 = where.type == "cuda" if choices.bf16 is None else choices.bf16
+    best = fit(
+        run, recipe, batches, out, log, teachers=teachers, minutes=choices.minutes, resume=choices.resume, bf16=bf16
+    )
     description = Description(net.shape, recipe.working, frames.classes)
     save_network(best, description, out / "street.safetensors")
     for name, test in tests.items():

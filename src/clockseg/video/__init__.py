@@ -3,22 +3,28 @@
 from clockseg.video.background import Background
 from clockseg.video.draw import overlay
 from clockseg.video.frame import Frame
+from clockseg.video.heat import Heat
 from clockseg.video.labels import LabelWriter, read_labels, write_png
 from clockseg.video.prefetch import prefetch
 from clockseg.video.read import Clip, open_clip
 from clockseg.video.strip import Strip
+from clockseg.video.values import ValueWriter, read_values, write_npy
 from clockseg.video.write import OverlayWriter
 
 __all__ = [
     "Background",
     "Clip",
     "Frame",
+    "Heat",
     "LabelWriter",
     "OverlayWriter",
     "Strip",
+    "ValueWriter",
     "open_clip",
     "overlay",
     "prefetch",
     "read_labels",
+    "read_values",
+    "write_npy",
     "write_png",
 ]

@@ -1,0 +1,105 @@
+"""How long each node of a network takes in OpenVINO: what cuts are chosen by where seconds count, not multiply-adds."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from clockseg._errors import MissingDependency
+from clockseg._types import Array, Size
+from clockseg.engines.openvino import _core as core
+from clockseg.engines.threads import threads_or_all
+from clockseg.graph.part import Built, GraphPart
+from clockseg.graph.price import node_work
+from clockseg.graph.static import fix
+
+_ORIGINAL = "originalLayersNames"
+"""Under this name a compiled node tells the nodes that it was made from."""
+
+
+def node_seconds(
+    part: GraphPart, size: Size, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
+) -> dict[str, float]:
+    """Node of ``part``'s graph at ``size`` (WIDTH, HEIGHT) -> seconds, the median of ``repeat`` runs over noise.
+
+    For the uncut network, a ``StagedNetwork``'s ``whole`` from ``load(.., engine=None)``. What the engine fuses is
+    shared by multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for.
+    Nodes of the frame's preprocessing and of the argmax are left out.
+    """
+    built = part.build(size)
+    model = onnx.load_model_from_string(built.model)
+    static = fix(model, {value.name: _shape(value) for value in model.graph.input})
+    work = {name: value for name, value in node_work(static).items() if not name.startswith("clockseg.")}
+    runs = [_shared(run, work) for run in _runs(built, precision, threads, repeat)]
+    return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def _runs(
+    built: Built, precision: str, threads: int | None, repeat: int
+) -> Iterator[list[tuple[Sequence[str], float]]]:
+    """For each run, in the order they ran: the nodes that something was made from, and its seconds."""
+    try:
+        importlib.import_module("openvino")
+    except ImportError as error:
+        raise MissingDependency("timing nodes needs OpenVINO: pip install openvino") from error
+    options = {
+        "INFERENCE_PRECISION_HINT": precision,
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": threads_or_all(threads),
+        "PERF_COUNT": True,
+    }
+    compiled = core().compile_model(core().read_model(built.model), "CPU", options)
+    request = compiled.create_infer_request()
+    inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
+    names = {node.friendly_name: _names(node) for node in compiled.get_runtime_model().get_ops()}
+    for run in range(repeat + 1):
+        request.infer(inputs)
+        if run:  # the first one warms up
+            yield [(names.get(one.node_name, ()), one.real_time.total_seconds()) for one in request.profiling_info]
+
+
+def _names(node: Any) -> tuple[str, ...]:
+    told = node.rt_info[_ORIGINAL].astype(str) if _ORIGINAL in node.rt_info else ""
+    return tuple(filter(None, told.split(",")))
+
+
+def _noise(port: Any) -> Array:
+    found = np.random.default_rng(0).integers(0, 256, tuple(port.shape))
+    return found.astype(port.get_element_type().to_dtype())
+
+
+def _shared(run: Sequence[tuple[Sequence[str], float]], work: Mapping[str, float]) -> dict[str, float]:
+    """Node -> seconds of one run; what is made from no known node goes to the next one that is."""
+    found: dict[str, float] = {}
+    waiting, last = 0.0, ""
+    for names, seconds in run:
+        known = {node: work[node] for name in names if (node := _known(name, work))}
+        if not known:
+            waiting += seconds
+            continue
+        total = sum(known.values())
+        for node, one in known.items():
+            share = one / total if total else 1 / len(known)
+            found[node] = found.get(node, 0.0) + (seconds + waiting) * share
+            last = node
+        waiting = 0.0
+    if last:
+        found[last] += waiting
+    return found
+
+
+def _known(name: str, work: Mapping[str, float]) -> str:
+    """The node that one of the engine's is named for, perhaps with something appended; empty if there is none."""
+    while name and name not in work:
+        name, _, _ = name.rpartition("/")
+    return name

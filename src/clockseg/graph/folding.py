@@ -1,0 +1,78 @@
+"""Weights that a network computes from other weights, computed once: casts, transposes, constants as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
+"""What rewrites weights without changing what they say."""
+
+
+def folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of ``model`` in which every weight that others are only rearranged into is a plain weight.
+
+    >>> weight = numpy_helper.from_array(np.zeros(2, np.float16), "half")
+    >>> nodes = [helper.make_node("Cast", ["half"], ["w"], to=1), helper.make_node("Add", ["x", "w"], ["y"])]
+    >>> ends = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    >>> model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight]))
+    >>> [(node.op_type, list(node.input)) for node in folded(model).graph.node]
+    [('Add', ['x', 'w'])]
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    known = {weight.name: weight for weight in made.graph.initializer}
+    left = []
+    for node in made.graph.node:
+        if node.op_type in REARRANGES and all(name in known for name in node.input if name):
+            value = _value(model, node, known)
+            known[value.name] = value
+        else:
+            left.append(node)
+    keep_nodes(made.graph, left, known)
+    return made
+
+
+def keep_nodes(
+    graph: onnx.GraphProto, nodes: list[onnx.NodeProto], weights: Mapping[str, TensorProto] | None = None
+) -> None:
+    """Make these the nodes of ``graph``, and of its weights (or ``weights``) keep those that something reads."""
+    weights = weights or {weight.name: weight for weight in graph.initializer}
+    read = {name for node in nodes for name in (*node.input, *_inner(node))} | {value.name for value in graph.output}
+    left = [weight for name, weight in weights.items() if name in read]
+    nodes = [_copy(node) for node in nodes]
+    left = [_copied(weight) for weight in left]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(left)
+
+
+def _copy(node: onnx.NodeProto) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    return copy
+
+
+def _copied(weight: TensorProto) -> TensorProto:
+    copy = TensorProto()
+    copy.CopyFrom(weight)
+    return copy
+
+
+def _inner(node: onnx.NodeProto) -> list[str]:
+    """Whatever the subgraphs of ``node`` read."""
+    graphs = [graph for entry in node.attribute for graph in (*entry.graphs, entry.g)]
+    return [name for graph in graphs for inner in graph.node for name in (*inner.input, *_inner(inner))]
+
+
+def _value(model: onnx.ModelProto, node: onnx.NodeProto, known: Mapping[str, TensorProto]) -> TensorProto:
+    ends = [onnx.ValueInfoProto(name=name) for name in node.output]
+    weights = [known[name] for name in dict.fromkeys(node.input) if name]
+    graph = helper.make_graph([node], "fold", [], ends, weights)
+    one = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    [value] = ReferenceEvaluator(one).run(None, {})
+    return numpy_helper.from_array(np.asarray(value), node.output[0])

@@ -1,0 +1,179 @@
+"""Heads added to a network's graph: at a cut, a 1x1 convolution that turns features into score maps clocks can watch.
+
+What the network had is left as it is, node for node; the heads stand behind it, and what they give follows its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from clockseg._errors import NetworkError
+from clockseg._types import Array, Size
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+from clockseg.graph.static import Static
+
+PREFIX = "clockseg.scores."
+"""What the score map of a head is called, before the stage's name."""
+_FLOATS = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorProto.DOUBLE: np.float64}
+_REARRANGE = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten")
+"""What only rearranges numbers: from tokens [1, n, channels] to the map they are of."""
+
+
+class FeatureMap(NamedTuple):
+    """Features of a stage as a map [1, channels, h, w]: ``tensor``, and the nodes to be added that make it of the ``cut``."""
+
+    stage: str
+    cut: str
+    tensor: str
+    nodes: tuple[onnx.NodeProto, ...]
+    channels: int
+    kind: int
+
+
+class Head(NamedTuple):
+    """A 1x1 convolution on a feature map: ``weight`` [classes, channels], ``bias`` [classes]."""
+
+    features: FeatureMap
+    weight: Array
+    bias: Array
+
+
+def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size, stage: str) -> FeatureMap:
+    """The map that tensor ``cut`` of ``stage`` is at the working size; NetworkError where it can't be one.
+
+    A map lies in it as [1, channels, h, w], as [1, h, w, channels], or as tokens [1, h * w, channels] of which the network
+    itself makes a map by nothing but rearranging. ``static``: ``model`` at that size. Of a map that passes in 8 bits
+    (``quantized``) it is the bytes that are read.
+    """
+    kind, shape = static.types[cut]
+    if kind in _FLOATS and _is_map(shape, size):
+        return FeatureMap(stage, cut, cut, (), shape[1], kind)
+    if kind not in _FLOATS:
+        return _from_bytes(model, static, cut, size, stage)
+    if len(shape) == 4 and _is_map((1, shape[3], shape[1], shape[2]), size):
+        name = _map_name(stage)
+        node = helper.make_node("Transpose", [cut], [name], name=name, perm=[0, 3, 1, 2])
+        return FeatureMap(stage, cut, name, (node,), shape[3], kind)
+    chain = _to_map(static, cut, size)
+    if not chain:
+        raise NetworkError(
+            f"stage {stage!r}: its cut {cut!r} has shape {list(shape)} at {size[0]}x{size[1]}, and the network makes no map "
+            "[1, channels, h, w] of it by rearranging alone; a head is a convolution on a map. Cut where the features "
+            "are one (clockseg inspect lists the candidates), or leave this stage out by --stage."
+        )
+    nodes = _copied(chain, cut, stage)
+    return FeatureMap(stage, cut, nodes[-1].output[0], nodes, static.shape(chain[-1].output[0])[1], kind)
+
+
+def _from_bytes(model: onnx.ModelProto, static: Static, cut: str, size: Size, stage: str) -> FeatureMap:
+    """Dequantized once more for the head: reading the floats before the bytes would keep these from passing."""
+    kind, shape = static.types[cut]
+    quantize = next((node for node in model.graph.node if node.op_type == TO_BYTES and node.input[0] == cut), None)
+    if quantize is None or not _is_map(shape, size):
+        raise NetworkError(
+            f"stage {stage!r}: {cut!r} holds {TensorProto.DataType.Name(kind)} of shape {list(shape)} at {size[0]}x{size[1]}; "
+            "a head reads a map of floats, or of bytes that a QuantizeLinear makes. Cut at such a tensor, or leave this "
+            "stage out by --stage."
+        )
+    name = _map_name(stage)
+    node = helper.make_node(TO_FLOATS, [quantize.output[0], *quantize.input[1:]], [name], name=name)
+    node.attribute.extend(entry for entry in quantize.attribute if entry.name == "axis")
+    return FeatureMap(stage, cut, name, (node,), shape[1], TensorProto.FLOAT)
+
+
+def _map_name(stage: str) -> str:
+    return f"clockseg.map.{stage}"
+
+
+def _is_map(shape: Sequence[int], size: Size) -> bool:
+    """Whether it is [1, channels, h, w] of a frame: about the same stride across as down, and no larger."""
+    if len(shape) != 4 or shape[0] != 1 or min(shape) < 1:
+        return False
+    down, across = size[1] / shape[2], size[0] / shape[3]
+    return min(down, across) >= 1 and abs(down - across) <= 0.25 * max(down, across)
+
+
+def _to_map(static: Static, cut: str, size: Size) -> list[onnx.NodeProto]:
+    """The nodes that rearrange ``cut`` to a map, in order; none if the network has no such row of nodes."""
+    ways: list[tuple[str, list[onnx.NodeProto]]] = [(cut, [])]
+    while ways:
+        tensor, chain = ways.pop(0)
+        for node in static.nodes:
+            if node.op_type in _REARRANGE and node.input[0] == tensor and _fixed(static, node):
+                longer = [*chain, node]
+                if _is_map(static.shape(node.output[0]), size):
+                    return longer
+                ways.append((node.output[0], longer))
+    return []
+
+
+def _fixed(static: Static, node: onnx.NodeProto) -> bool:
+    return all(name in static.folded for name in node.input[1:] if name)
+
+
+def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx.NodeProto, ...]:
+    """The row once more, under names of its own: the network's own belongs to the next stage."""
+    nodes, tensor = [], cut
+    for index, node in enumerate(chain):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.name = copy.output[0] = f"{_map_name(stage)}.{index}"
+        copy.input[0] = tensor
+        tensor = copy.output[0]
+        nodes.append(copy)
+    return tuple(nodes)
+
+
+def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelProto:
+    """A copy of ``model`` that also makes these maps."""
+    found = _copy(model)
+    taken = {name for node in model.graph.node for name in (node.name, *node.output)}
+    for node in (node for one in maps for node in one.nodes):
+        if node.name in taken:
+            raise NetworkError(f"the network has a tensor {node.name!r} already; it was given heads before.")
+        found.graph.node.append(node)
+    return found
+
+
+def with_heads(model: onnx.ModelProto, heads: Sequence[Head]) -> onnx.ModelProto:
+    """A copy of ``model`` with these heads; their score maps, called by ``score_name``, are its last outputs."""
+    found = with_maps(model, [head.features for head in heads])
+    graph = found.graph
+    taken = {name for node in graph.node for name in node.output}
+    for head in heads:
+        name, stage = score_name(head.features.stage), head.features.stage
+        if name in taken:
+            raise NetworkError(f"the network has a tensor {name!r} already; it was given heads before.")
+        kind = _FLOATS[head.features.kind]
+        weights = {
+            f"clockseg.head.{stage}.weight": head.weight[:, :, None, None].astype(kind),
+            f"clockseg.head.{stage}.bias": head.bias.astype(kind),
+        }
+        graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in weights.items())
+        graph.node.append(
+            helper.make_node(
+                "Conv", [head.features.tensor, *weights], [name], name=f"clockseg.head.{stage}", kernel_shape=[1, 1]
+            )
+        )
+        graph.output.append(helper.make_tensor_value_info(name, head.features.kind, [1, len(head.bias), None, None]))
+    return found
+
+
+def score_name(stage: str) -> str:
+    """What the score map of a stage's head is called.
+
+    >>> score_name("stage1")
+    'clockseg.scores.stage1'
+    """
+    return f"{PREFIX}{stage}"
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    return found

@@ -1,0 +1,144 @@
+"""Which work of a network runs on which frames, for any cuts: what candidates and choices are judged by.
+
+The nodes that the output needs are numbered in topological order, sets of them are the bits of a whole number, and one
+walk tells the stages that each node is made from: quick enough to try hundreds of cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from clockseg.graph.neutral import Graph, Node
+
+FRAME = -1
+"""The number of what makes the frame."""
+Cut = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """A graph with the work of each node (any unit), as far as ``output`` needs it.
+
+    >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
+    >>> load = Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y")
+    >>> load.running([("a",), ("b",)], fired=1), load.running([("b",), ("y",)], fired=1)
+    (0.25, None)
+    >>> load.owners([("a",), ("b",)])
+    [1, 2, 3]
+    """
+
+    graph: Graph
+    work: Mapping[str, float]
+    output: str
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the output needs, in topological order."""
+        return self.graph.back([self.output], frozenset())[0]
+
+    @cached_property
+    def maker(self) -> dict[str, int]:
+        """Tensor -> the number of the node that makes it."""
+        made = {tensor: index for index, node in enumerate(self.nodes) for tensor in node.outputs}
+        return {**dict.fromkeys(self.graph.inputs, FRAME), **made}
+
+    @cached_property
+    def reads(self) -> list[tuple[int, ...]]:
+        """For each node, the numbers of those it reads."""
+        maker = self.maker
+        return [tuple({maker[name]: None for name in node.inputs if name in maker}) for node in self.nodes]
+
+    @cached_property
+    def readers(self) -> list[list[int]]:
+        """For each node, the numbers of those that read it."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for index, before in enumerate(self.reads):
+            for one in before:
+                if one != FRAME:
+                    found[one].append(index)
+        return found
+
+    @cached_property
+    def above(self) -> list[int]:
+        """For each node, the set of those that it needs, itself among them."""
+        found: list[int] = []
+        for index, before in enumerate(self.reads):
+            needs = 1 << index
+            for one in before:
+                if one != FRAME:
+                    needs |= found[one]
+            found.append(needs)
+        return found
+
+    @cached_property
+    def costs(self) -> list[float]:
+        """For each node, its share of all work; where there is no work at all, every node has as much."""
+        work = [float(self.work.get(node.name, 0.0)) for node in self.nodes]
+        total = sum(work)
+        return [one / total for one in work] if total else [1 / len(work)] * len(work)
+
+    def needs(self, cut: Iterable[str]) -> int:
+        """The set of nodes that ``cut`` needs."""
+        found = 0
+        for tensor in cut:
+            found |= self.above[self.maker[tensor]]
+        return found
+
+    def share(self, nodes: int) -> float:
+        """The share of all work that a set of nodes has."""
+        return sum(cost for index, cost in enumerate(self.costs) if nodes >> index & 1)
+
+    def owners(self, cuts: Sequence[Cut]) -> list[int] | None:
+        """For each node the stages it is made from, as bits (1: the first); None if the cuts don't follow each other."""
+        stage = self._stages(cuts)
+        ends = [{self.maker[tensor] for tensor in cut} for cut in cuts]
+        found: list[int] = []
+        for index, before in enumerate(self.reads):
+            mine = stage[index]
+            if mine < 0:
+                made = 0
+                for one in before:
+                    made |= 1 if one == FRAME else found[one]
+                found.append(made)
+                continue
+            if mine and not all(one != FRAME and (stage[one] == mine or one in ends[mine - 1]) for one in before):
+                return None
+            found.append(1 << mine)
+        return found if self._follow(ends, stage) else None
+
+    def _follow(self, ends: Sequence[set[int]], stage: Sequence[int]) -> bool:
+        """Whether each cut's tensors are made in its stage's body, or passed on from the cut before; not all of them."""
+        return all(
+            any(stage[one] == number for one in cut)
+            and all(stage[one] == number or (number and one in ends[number - 1]) for one in cut)
+            for number, cut in enumerate(ends)
+        )
+
+    def _stages(self, cuts: Sequence[Cut]) -> list[int]:
+        """For each node the stage in whose body it is, or -1."""
+        stage = [-1] * len(self.nodes)
+        before = 0
+        for number, cut in enumerate(cuts):
+            needs = self.needs(cut)
+            inside = needs & ~before
+            before |= needs
+            for index in range(len(stage)):
+                if inside >> index & 1:
+                    stage[index] = number
+        return stage
+
+    def running(self, cuts: Sequence[Cut], *, fired: int) -> float | None:
+        """The share of work on a frame on which only the first ``fired`` stages fire; None if the cuts can't be."""
+        owners = self.owners(cuts)
+        return None if owners is None else self.touched(owners, fired)
+
+    def touched(self, owners: Sequence[int], fired: int) -> float:
+        """The share of work of what is made from any of the first ``fired`` stages."""
+        mask = (1 << fired) - 1
+        return sum(cost for cost, made in zip(self.costs, owners, strict=True) if made & mask)
+
+    def reaching(self, owners: Sequence[int]) -> int:
+        """The stages that the output is made from, as bits."""
+        return owners[self.maker[self.output]]

@@ -1,0 +1,157 @@
+"""Carrying out a plan of splits on an ONNX graph: nodes repeated for each term, weights cut to its channels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from clockseg.graph.split import Split, Term
+from clockseg.graph.static import Static, attribute, walk
+
+
+def applied(static: Static, plan: Sequence[Split]) -> Static:
+    """``static`` with ``plan`` carried out; tensors keep their names. ``static`` is left as it is."""
+    for split in plan:
+        static = _applied(static, split)
+    return static
+
+
+def _applied(static: Static, split: Split) -> Static:
+    made = replace(static, nodes=[], weights=dict(static.weights), types=dict(static.types), folded=dict(static.folded))
+    terms = _Terms(made, split, {node.name: node for node in static.nodes})
+    for node in static.nodes:
+        if node.name == split.product:
+            terms.add()
+        else:
+            made.nodes.append(node)
+    return made
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Adds the nodes of a split's terms to ``static``; ``nodes``: the graph's, by name."""
+
+    static: Static
+    split: Split
+    nodes: dict[str, onnx.NodeProto]
+
+    @cached_property
+    def makers(self) -> dict[str, onnx.NodeProto]:
+        """Tensor -> the node that makes it."""
+        return {tensor: node for node in self.nodes.values() for tensor in node.output}
+
+    def add(self) -> None:
+        """All terms, and their sums."""
+        before = ""
+        for index, term in enumerate(self.split.terms):
+            tensor = self._term(index, term)
+            if index:
+                name, total = self.split.total(index)
+                walk(self.static, helper.make_node("Add", [before, tensor], [total], name=name))
+                tensor = total
+            before = tensor
+
+    def _term(self, index: int, term: Term) -> str:
+        enlarge = self.nodes[term.enlarge] if term.enlarge else None
+        reads = [enlarge.input[0]] if enlarge else [self.split.leaves[leaf] for leaf in term.leaves]
+        tensor = reads[0]
+        if len(reads) > 1:
+            tensor = self.split.named(index, "joined")
+            walk(self.static, helper.make_node("Concat", reads, [tensor], name=tensor, axis=self.split.axis))
+        channels = self._channels(term)
+        for step, name in enumerate(self.split.between):
+            tensor = self._repeated(self.nodes[name], tensor, self.split.named(index, step), channels)
+        product = self.nodes[self.split.product]
+        tensor = self._product(product, tensor, index, channels)
+        if enlarge:
+            tensor = self._repeated(enlarge, tensor, self.split.named(index, "enlarged"), channels)
+        return tensor
+
+    def _channels(self, term: Term) -> list[int]:
+        """The positions along the joined axis that ``term`` has."""
+        sizes = [self.static.shape(leaf)[self.split.axis] for leaf in self.split.leaves]
+        starts = [0, *itertools.accumulate(sizes)]
+        return [channel for leaf in term.leaves for channel in range(starts[leaf], starts[leaf + 1])]
+
+    def _repeated(self, node: onnx.NodeProto, reads: str, name: str, channels: list[int]) -> str:
+        """``node`` once more, reading ``reads``; its numbers for each channel are cut to ``channels``."""
+        copy = _copy(node, name)
+        copy.input[self._dynamic(node)] = reads
+        for position, axis in self._by_channel(node):
+            copy.input[position] = self._cut(node.input[position], axis, channels, f"{name}.{position}")
+        for entry in copy.attribute:
+            if node.op_type == "Conv" and entry.name == "group":
+                entry.i = len(channels)
+        if node.op_type == "Resize" and len(node.input) > 3 and node.input[3]:
+            copy.input[3] = self._sizes(node, reads, f"{name}.sizes")
+        walk(self.static, copy)
+        return name
+
+    def _product(self, node: onnx.NodeProto, reads: str, index: int, channels: list[int]) -> str:
+        """The product with the weights of ``channels``, and the bias if this term has it."""
+        name = self.split.named(index, "product")
+        copy = _copy(node, name)
+        copy.input[0] = reads
+        axis = 1 if node.op_type == "Conv" or attribute(node, "transB", 0) else 0
+        copy.input[1] = self._cut(node.input[1], axis, channels, f"{name}.weights")
+        if index != self.split.bias:
+            del copy.input[2:]
+        walk(self.static, copy)
+        return name
+
+    def _dynamic(self, node: onnx.NodeProto) -> int:
+        """The position of the one input that isn't constant: the joined maps or what comes of them."""
+        return next(index for index, name in enumerate(node.input) if not self._settled(name))
+
+    def _settled(self, name: str) -> bool:
+        """Whether ``name`` doesn't depend on the frame."""
+        maker = self.makers.get(name)
+        if maker is None:
+            return not name or self.static.constant(name) is not None
+        return all(map(self._settled, self.static.reads(maker)))
+
+    def _by_channel(self, node: onnx.NodeProto) -> Iterator[tuple[int, int]]:
+        """Which inputs of a channelwise node hold one number a channel: position, and the axis they are along."""
+        axis, whole = self.split.axis, self.static.shape(node.input[self._dynamic(node)])
+        for position, name in enumerate(node.input):
+            if not name or position == self._dynamic(node) or node.op_type == "Resize":
+                continue
+            shape = self.static.shape(name)
+            if node.op_type in ("BatchNormalization", "Conv"):
+                yield position, 0
+            elif (own := axis - len(whole) + len(shape)) >= 0 and shape[own] > 1:
+                yield position, own
+
+    def _cut(self, name: str, axis: int, channels: list[int], to: str) -> str:
+        """The constant ``name`` cut to ``channels`` along ``axis``, as ``to``."""
+        value = self.static.constant(name)
+        if value is not None:
+            part = np.take(numpy_helper.to_array(value), channels, axis)
+            self.static.hold(numpy_helper.from_array(np.ascontiguousarray(part), to))
+            return to
+        self.static.hold(numpy_helper.from_array(np.array(channels, np.int64), f"{to}.channels"))
+        walk(self.static, helper.make_node("Gather", [name, f"{to}.channels"], [to], name=to, axis=axis))
+        return to
+
+    def _sizes(self, node: onnx.NodeProto, reads: str, to: str) -> str:
+        """The sizes a Resize is given, for as many channels as what it now reads has."""
+        sizes = self.static.folded[node.input[3]].copy()
+        axes = list(attribute(node, "axes", range(len(sizes))))
+        if self.split.axis in axes:
+            sizes[axes.index(self.split.axis)] = self.static.shape(reads)[self.split.axis]
+        self.static.hold(numpy_helper.from_array(sizes, to))
+        return to
+
+
+def _copy(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.name = name
+    copy.output[:] = [name]
+    return copy

@@ -1,0 +1,184 @@
+"""Places to cut a network at: single tensors that dominate a branch, and where branches exchange, two or three."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from clockseg.graph.dominators import Dominators, narrowest
+from clockseg.graph.load import FRAME, Cut, Load
+from clockseg.graph.neutral import ENLARGE, Graph
+from clockseg.graph.split import Shapes
+from clockseg.graph.strides import Grid, is_map
+
+MOST = 32
+"""Places that are told at most; the more there are, the more work lies between two."""
+MOST_TENSORS = 3
+"""Tensors that a cut has at most."""
+_BRANCH = 0.03
+"""Share of work that a branch needs to be looked at."""
+_STEP = 0.01
+"""Share of work up to which neighbours on the trunk count as one place."""
+_REGION = 0.12
+"""Share of work without a single narrow tensor from which on cuts of several tensors are looked for."""
+_TRIES = 48
+"""Nodes of such a region that are looked at."""
+
+
+def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[Cut, ...]:
+    """Where ``load``'s network can be cut, from the frame on; only tensors of ``graph``, from which ``load`` was made.
+
+    ``found_at``: the tensors' ``strides.grids``.
+    """
+    found = _Places(load, graph, shapes, found_at)
+    step = _STEP
+    cuts = found.all(step)
+    while len(cuts) > MOST:
+        step *= 1.5
+        cuts = found.all(step)
+    return cuts
+
+
+@dataclass(frozen=True)
+class _Places:
+    load: Load
+    graph: Graph
+    shapes: Shapes
+    grids: Mapping[str, Grid]
+
+    @cached_property
+    def dominators(self) -> Dominators:
+        return Dominators(self.load)
+
+    @cached_property
+    def above(self) -> list[float]:
+        """For each node, the share of work that it needs."""
+        return [self.load.share(needs) for needs in self.load.above]
+
+    def all(self, step: float) -> tuple[Cut, ...]:
+        """Single tensors and sets of them, ``step`` of the work apart, in order."""
+        single = self._apart(self._single(), step)
+        cuts: list[tuple[int, ...]] = [(node,) for node in single]
+        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._bytes(nodes)))
+        for nodes in several:
+            if all(abs(self._upto(nodes) - self._upto(other)) >= 2 * step for other in cuts):
+                cuts.append(nodes)
+        cuts.sort(key=lambda nodes: (self._upto(nodes), max(nodes)))
+        return tuple(tuple(self._tensor(node) for node in sorted(nodes)) for nodes in cuts)
+
+    def _single(self) -> list[int]:
+        """Nodes on branches with some work that are worth a cut."""
+        tree = self.dominators
+        opens = [self._opens(node) for node in range(len(tree.parents))]
+        heavy = {parent for node, parent in enumerate(tree.parents) if opens[node] and tree.below[node] >= _BRANCH}
+        alive: set[int] = {FRAME}
+        for node, parent in enumerate(tree.parents):
+            # What a branch ends in has little below it: it counts if nothing beside it has more.
+            if parent in alive and opens[node] and (tree.below[node] >= _BRANCH or parent not in heavy):
+                alive.add(node)
+        alive.remove(FRAME)
+        return [node for node in sorted(alive) if self.above[node] >= _STEP and self._is_one(node)]
+
+    def _is_one(self, node: int) -> bool:
+        """Whether ``node`` makes one tensor, of the network as it was given, and it holds no positions."""
+        tensors = self.load.nodes[node].outputs
+        return (
+            len(tensors) == 1
+            and tensors[0] in self.graph.maker
+            and tensors[0] not in self.graph.integers
+            and math.prod(self.shapes[tensors[0]]) > 1
+        )
+
+    def _opens(self, node: int) -> bool:
+        """Whether what leads on from ``node`` is enlarged before it meets what goes round it, or nothing goes round it.
+
+        So it is with an encoder's ends, and not inside a residual block or an attention.
+        """
+        return not self.dominators.joins[node] or node in self._above_enlargements
+
+    @cached_property
+    def _above_enlargements(self) -> set[int]:
+        """The nodes that dominate one which makes a finer map than all that it reads."""
+        found: set[int] = set()
+        for node in range(len(self.load.nodes)):
+            parent = self.dominators.parents[node] if self._enlarges(node) else FRAME
+            while parent != FRAME and parent not in found:
+                found.add(parent)
+                parent = self.dominators.parents[parent]
+        return found
+
+    def _enlarges(self, node: int) -> bool:
+        before = [self.grids.get(self._tensor(one)) for one in self.load.reads[node] if one != FRAME]
+        made = self.grids.get(self._tensor(node))
+        finer = (
+            made is not None and bool(before) and all(grid is not None and grid.stride > made.stride for grid in before)
+        )
+        return finer or self.load.nodes[node].kind == ENLARGE
+
+    def _apart(self, nodes: Iterable[int], step: float) -> list[int]:
+        """The best of ``nodes`` from each row of neighbours with less than ``step`` of the work between first and last."""
+        rows: list[list[int]] = []
+        row_of: dict[int, list[int]] = {}
+        for node in nodes:
+            before = self._nearest(node, row_of)
+            row = row_of.get(before, [])
+            if row and self.above[node] - self.above[row[0]] < step and self._goes_on(before, node, step):
+                row.append(node)
+            else:
+                row = [node]
+                rows.append(row)
+            row_of[node] = row
+        return [min(row, key=self._rank) for row in rows]
+
+    def _nearest(self, node: int, among: Iterable[int]) -> int:
+        """The nearest of ``among`` that dominates ``node``, or FRAME."""
+        parent = self.dominators.parents[node]
+        while parent != FRAME and parent not in among:
+            parent = self.dominators.parents[parent]
+        return parent
+
+    def _goes_on(self, before: int, node: int, step: float) -> bool:
+        """Whether most of what ``before`` dominates is dominated by ``node`` too: the trunk, not a side branch."""
+        below = self.dominators.below
+        return below[before] - self.load.costs[before] - below[node] < step
+
+    def _rank(self, node: int) -> tuple[bool, int, bool, float, int]:
+        """What has positions, small first; of equal ones maps before tokens, little work first, then the last ones first."""
+        shape, grid = self.shapes[self._tensor(node)], self.grids.get(self._tensor(node))
+        return grid is None, math.prod(shape), not is_map(shape, grid), round(self.above[node], 4), -node
+
+    def _several(self, single: list[int]) -> Iterator[tuple[int, ...]]:
+        """Sets of nodes between which no way leads, that part what has no single narrow tensor."""
+        for end in {*single, self.load.maker[self.load.output]}:
+            start = self._nearest(end, single)
+            region = self.load.above[end] & ~(self.load.above[start] if start != FRAME else 0)
+            if self.load.share(region) < _REGION:
+                continue
+            inside = [node for node in range(end) if region >> node & 1 and self._forks(node) and self._is_one(node)]
+            for node in inside[:: 1 + len(inside) // _TRIES]:
+                nodes = narrowest(self.load, node, end, most=MOST_TENSORS)
+                if nodes is not None and len(nodes) > 1 and self._side_by_side(nodes, region):
+                    yield nodes
+
+    def _forks(self, node: int) -> bool:
+        return len(self.load.readers[node]) > 1
+
+    def _side_by_side(self, nodes: tuple[int, ...], region: int) -> bool:
+        """Whether all are in ``region``, can be cut at, and none is made from another."""
+        apart = not any(self.load.above[one] >> other & 1 for one, other in itertools.permutations(nodes, 2))
+        return apart and all(region >> node & 1 and self._is_one(node) for node in nodes)
+
+    def _upto(self, nodes: Iterable[int]) -> float:
+        needs = 0
+        for node in nodes:
+            needs |= self.load.above[node]
+        return self.load.share(needs)
+
+    def _bytes(self, nodes: Iterable[int]) -> int:
+        return sum(math.prod(self.shapes[self._tensor(node)]) for node in nodes)
+
+    def _tensor(self, node: int) -> str:
+        return self.load.nodes[node].outputs[0]

@@ -1,0 +1,177 @@
+"""Maps in 8 bits, between a QuantizeLinear and a DequantizeLinear, as the cut rule is to see them.
+
+A quantized network says a map three times: x in float, its bytes q, and d, the bytes as floats again, which is what is
+read further on. What passes from part to part is the bytes: a quarter of the memory, and the next part computes in 8
+bits from its first layer on. So that a cut at x goes on being a cut at x, the bytes take its name where nothing else
+reads x, and dequantizing belongs to whoever reads. Where something does read x in float, x passes, and quantizing
+belongs to whoever reads, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from clockseg._types import Array
+from clockseg.graph.part import Tensors
+
+TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
+_FLOAT = ".float"
+"""What is appended to the name of a map whose bytes have taken it."""
+
+
+class Shaped(Protocol):
+    """What is needed of a graph at one size (``static.Static``); named and changed in place."""
+
+    nodes: list[onnx.NodeProto]
+    types: dict[str, tuple[int, tuple[int, ...]]]
+    floats: frozenset[str]
+
+    def constant(self, name: str) -> TensorProto | None: ...
+
+    def reads(self, node: onnx.NodeProto) -> tuple[str, ...]: ...
+
+
+def name_bytes(static: Shaped) -> None:
+    """Let the bytes of each map of which nothing else is read take its name; ``static.floats`` keep theirs.
+
+    Doing it again changes nothing.
+    """
+    # What subgraphs read goes by the name it has.
+    static.floats |= {name for node in static.nodes for name in static.reads(node)[len(node.input) :]}
+    _join_equal(static)
+    made = {tensor for node in static.nodes for tensor in node.output}
+    readers = _readers(static.nodes)
+    new: dict[str, str] = {}
+    for node in static.nodes:
+        if node.op_type == TO_BYTES and not _is_named(node):
+            floats, stored = node.input[0], node.output[0]
+            if floats in made and len(readers[floats]) == 1 and not static.floats & {floats, stored}:
+                new |= {floats: floats + _FLOAT, stored: floats}
+    _rename(static, new)
+
+
+def _is_named(node: onnx.NodeProto) -> bool:
+    named: bool = node.input[0] == node.output[0] + _FLOAT
+    return named
+
+
+def _join_equal(static: Shaped) -> None:
+    """One QuantizeLinear for all that turn the same map into the same bytes."""
+    first: dict[tuple[object, ...], str] = {}
+    same: dict[str, str] = {}
+    for node in static.nodes:
+        if node.op_type == TO_BYTES and node.output[0] not in static.floats:
+            stored = first.setdefault(_how(static, node), node.output[0])
+            if stored != node.output[0]:
+                same[node.output[0]] = stored
+    static.nodes[:] = [node for node in static.nodes if not (node.op_type == TO_BYTES and node.output[0] in same)]
+    _rename(static, same)
+
+
+def _how(static: Shaped, node: onnx.NodeProto) -> tuple[object, ...]:
+    values = [static.constant(name) for name in node.input[1:]]
+    known = [value and (value.data_type, numpy_helper.to_array(value).tobytes()) for value in values]
+    options = sorted(attribute.SerializeToString() for attribute in node.attribute)
+    return (node.input[0], *(known if all(known) else node.input[1:]), *options)
+
+
+def _readers(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto]]:
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in nodes:
+        for tensor in dict.fromkeys(node.input):
+            found.setdefault(tensor, []).append(node)
+    return found
+
+
+def _rename(static: Shaped, new: Mapping[str, str]) -> None:
+    if not new:
+        return
+    for index, node in enumerate(static.nodes):
+        if any(name in new for name in (*node.input, *node.output)):
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.input[:] = [new.get(name, name) for name in node.input]
+            copy.output[:] = [new.get(name, name) for name in node.output]
+            static.nodes[index] = copy
+    static.types |= {to: static.types[name] for name, to in new.items()}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the cut rule sees a graph's nodes: without those in ``left_out``, tensors by the names in ``stands_for``."""
+
+    left_out: frozenset[str]
+    stands_for: Mapping[str, str]
+
+    def of(self, tensor: str) -> str:
+        """What is passed where ``tensor`` is read."""
+        while tensor in self.stands_for:
+            tensor = self.stands_for[tensor]
+        return tensor
+
+    def all(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """``of`` each of ``tensors`` that has a name."""
+        return tuple(self.of(tensor) for tensor in tensors if tensor)
+
+
+def reading(static: Shaped) -> Reading:
+    """Quantizing and dequantizing as part of making or reading a map, wherever they can be."""
+    readers = _readers(static.nodes)
+    made = {tensor: node for node in static.nodes for tensor in node.output}
+    left_out: set[str] = set()
+    stands_for: dict[str, str] = {}
+    for node in static.nodes:
+        there = node.output[0] if node.output else ""
+        if node.op_type == TO_BYTES and _is_named(node):
+            left_out.add(node.name)
+            stands_for[node.input[0]] = there
+        elif node.op_type == TO_BYTES and there not in static.floats:
+            if all(reader.op_type == TO_FLOATS for reader in readers.get(there, [])):
+                left_out.add(node.name)
+                stands_for[there] = node.input[0]
+        elif node.op_type == TO_FLOATS and there not in static.floats and node.input[0] in made:
+            left_out.add(node.name)
+            stands_for[there] = node.input[0]
+    return Reading(frozenset(left_out), stands_for)
+
+
+@dataclass(frozen=True)
+class Floats:
+    """From a value, the one tensor of this name, stored in bytes, as floats: (byte - zero) * scale.
+
+    >>> Floats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
+    array([0., 1.], dtype=float32)
+    """
+
+    name: str
+    scale: Array = field(compare=False)
+    zero: Array = field(compare=False)
+
+    def __call__(self, value: Tensors) -> Array:
+        found: Array = (value[self.name].astype(np.float32) - np.float32(self.zero)) * self.scale
+        return found
+
+
+def floats_of(static: Shaped, tensor: str) -> Floats | None:
+    """How to read ``tensor`` as floats, if it holds bytes that one QuantizeLinear makes; None otherwise."""
+    node = next((node for node in static.nodes if tensor in node.output), None)
+    if node is None or node.op_type != TO_BYTES:
+        return None
+    shape = static.types[tensor][1]
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    scale, zero = (_along(static.constant(name), axis, len(shape)) for name in (*node.input[1:], "", "")[:2])
+    return None if scale is None else Floats(tensor, scale, np.zeros(1, np.uint8) if zero is None else zero)
+
+
+def _along(value: TensorProto | None, axis: int, rank: int) -> Array | None:
+    """A number, or one a channel, so that it multiplies a map of that rank."""
+    if value is None:
+        return None
+    array: Array = numpy_helper.to_array(value)
+    return array.reshape([-1 if place == axis % rank else 1 for place in range(rank)])

@@ -1,0 +1,186 @@
+"""A torch module as one graph of operations without side effects, through torch.export, at the shape of an example."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from clockseg._errors import ClocksegError, NetworkError, UsageError, nearest
+
+WAYS_OUT = (
+    "Export it to ONNX and cut that file, or state its stages yourself: clockseg.StagedNetwork of clockseg.Stage."
+)
+INNER = "module."
+"""What stands before the names of a module's parameters and submodules in its exported graph."""
+_USUAL = ("out", "logits")
+# What these make is in memory of its own, so that writing into it in place is the same as making it anew.
+_FRESH = ("conv2d", "conv_transpose2d", "batch_norm", "group_norm", "layer_norm", "linear", "matmul", "add", "sub", "mul",
+          "div", "relu", "silu", "gelu", "sigmoid", "cat", "upsample_bilinear2d", "upsample_nearest2d", "avg_pool2d",
+          "max_pool2d", "adaptive_avg_pool2d")  # fmt: skip
+
+
+class Picked(nn.Module):  # type: ignore[misc,unused-ignore]
+    """``module`` giving one tensor of what it gives: the one that ``output`` names."""
+
+    def __init__(self, module: nn.Module, output: str | None) -> None:
+        super().__init__()
+        self.module, self.output = module, output
+
+    def forward(self, image: Tensor) -> Tensor:
+        """The module's output for [n, channels, h, w]; graphs call what it reads as the argument, ``part.IMAGE``."""
+        return pick(self.module(image), self.output)
+
+
+def pick(value: Any, output: str | None = None) -> Tensor:
+    """One tensor of a module's output: a tensor, dict, tuple, list or dataclass of them.
+
+    ``output``: a key, an index or a field's name, dotted for what lies deeper ("aux.0"). Without it "out" or "logits",
+    else the only tensor there is.
+
+    >>> pick({"out": torch.ones(1), "aux": torch.zeros(1)}).item(), pick((1, [torch.ones(2)]), "1.0").shape
+    (1.0, torch.Size([2]))
+    """
+    if isinstance(value, Tensor):
+        if output:
+            raise UsageError(f"output={output!r}: there the module gives one tensor; leave that out.")
+        return value
+    there = _entries(value)
+    first, _, rest = (output or "").partition(".")
+    tensors = [name for name, item in there.items() if isinstance(item, Tensor)]
+    if output is None:
+        first = next((name for name in _USUAL if name in tensors), tensors[0] if len(tensors) == 1 else "")
+    if first not in there:
+        several = f"the module gives {'several tensors' if tensors else 'no tensor on its own'}"
+        what = f"output={output!r} isn't among what the module gives" if output else several
+        raise UsageError(f"{what}; choose with output=. {nearest(first, there)}")
+    return pick(there[first], rest or None)
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {str(name): item for name, item in value.items() if item is not None}
+    if isinstance(value, tuple | list):
+        names = getattr(value, "_fields", range(len(value)))
+        return {str(name): item for name, item in zip(names, value, strict=True)}
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    raise NetworkError(
+        f"the module gives a {type(value).__name__}; it must give tensors, or a dict, tuple or list of them."
+    )
+
+
+def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.export.ExportedProgram:
+    """The graph of ``module`` in eval mode, for inputs of the shape, type and device of ``example``.
+
+    NetworkError where what it computes depends on the numbers in the frame, or where it keeps a state.
+    """
+    if any(weight.is_inference() for weight in module.parameters()):
+        raise UsageError("the module was made inside torch.inference_mode(), so that it can't train; make it outside.")
+    try:
+        # With gradients, so that no module takes a way of its own that only inference may.
+        with _evaluating(module), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frame = torch.zeros(example.shape, dtype=example.dtype, device=example.device)
+            program = torch.export.export(Picked(module, output), (frame,), strict=False)
+            if not _write_nothing(program.graph):
+                program = program.run_decompositions({})
+    except ClocksegError:
+        raise
+    except Exception as error:  # torch.export raises what it likes
+        raise NetworkError(_refusal(error)) from error
+    _check(program)
+    return program
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """``module`` in eval mode and computing nothing in place, for a while."""
+    before = [(one, one.training, vars(one).get("inplace")) for one in module.modules()]
+    try:
+        for one, _, inplace in before:
+            one.training = False
+            if inplace is True:
+                one.inplace = False
+        yield
+    finally:
+        for one, training, inplace in before:
+            one.training = training
+            if inplace is not None:
+                one.inplace = inplace
+
+
+def _write_nothing(graph: fx.Graph) -> bool:
+    """Replace operations that write into a tensor nobody else reads; whether none are left."""
+    for node in graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+            continue
+        made = node.args[0]
+        plain = getattr(torch.ops.aten, operation(node).removesuffix("_"), None)
+        if plain is None or made.op != "call_function" or operation(made) not in _FRESH or len(made.users) > 1:
+            return False
+        node.target = getattr(plain, node.target._overloadname)
+    return True
+
+
+def operation(node: fx.Node) -> str:
+    """The name of a node's operation without its overload, such as ``conv2d``.
+
+    >>> graph = fx.Graph()
+    >>> operation(graph.call_function(torch.ops.aten.relu.default, (graph.placeholder("x"),)))
+    'relu'
+    """
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target._schema.name.rpartition("::")[2])
+    return target if isinstance(target, str) else str(target.__name__)
+
+
+def made_at(node: fx.Node) -> str:
+    """Where in the source a node comes from, as " (FILE:LINE, CODE)"; empty if it isn't known."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return _place(*places[-1]) if places else ""
+
+
+def _check(program: torch.export.ExportedProgram) -> None:
+    changed = list(program.graph_signature.buffers_to_mutate.values())
+    if changed:
+        raise NetworkError(
+            f"the module changes its own buffer {changed[0].removeprefix(INNER)!r} as it runs: it keeps a state from frame "
+            f"to frame, which stages that hold would upset. {WAYS_OUT}"
+        )
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor) and not all(isinstance(side, int) for side in value.shape):
+            raise NetworkError(
+                f"the shape of what {operation(node)} makes{made_at(node)} depends on the numbers in the frame, so that "
+                f"nothing can be held for it. {WAYS_OUT}"
+            )
+
+
+def _refusal(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if not _inside(frame.filename)]
+    place = _place(ours[-1].filename, ours[-1].lineno or 0) if ours else ""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return f"torch.export can't follow the module{place}: {said.rstrip('.')}. {WAYS_OUT}"
+
+
+def _inside(file: str) -> bool:
+    """Whether a source file is torch's or this package's own, or none."""
+    return file.startswith("<") or any(
+        Path(file).is_relative_to(folder) for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
+    )
+
+
+def _place(file: str, line: int | str) -> str:
+    return f" ({file}:{line}, {linecache.getline(file, int(line)).strip()!r})"

@@ -1,0 +1,234 @@
+"""Cutting a piece out of an exported module: a function of the tensors it reads, on the module's own weights."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
+
+from clockseg._errors import NetworkError
+from clockseg.graph.part import IMAGE
+from clockseg.graph.torch_export import operation
+from clockseg.graph.torch_kinds import NORMS, shape
+from clockseg.graph.torch_names import owner
+from clockseg.graph.torch_reader import Program
+from clockseg.graph.torch_split import SPLIT
+
+Tensors: TypeAlias = tuple[Tensor, ...]
+Settle: TypeAlias = Callable[[str, Tensor, frozenset[str]], Tensor]
+"""A weight's path in the module (empty for other constants), its value, the operations that read it -> what stands for it."""
+
+
+class Step(NamedTuple):
+    """A function of a tensor and of ``others``, plain values."""
+
+    function: Callable[..., Tensor]
+    others: tuple[Any, ...] = ()
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return self.function(tensor, *self.others)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A piece that looks its weights up in ``module`` at every call, and there whether dropout and batch norm train.
+
+    ``places``: for each argument after the tensors, the path of an attribute of ``module``, or a constant.
+    """
+
+    code: fx.GraphModule = field(repr=False)
+    module: nn.Module = field(repr=False)
+    places: tuple[tuple[str, ...] | Tensor, ...] = field(repr=False)
+
+    def __call__(self, *tensors: Tensor) -> Tensors:
+        try:
+            found = [
+                place if isinstance(place, Tensor) else functools.reduce(getattr, place, self.module)
+                for place in self.places
+            ]
+        except AttributeError as error:
+            raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
+        made: Tensors = self.code(*tensors, *found)
+        return made
+
+
+def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> Shared:
+    """The piece of ``program`` from the tensors ``inputs`` to ``outputs`` that computes with ``module``'s weights.
+
+    Batch norms and dropouts do as their submodules' ``training`` says at each call.
+    """
+    copy = _Copy(program, inputs, module)
+    copy.make(outputs)
+    code = copy.compiled(outputs)
+    return Shared(code, module, tuple(copy.places.values()))
+
+
+def frozen(
+    program: Program,
+    module: nn.Module,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    settle: Settle,
+    device: torch.device,
+    before: Step | None = None,
+    after: Step | None = None,
+) -> fx.GraphModule:
+    """As ``shared``, in eval mode and on ``device``, with the weights of now as its own, and maps laid out channels last.
+
+    What depends on weights alone is computed here; what then stands for a weight is what ``settle`` makes of it.
+    ``before`` is done to the frame first, ``after`` to the one output last.
+    """
+    copy = _Copy(program, inputs, None)
+    copy.lay_out(inputs, before)
+    copy.make(outputs)
+    if after:
+        copy.then(outputs[0], after)
+    known = dict(_known(copy, module))
+    for node, (label, value) in known.items():
+        readers = frozenset(operation(user) for user in node.users if user not in known)
+        if readers:
+            copy.held[node.name] = settle(label, value, readers)
+            with copy.graph.inserting_before(node):
+                node.replace_all_uses_with(
+                    copy.graph.get_attr(node.name), delete_user_cb=lambda user: user not in known
+                )
+    for node in copy.graph.nodes:
+        node.args = tuple(device if isinstance(arg, torch.device) else arg for arg in node.args)
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": device}
+    return copy.compiled(outputs)
+
+
+def _known(copy: _Copy, module: nn.Module) -> Iterator[tuple[fx.Node, tuple[str, Any]]]:
+    """Nodes that depend on weights alone: each with what it is called and what it is now."""
+    found: dict[fx.Node, Any] = {}
+    for node in copy.graph.nodes:
+        label = ""
+        if node.name in copy.places:
+            place = copy.places[node.name]
+            value = place if isinstance(place, Tensor) else functools.reduce(getattr, place, module).detach()
+            label = "" if isinstance(place, Tensor) else ".".join(place)
+        elif node.op == "call_function" and not _is_random(node) and found.keys() >= set(node.all_input_nodes):
+            with torch.no_grad():
+                value = node.target(*fx.node.map_arg(node.args, found.get), **fx.node.map_arg(node.kwargs, found.get))
+        else:
+            continue
+        found[node] = value
+        yield node, (label, value)
+
+
+def _is_random(node: fx.Node) -> bool:
+    tags = node.target.tags if isinstance(node.target, torch._ops.OpOverload) else ()
+    return torch.Tag.nondeterministic_seeded in tags
+
+
+class _Copy:
+    """A graph being made: placeholders for ``inputs``, then for what is looked up, then the nodes that are needed.
+
+    With ``module``, what depends on its being in training is looked up as well.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[str], module: nn.Module | None) -> None:
+        self.program, self.module = program, module
+        self.graph = fx.Graph()
+        self.made: dict[fx.Node, fx.Node] = {}
+        self.places: dict[str, tuple[str, ...] | Tensor] = {}
+        self.held: dict[str, Any] = {}
+        for index, name in enumerate(inputs):
+            self.made[program.names.known[name]] = self.graph.placeholder(f"given_{index}")
+        self.last = list(self.made.values())[-1]
+
+    def lay_out(self, inputs: Sequence[str], before: Step | None) -> None:
+        """Have maps channels last, as convolutions are fastest; ``before`` makes of the frame what the module reads, in f32."""
+        for name in inputs:
+            node = self.program.names.known[name]
+            if name == IMAGE and before:
+                self.then(name, before)
+            if name == IMAGE and node.meta["val"].is_floating_point():
+                self.then(name, Step(_in_f32))
+            if len(shape(node)) == 4:
+                self.then(name, Step(_channels_last))
+
+    def then(self, name: str, step: Step) -> None:
+        """``step`` done to the tensor called ``name``."""
+        node = self.program.names.known[name]
+        self.made[node] = self.graph.call_function(step.function, (self.made[node], *step.others))
+
+    def make(self, outputs: Sequence[str]) -> None:
+        needed: set[fx.Node] = set()
+        todo = [self.program.names.known[name] for name in outputs]
+        while todo:
+            node = todo.pop()
+            if node not in needed and node not in self.made:
+                needed.add(node)
+                todo += node.all_input_nodes
+        for node in self.program.fx.nodes:
+            if node in needed:
+                self.made[node] = self._copied(node)
+
+    def compiled(self, outputs: Sequence[str]) -> fx.GraphModule:
+        self.graph.output(tuple(self.made[self.program.names.known[name]] for name in outputs))
+        for node in reversed(self.graph.nodes):
+            if not node.users and node.op != "output" and not node.name.startswith("given_"):
+                self.graph.erase_node(node)
+                self.places.pop(node.name, None)
+        return fx.GraphModule(self.held, self.graph)
+
+    def _copied(self, node: fx.Node) -> fx.Node:
+        if node.op == "placeholder":
+            source = self.program.sources.get(node.name)
+            if source is None:
+                raise NetworkError(f"a part doesn't reach {node.name!r} from what it is given.")
+            return self._look_up(node.name, source)
+        if node.op == "get_attr":
+            self.held[node.target] = getattr(self.program.inner, node.target)
+        if self.module is not None and operation(node) in (*NORMS, "dropout"):
+            return self._in_training(node, self.module)
+        copy = self.graph.node_copy(node, self.made.__getitem__)
+        if operation(node) == "view":
+            # Other parts and engines may give it a tensor of another memory layout.
+            copy.target = torch.ops.aten.reshape.default
+        return copy
+
+    def _in_training(self, node: fx.Node, module: nn.Module) -> fx.Node:
+        """A batch norm or dropout that asks its submodule whether it is being trained."""
+        path = owner(node)
+        layer, name = module.get_submodule(path), operation(node)
+        plain = type(layer).forward in (_BatchNorm.forward, SyncBatchNorm.forward)
+        if name in NORMS and plain and SPLIT not in node.meta:
+            function = _apply if name == "batch_norm" else _apply_first
+            return self.graph.call_function(function, (self._look_up("layer", path), self.made[node.args[0]]))
+        copy = self.graph.node_copy(node, self.made.__getitem__)
+        place = {"dropout": 2, "batch_norm": 5}.get(name)
+        if place is not None and node.args[place] is False and (name == "dropout" or isinstance(layer, _BatchNorm)):
+            copy.update_arg(place, self._look_up("training", f"{path}.training" if path else "training"))
+        return copy
+
+    def _look_up(self, name: str, source: str | Tensor) -> fx.Node:
+        with self.graph.inserting_after(self.last):
+            self.last = self.graph.placeholder(f"{name}_{len(self.places)}")
+        self.places[self.last.name] = source if isinstance(source, Tensor) else tuple(source.split("."))
+        return self.last
+
+
+def _in_f32(given: Tensor) -> Tensor:
+    return given.float()
+
+
+def _channels_last(given: Tensor) -> Tensor:
+    return given.contiguous(memory_format=torch.channels_last)
+
+
+def _apply(layer: nn.Module, given: Tensor) -> Tensor:
+    made: Tensor = layer(given)
+    return made
+
+
+def _apply_first(layer: nn.Module, given: Tensor) -> Tensors:
+    return (layer(given),)

@@ -1,0 +1,200 @@
+"""A torch module that is cut, and its pieces as functions: exported again for each shape of frame that comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from clockseg._errors import NetworkError
+from clockseg.graph.part import IMAGE
+from clockseg.graph.rule import Division, divide
+from clockseg.graph.split import splits
+from clockseg.graph.torch_export import pick
+from clockseg.graph.torch_extraction import Settle, Shared, Step, Tensors, frozen, shared
+from clockseg.graph.torch_reader import Program, read
+from clockseg.graph.torch_split import split_up
+
+SHAPES = 4
+"""Shapes of frames whose graphs are kept; the one not used for longest goes first."""
+Kind: TypeAlias = Literal["stage", "group", "finish", "whole"]
+Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
+Inside: TypeAlias = Callable[..., Tensors]
+"""Tensors in, tensors out."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The tensors that a piece reads and gives, by name."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Dissected:
+    """A module exported for one shape of frame, and divided; the pieces made of it so far."""
+
+    program: Program
+    division: Division
+    pieces: dict[tuple[Kind, int], Shared] = field(default_factory=dict)
+
+    def ends(self, kind: Kind, index: int) -> Ends:
+        """What the piece ``index`` of a kind reads and gives here."""
+        if kind == "stage":
+            stage = self.division.stages[index]
+            return Ends(stage.inputs, tuple(dict.fromkeys([*stage.trunk, *stage.held])))
+        if kind == "group":
+            group = self.division.groups[index]
+            return Ends(group.inputs, group.outputs)
+        return Ends((self.division.scores if kind == "finish" else IMAGE,), (self.division.output,))
+
+    def skeleton(self) -> list[Any]:
+        """What must be the same at every shape: which parts there are, and how many tensors pass between them."""
+        stages = [(len(s.inputs), len(s.trunk), len(s.held)) for s in self.division.stages]
+        groups = [(g.name, g.reads, len(g.inputs), len(g.outputs)) for g in self.division.groups]
+        return [stages, groups]
+
+
+class Source:
+    """``module`` cut at ``cuts`` (chosen from its names), its weights its own. Threads may share it.
+
+    ``example``: a tensor like those that come; only its shape, type and device count.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        example: Tensor,
+        output: str | None,
+        cuts: Callable[[Program], Sequence[Sequence[str]]],
+        names: Sequence[str],
+        scores: Sequence[str | None],
+    ) -> None:
+        self.module, self.output = module, output
+        self.example = torch.empty(0, dtype=example.dtype, device=example.device)
+        self.lock, self.kept = threading.RLock(), dict[Key, Dissected]()
+        program = read(module, example, output)
+        self.cuts = [[program.names(name) for name in cut] for cut in cuts(program)]
+        self.scores = [None if name is None else program.names(name) for name in scores]
+        self.names = tuple(names)
+        self.first = self._divided(program)
+        self.kept[self.key(tuple(example.shape))] = self.first
+
+    def key(self, shape: tuple[int, ...]) -> Key:
+        """What a graph is for: the shape of the frame; and its type and device, which follow the module's."""
+        tensors = (t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point())
+        like = next(tensors, self.example)
+        dtype = like.dtype if self.example.is_floating_point() else self.example.dtype
+        return shape, dtype, like.device
+
+    def at(self, shape: tuple[int, ...]) -> Dissected:
+        """The module for frames of ``shape``, exported when that first comes."""
+        key = self.key(shape)
+        with self.lock:
+            found = self.kept.pop(key, None)
+            if found is None:
+                found = self._like_the_first(
+                    read(self.module, torch.empty(shape, dtype=key[1], device=key[2]), self.output)
+                )
+            self.kept[key] = found
+            while len(self.kept) > SHAPES:
+                del self.kept[next(iter(self.kept))]
+        return found
+
+    def _like_the_first(self, program: Program) -> Dissected:
+        found = self._divided(program)
+        if found.skeleton() != self.first.skeleton():
+            raise NetworkError(
+                f"at {'x'.join(map(str, program.shape))} the module takes another way than at "
+                f"{'x'.join(map(str, self.first.program.shape))}, where it was cut; cut it with an example of that shape."
+            )
+        return found
+
+    def _divided(self, program: Program) -> Dissected:
+        program = split_up(program, splits(program.graph, self.cuts, output=program.output, shapes=program.shapes))
+        names = self.names or tuple(f"stage{index + 1}" for index in range(len(self.cuts)))
+        return Dissected(
+            program, divide(program.graph, self.cuts, output=program.output, names=names, scores=self.scores)
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a cut module as a function for ``TorchPart``: maps by name and the frame's size -> maps by name.
+
+    ``before`` makes of the frame, for a type, what the module reads; ``after`` of its output, for a size, what is wanted,
+    which is then called ``last``.
+    """
+
+    source: Source
+    kind: Kind
+    index: int = 0
+    before: Callable[[torch.dtype], Step] | None = None
+    after: Callable[[tuple[int, ...]], Step] | None = None
+    last: str | None = None
+
+    def __call__(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
+        shape, _, device = self.source.key(self.shape(size))
+        before, after = self.around(size)
+        given = [maps[name].to(device) for name in self.inputs]
+        read = [before(t) if before and name == IMAGE else t for t, name in zip(given, self.inputs, strict=True)]
+        made = self._inside(shape)(*read)
+        return self.named((after(made[0]),) if after else made, given)
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of what the module reads, for a frame of ``size``."""
+        return size[::-1] if len(size) > 2 else (1, 3, *size[::-1])
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The maps it reads, as they are called in values."""
+        return self.source.first.ends(self.kind, self.index).inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The maps it gives, as they are called in values."""
+        return (self.last,) if self.last else self.source.first.ends(self.kind, self.index).outputs
+
+    def around(self, size: tuple[int, ...]) -> tuple[Step | None, Step | None]:
+        """What is done before and after, for frames of ``size``."""
+        dtype = self.source.key(())[1]
+        return self.before(dtype) if self.before else None, self.after(size) if self.after else None
+
+    def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
+        """This piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
+        there, (before, after) = self.source.at(self.shape(size)), self.around(size)
+        ends = there.ends(self.kind, self.index)
+        made: Inside = frozen(
+            there.program,
+            self.source.module,
+            ends.inputs,
+            ends.outputs,
+            settle=settle,
+            device=device,
+            before=before,
+            after=after,
+        )
+        return made
+
+    def named(self, made: Tensors, given: Sequence[Tensor]) -> dict[str, Tensor]:
+        """What it ``made``, by name; what lies in the memory of the frame itself is copied, since that is the caller's."""
+        frames = {t.untyped_storage().data_ptr() for t, name in zip(given, self.inputs, strict=True) if name == IMAGE}
+        return {
+            name: t.clone() if t.untyped_storage().data_ptr() in frames else t
+            for name, t in zip(self.outputs, made, strict=True)
+        }
+
+    def _inside(self, shape: tuple[int, ...]) -> Inside:
+        if self.kind == "whole":
+            return lambda image: (pick(self.source.module(image), self.source.output),)
+        there = self.source.at(shape)
+        if (self.kind, self.index) not in there.pieces:
+            ends = there.ends(self.kind, self.index)
+            made = shared(there.program, self.source.module, ends.inputs, ends.outputs)
+            there.pieces[self.kind, self.index] = made
+        return there.pieces[self.kind, self.index]

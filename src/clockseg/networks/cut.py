@@ -1,0 +1,59 @@
+"""Cutting a torch module; torch itself is loaded when one comes, so that the name is there without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from clockseg.graph.choice import Purpose
+from clockseg.graph.sidecar import Input
+from clockseg.stages import StagedNetwork
+
+
+def cut(
+    module: Any,
+    example: Any,
+    *,
+    at: Sequence[str | Sequence[str]] | Literal["auto"],
+    names: Sequence[str] = (),
+    scores: Sequence[str | None] = (),
+    output: str | int | None = None,
+    input: Input | None = None,
+    classes: Sequence[str] = (),
+    stages: int = 3,
+    purpose: Purpose = "time",
+) -> StagedNetwork:
+    """``module`` cut into stages that compute with its own weights, wherever they are and whatever they become.
+
+    ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes
+    may come; the module is exported anew for each. ``at``: one tensor a stage, or several for trunks of branches, from
+    the frame on; "auto": chosen for ``stages`` and ``purpose``. A tensor is called by the path of the submodule that
+    gives it ("layer3", "encoder.0" for the first of several, "relu@1" for a second call), or as ``candidates`` names it.
+    ``names`` and ``scores``, per stage, as in a sidecar; ``output``: which of the tensors it gives ("out", 0, "aux.0").
+
+    Without ``input``, the network reads what the module reads and gives the tensor that it gives, in torch's own grad
+    mode: it trains. With it, it reads frames, uint8 RGB [h, w, 3], and gives its output at the frame's size: labels if
+    there are ``classes``. NetworkError, with the reason, where the module can't be exported or cut.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1))
+    >>> net = cut(module, torch.zeros(1, 3, 32, 32), at=["1", "2"], names=("fine", "deep"))
+    >>> image = torch.rand(1, 3, 32, 32)
+    >>> [stage.name for stage in net.stages], torch.equal(net(image), module(image))
+    (['fine', 'deep'], True)
+    """
+    from clockseg.networks import cut_torch
+
+    return cut_torch.cut(
+        module,
+        example,
+        at=at,
+        names=names,
+        scores=scores,
+        output=output,
+        input=input,
+        classes=classes,
+        stages=stages,
+        purpose=purpose,
+    )

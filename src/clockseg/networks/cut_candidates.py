@@ -1,0 +1,185 @@
+"""Where a network on disk can be cut, and where it would be cut by itself: with or without a sidecar."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg._types import Size
+from clockseg.engines.profile import node_seconds
+from clockseg.engines.threads import threads_or_all
+from clockseg.graph import candidates as in_graph
+from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph.candidates import Candidate
+from clockseg.graph.choice import PURPOSES, Choice, choose
+from clockseg.graph.extraction import built, extract
+from clockseg.graph.neutral import Graph
+from clockseg.graph.part import Built, GraphPart
+from clockseg.graph.price import node_work
+from clockseg.graph.static import Static, fix
+from clockseg.networks.cut_input import frame_input
+from clockseg.networks.cut_output import output_named
+from clockseg.networks.load import WorkingSize, framing, path_of
+
+LOOKED_AT = (512, 256)
+"""The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
+
+
+@dataclass(frozen=True)
+class CutCandidates:
+    """What was found: the candidates in the order of the trunk, and the choice for each purpose (``graph.choose``).
+
+    ``inputs`` and ``outputs``: tensor -> shape, of the network at ``size`` (WIDTH, HEIGHT). ``cuts``: those of its
+    sidecar, if it has one. ``multiply_adds`` and ``seconds`` of the whole; seconds are None where they weren't measured.
+    """
+
+    network: str
+    size: Size
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    output: str
+    cuts: tuple[tuple[str, ...], ...]
+    multiply_adds: int
+    seconds: float | None
+    candidates: tuple[Candidate, ...]
+    choices: tuple[Choice, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for ``json.dumps``."""
+        return asdict(self)
+
+
+def candidates(
+    network: Any, example: Any = None, *, output: str | int | None = None, size: WorkingSize | None = None
+) -> tuple[Candidate, ...]:
+    """Where ``network``, a bundled one, an ONNX file with or without a sidecar, or a torch module, can be cut.
+
+    From the frame on; shares are of multiply-adds. ``output``: the tensor that all is for; by default the sidecar's, or
+    the only one. ``size``, of a file: the working size, as for ``load``; by default the sidecar's or the file's own, else
+    512x256. ``example``, for a module: a tensor such as it reads, as for ``cut``. ``NetworkError``, ``UsageError``: what
+    can't be read, or what to give.
+
+    >>> found = candidates("street")
+    >>> [(one.tensors, one.stride) for one in found if one.tensors in (("stride8",), ("stride16",))]
+    [(('stride8',), 8), (('stride16',), 16)]
+    """
+    if isinstance(network, str | Path):
+        if example is not None:
+            raise UsageError(f"an example for {network}; only torch modules need one, a file takes size=.")
+        return _Network.read(network, None if output is None else str(output), size).candidates()
+    from clockseg.networks import cut_torch  # not at the top: it needs torch
+
+    if size is not None:
+        raise UsageError("size= for a torch module; its size is the example's.")
+    return cut_torch.candidates(network, example, output=output)
+
+
+def inspect_cuts(
+    network: str | Path,
+    *,
+    output: str | None = None,
+    size: WorkingSize | None = None,
+    stages: int = 3,
+    precision: str = "f32",
+    threads: int | None = None,
+    repeat: int = 10,
+) -> CutCandidates:
+    """``candidates`` with measured shares beside those of multiply-adds, and the ``stages`` that would be chosen.
+
+    Seconds are OpenVINO's, of ``repeat`` runs; with 0, or where OpenVINO isn't installed or can't run the network, nothing
+    is measured, and choices go by multiply-adds.
+
+    >>> found = inspect_cuts("street", repeat=0)
+    >>> found.output, found.size, [choice.purpose for choice in found.choices]
+    ('scores', (480, 384), ['time', 'latency', 'detail'])
+    """
+    found = _Network.read(network, output, size)
+    found.candidates()  # says what is wrong with the output before anything is timed
+    seconds = found.seconds(precision, threads, repeat) if repeat else None
+    work = node_work(found.static) if seconds is None else seconds
+    choose_for = partial(choose, found.graph, found.shapes, work, output=found.output, stages=stages)
+    named = [value.name for value in found.model.graph.output]
+    return CutCandidates(
+        found.name,
+        found.size,
+        {found.frame: found.shapes[found.frame]},
+        {name: found.shapes[name] for name in named if name in found.shapes},
+        found.output,
+        found.cuts,
+        int(sum(node_work(found.static).values())),
+        None if seconds is None else sum(seconds.values()),
+        found.candidates(seconds),
+        tuple(choose_for(purpose=purpose) for purpose in PURPOSES),
+    )
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A graph at its working size."""
+
+    name: str
+    model: onnx.ModelProto
+    size: Size
+    frame: str
+    output: str
+    cuts: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def read(cls, network: str | Path, output: str | None, size: WorkingSize | None) -> _Network:
+        path = path_of(network)
+        if path.suffix != ".onnx":
+            raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
+        model = onnx_reader.read(path)
+        if not path.with_suffix(".json").is_file():
+            return cls._bare(path, model, output, size)
+        said = sidecar.read(path.with_suffix(".json"))
+        own = None if size == "own" else size
+        padded = framing(model, said, size=own).padded((said.input.width, said.input.height))
+        return cls(said.name, model, padded, said.input.name, output or said.output, said.cuts)
+
+    @classmethod
+    def _bare(cls, path: Path, model: onnx.ModelProto, output: str | None, size: WorkingSize | None) -> _Network:
+        reads = frame_input(model)
+        if reads.size is not None and size not in (None, reads.size):
+            raise UsageError(f"size {size}: this network's file is fixed to {reads.size[0]}x{reads.size[1]}.")
+        if not (size is None or isinstance(size, tuple)):
+            raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
+        made = cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output or "", ())
+        name, _ = output_named(reads.model, made.static, output)
+        return cls(made.name, made.model, made.size, made.frame, name, ())
+
+    @cached_property
+    def static(self) -> Static:
+        width, height = self.size
+        try:
+            return fix(self.model, {self.frame: (1, 3, height, width)}, floats=filter(None, [self.output]))
+        except NetworkError as error:
+            raise NetworkError(f"{self.name} at {width}x{height}: {error} Another size may do: give --size.") from error
+
+    @cached_property
+    def graph(self) -> Graph:
+        return onnx_reader.neutral(self.static, self.frame)
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: shape for name, (_, shape) in self.static.types.items()}
+
+    def candidates(self, seconds: dict[str, float] | None = None) -> tuple[Candidate, ...]:
+        work = node_work(self.static)
+        return in_graph.candidates(self.graph, self.shapes, work, output=self.output, seconds=seconds)
+
+    def seconds(self, precision: str, threads: int | None, repeat: int) -> dict[str, float] | None:
+        """Node -> seconds; None where they can't be measured."""
+        part = GraphPart("whole", (self.frame,), (self.output,), self._build)
+        try:
+            return node_seconds(part, self.size, precision=precision, threads=threads_or_all(threads), repeat=repeat)
+        except (MissingDependency, RuntimeError):
+            return None
+
+    def _build(self, size: Size) -> Built:
+        return built(extract(self.static, (self.frame,), (self.output,), name="whole"))

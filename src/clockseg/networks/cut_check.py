@@ -1,0 +1,133 @@
+"""Whether a network in parts gives what it gives whole: tried on pictures in an engine before it gets its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+
+from clockseg._errors import NetworkError
+from clockseg._types import Array, Image, Size
+from clockseg.graph.extraction import built, extract, with_frame
+from clockseg.graph.part import FRAME_SIZE, IMAGE, Built, GraphPart
+from clockseg.graph.sidecar import Input
+from clockseg.graph.static import fix
+from clockseg.stages import Stage, StagedNetwork, as_it_is
+
+TOLERANCE = 1e-4
+"""Largest difference of any number, as a share of the largest."""
+UNEQUAL_IDS = 1e-3
+"""Share of pixels whose class ids may differ, where ids are all that a network gives."""
+
+_DISCS = 600
+
+
+class Apart(NamedTuple):
+    """How far two outputs are from each other: see ``apart``."""
+
+    difference: float
+    labels: float
+
+    def worst(self, other: Apart) -> Apart:
+        """The larger of each."""
+        return Apart(max(self.difference, other.difference), max(self.labels, other.labels))
+
+
+def noise(size: Size) -> Image:
+    """A frame of noise, always the same."""
+    return np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+
+
+def picture(size: Size) -> Image:
+    """A frame of discs of all sizes over each other, always the same: flat parts and edges, as photographs have them.
+
+    Radii r are drawn with a density of 1 / r^3, which makes it look alike at every scale (the "dead leaves" model).
+
+    >>> picture((64, 48)).shape, bool(picture((64, 48)).std() > 30)
+    ((48, 64, 3), True)
+    """
+    width, height = size
+    random = np.random.default_rng(1)
+    found = np.full((height, width, 3), 128, np.uint8)
+    small, large = max(1.0, 0.01 * width), max(2.0, 0.25 * width)
+    for place in random.random(_DISCS):
+        radius = 1 / np.sqrt((1 - place) / small**2 + place / large**2)
+        column, row = random.random(2) * size
+        colour = 128 + 55 * (0.85 * random.standard_normal() + 0.5 * random.standard_normal(3))
+        left, top = max(0, int(column - radius)), max(0, int(row - radius))
+        window = found[top : int(row + radius) + 2, left : int(column + radius) + 2]
+        rows, columns = np.ogrid[top : top + window.shape[0], left : left + window.shape[1]]
+        window[(columns - column) ** 2 + (rows - row) ** 2 <= radius**2] = np.clip(colour, 0, 255)
+    return found
+
+
+def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
+    """``model`` as one stage, from frames at their own size to its raw ``output``; an engine is to compile it."""
+
+    def build(size: Size) -> Built:
+        static = fix(model, {reads.name: (1, 3, size[1], size[0])}, floats=[output])
+        return built(with_frame(extract(static, (reads.name,), (output,), name="whole"), reads.name, reads))
+
+    part = GraphPart("whole", (IMAGE,), (output,), build)
+    return StagedNetwork(
+        "whole",
+        (Stage("whole", part, scores=None),),
+        prepare=lambda image: {IMAGE: image[None]},
+        restore=lambda value, image: _array(value),
+    )
+
+
+def check_cut(net: StagedNetwork, images: Iterable[Image]) -> Apart:
+    """How far ``net``, which gives raw outputs, is from itself uncut; ``NetworkError`` if that is too far."""
+    bare = replace(net, restore=as_it_is)
+    found = Apart(0.0, 0.0)
+    for image in images:
+        found = found.worst(apart(_array(bare(image)), _array(bare.uncut()(image))))
+    if not (found.difference <= TOLERANCE and found.labels <= UNEQUAL_IDS):
+        raise NetworkError(
+            f"in parts the network gives something else than whole: {found.difference:.1e} of the largest value apart, "
+            f"{100 * found.labels:.2f} % of labels unequal. That is a fault of the cut rule or of the engine: try another "
+            "--engine or other cuts, and report it. Nothing was written."
+        )
+    return found
+
+
+def apart(ours: Array, theirs: Array) -> Apart:
+    """The largest difference as a share of the largest of ``theirs``, and the share of labels unequal.
+
+    Scores [1, classes, h, w]: labels whose margin is within the tolerance aren't counted. Ids: all are, and there is no
+    difference. ``NetworkError`` if there are no finite numbers to compare.
+
+    >>> apart(np.array([[[[1.0]], [[2.0]]]]), np.array([[[[1.0]], [[2.5]]]]))
+    Apart(difference=0.2, labels=0.0)
+    >>> apart(np.array([[1, 2]]), np.array([[1, 1]]))
+    Apart(difference=0.0, labels=0.5)
+    """
+    if ours.shape != theirs.shape:
+        raise NetworkError(f"in parts the network gives {list(ours.shape)}, whole {list(theirs.shape)}.")
+    if theirs.dtype.kind != "f":
+        return Apart(0.0, float((ours != theirs).mean()))
+    if not np.isfinite(theirs).all():
+        raise NetworkError(
+            "the network gives values that are no finite numbers (NaN or infinity) on a plain picture, so nothing can be "
+            "compared: is what you said of --mean, --std and --scale right, and does the file work elsewhere?"
+        )
+    largest = max(float(np.abs(theirs).max()), 1e-30)
+    difference = float(np.abs(ours.astype(np.float64) - theirs).max()) / largest
+    return Apart(difference, _unequal(ours, theirs, TOLERANCE * largest))
+
+
+def _unequal(ours: Array, theirs: Array, margin: float) -> float:
+    if theirs.ndim != 4 or theirs.shape[1] < 2:
+        return 0.0
+    second, first = np.sort(np.partition(theirs, -2, axis=1)[:, -2:], axis=1).swapaxes(0, 1)
+    sure = first - second > margin
+    return float((ours.argmax(axis=1) != theirs.argmax(axis=1))[sure].mean()) if sure.any() else 0.0
+
+
+def _array(value: dict[str, Array]) -> Array:
+    [found] = [array for name, array in value.items() if name != FRAME_SIZE]
+    return found

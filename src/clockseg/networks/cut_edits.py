@@ -1,0 +1,95 @@
+"""What little of an ONNX graph is changed so that frames fit it and labels come of it; every change is checked later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+NEAR = "clockseg.input"
+"""What the network's own input is called behind a transpose."""
+
+
+def copied(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy to change."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """``model``, whose input ``name`` is [n, h, w, 3], reading [n, 3, h, w] by the same name."""
+    model = copied(model)
+    for node in model.graph.node:
+        for index, read in enumerate(node.input):
+            if read == name:
+                node.input[index] = NEAR
+    [value] = [value for value in model.graph.input if value.name == name]
+    dims = value.type.tensor_type.shape.dim
+    batch, height, width, channels = (
+        onnx.TensorShapeProto.Dimension.FromString(dim.SerializeToString()) for dim in dims
+    )
+    del dims[:]
+    dims.extend([batch, channels, height, width])
+    model.graph.node.insert(0, helper.make_node("Transpose", [name], [NEAR], name=NEAR, perm=[0, 2, 3, 1]))
+    return model
+
+
+def one_frame(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """``model`` with a batch of one where a larger one was fixed; what was noted of shapes is dropped."""
+    model = copied(model)
+    [value] = [value for value in model.graph.input if value.name == name]
+    value.type.tensor_type.shape.dim[0].dim_value = 1
+    del model.graph.value_info[:]
+    for output in model.graph.output:
+        for dim in output.type.tensor_type.shape.dim[:1]:
+            dim.Clear()
+    return model
+
+
+def batched(model: onnx.ModelProto, name: str, batch: int, output: str) -> onnx.ModelProto:
+    """``model``, of a fixed ``batch``, reading one frame that fills the batch, and giving the first of what comes of it."""
+    model = one_frame(model, name)
+    tiled, last = f"{name}.tiled", f"{output}.batch"
+    for node in model.graph.node:
+        node.input[:] = [tiled if read == name else read for read in node.input]
+        node.output[:] = [last if made == output else made for made in node.output]
+    constants = {
+        f"{tiled}.repeats": np.array([batch, 1, 1, 1], np.int64),
+        f"{output}.start": np.array([0], np.int64),
+        f"{output}.end": np.array([1], np.int64),
+        f"{output}.axis": np.array([0], np.int64),
+    }
+    model.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in constants.items())
+    model.graph.node.insert(0, helper.make_node("Tile", [name, f"{tiled}.repeats"], [tiled], name=tiled))
+    ends = [last, *(key for key in constants if key.startswith(f"{output}."))]
+    model.graph.node.append(helper.make_node("Slice", ends, [output], name=f"{output}.first"))
+    return model
+
+
+def appended(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
+    """``model`` giving also what the last of ``nodes`` makes, [n, c, h, w] of the element type ``kind``."""
+    model = copied(model)
+    model.graph.node.extend(nodes)
+    free = [None, None, None, None]
+    model.graph.output.append(helper.make_tensor_value_info(nodes[-1].output[0], kind, free))
+    return model
+
+
+def channels_first(tensor: str, name: str) -> list[onnx.NodeProto]:
+    """A node from ``tensor`` [n, h, w, c] to ``name`` [n, c, h, w]."""
+    return [helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])]
+
+
+def above_zero(tensor: str, name: str) -> list[onnx.NodeProto]:
+    """Nodes from ``tensor``, floats, to ``name``, uint8: 1 where it is above 0."""
+    zero, sign = f"{name}.zero", f"{name}.above"
+    value = numpy_helper.from_array(np.zeros((), np.float32), zero)
+    return [
+        helper.make_node("Cast", [tensor], [f"{name}.float"], name=f"{name}.float", to=TensorProto.FLOAT),
+        helper.make_node("Constant", [], [zero], name=zero, value=value),
+        helper.make_node("Greater", [f"{name}.float", zero], [sign], name=sign),
+        helper.make_node("Cast", [sign], [name], name=name, to=TensorProto.UINT8),
+    ]

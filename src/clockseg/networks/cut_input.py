@@ -1,0 +1,155 @@
+"""How the frames reach a network that is to be cut: its input, made [1, 3, height, width], and what must be said of it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import onnx
+from onnx import TensorProto
+
+from clockseg._errors import NetworkError, UsageError
+from clockseg._types import Size
+from clockseg.graph.sidecar import Input
+from clockseg.graph.static import fix
+from clockseg.networks.cut_edits import one_frame, read_channels_first
+from clockseg.networks.cut_source import Said, Told, Triple
+
+MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
+IMAGENET = "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+
+
+class FrameInput(NamedTuple):
+    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; ``batch`` it had."""
+
+    model: onnx.ModelProto
+    name: str
+    size: Size | None
+    batch: int
+    bytes: bool
+    told: tuple[Told, ...]
+
+
+def frame_input(model: onnx.ModelProto) -> FrameInput:
+    """``model`` so that it reads one frame, channels first; ``NetworkError`` if its input is no frame."""
+    weights = {weight.name for weight in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    if len(inputs) != 1:
+        raise NetworkError(
+            f"the network has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); one, the frame, can be "
+            "given. Export it with the others as constants."
+        )
+    [value] = inputs
+    name, dims = value.name, [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    told = []
+    if len(dims) == 4 and dims[3] == 3 and dims[1] not in (1, 3):
+        model = read_channels_first(model, name)
+        dims = [dims[0], dims[3], dims[1], dims[2]]
+        told.append(Told("layout", "channels last", "a transpose is put before it, as frames come channels first"))
+    if len(dims) != 4 or dims[1] not in (0, 3):
+        said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
+        raise NetworkError(f"the network's input {name!r} is [{said}]; it must be a frame, [1, 3, height, width].")
+    if dims[0] > 1:
+        model = one_frame(model, name)
+        told.append(Told("batch", str(dims[0]), "fixed in the file; made 1, and checked against the file as it was"))
+    size = (dims[3], dims[2]) if dims[2] and dims[3] else None
+    whole = value.type.tensor_type.elem_type in (TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
+    return FrameInput(model, name, size, max(dims[0], 1), whole, (*told, Told("input", name, "its only one")))
+
+
+def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, tuple[Told, ...]]:
+    """The sidecar's input, from what is said; ``by``: field -> who said so, where it wasn't the user.
+
+    What is unsaid is told where it is safe; else ``UsageError`` says what to give.
+    """
+    told: list[Told] = [Told(field, _shown(getattr(said, field)), who) for field, who in by.items()]
+    width, height = _size(frame, said, told)
+    mean, std = _normalisation(frame, said, told)
+    scale = said.scale
+    if scale is None:
+        scale = 1.0 if frame.bytes or max(map(abs, mean)) > 2 else 1 / 255
+        why = "as mean is above 2, it is of pixels 0..255" if scale == 1 else "pixels become 0..1"
+        told.append(Told("scale", _shown(scale), "it reads whole numbers" if frame.bytes else why))
+    if said.colour is None:
+        told.append(Told("colour", "rgb", "as nearly all read; --colour bgr where pictures came from OpenCV"))
+    multiple = said.pad_multiple or _multiple(frame, (width, height), told)
+    # Padding is what the network takes for the mean colour: it has the least to say there.
+    grey = [min(255, max(0, round(value / scale))) for value in mean]
+    red, green, blue = grey if said.colour != "bgr" else grey[::-1]
+    given = Input(frame.name, width, height, said.colour or "rgb", scale, mean, std, multiple, (red, green, blue))
+    return given, tuple(told)
+
+
+def _shown(value: object) -> str:
+    """A value as it is told.
+
+    >>> _shown((1024, 512)), _shown((0.5, 0.25, 1.0)), _shown(1 / 255)
+    ('1024x512', '0.5, 0.25, 1', '1/255')
+    """
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"{value[0]}x{value[1]}"
+    if isinstance(value, tuple) and value and isinstance(value[0], float):
+        return ", ".join(f"{number:.6g}" for number in value)
+    if isinstance(value, tuple):
+        return str(len(value))
+    if isinstance(value, float):
+        return "1/255" if math.isclose(value, 1 / 255, rel_tol=1e-6) else f"{value:.6g}"
+    return str(value)
+
+
+def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
+    if frame.size is None and said.size is None:
+        raise UsageError(
+            "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. What it was "
+            "trained at scores best; smaller is faster."
+        )
+    if frame.size is not None and said.size not in (None, frame.size):
+        raise UsageError(
+            f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it anew "
+            "with a free height and width."
+        )
+    if frame.size is not None and said.size is None:
+        told.append(Told("size", _shown(frame.size), "fixed in the file"))
+    found = frame.size or said.size
+    if found is None:
+        raise UsageError("no size is given.")
+    return found
+
+
+def _normalisation(frame: FrameInput, said: Said, told: list[Told]) -> tuple[Triple, Triple]:
+    if said.mean is None and said.std is None and frame.bytes:
+        told.append(Told("mean, std", "0, 1", "it reads whole numbers, so it normalises by itself"))
+        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return normalisation(said)
+
+
+def normalisation(said: Said) -> tuple[Triple, Triple]:
+    """Mean and standard deviation, if they are said; else ``UsageError`` with what to give.
+
+    >>> normalisation(Said(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    """
+    if said.mean is None or said.std is None:
+        missing = " and ".join(f"--{name}" for name in ("mean", "std") if getattr(said, name) is None)
+        raise UsageError(
+            f"nothing in the file says how its pixels were normalised in training: give {missing}. Most networks of "
+            f"torchvision, timm and transformers: {IMAGENET} (x = (pixel * scale - mean) / std, --scale 1/255); "
+            "pixels of 0..1 as they are: --mean 0 --std 1."
+        )
+    return said.mean, said.std
+
+
+def _multiple(frame: FrameInput, size: Size, told: list[Told]) -> int:
+    """The smallest multiple whose odd multiples fit: a network that halves five times and adds skips needs 32."""
+    if frame.size is not None:
+        return 1
+    for multiple in MULTIPLES:
+        width, height = (multiple * (2 * max(1, side // (2 * multiple)) + 1) for side in size)
+        try:
+            fix(frame.model, {frame.name: (1, 3, height, width)})
+        except NetworkError:
+            continue
+        if multiple > 1:
+            told.append(Told("pad multiple", str(multiple), "the smallest at which its maps fit each other"))
+        return multiple
+    return 1

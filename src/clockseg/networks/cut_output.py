@@ -1,0 +1,164 @@
+"""Which tensor of a network holds its class scores: often not its output, which may be their softmax or their argmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import onnx
+from onnx import TensorProto
+
+from clockseg._errors import NetworkError, UsageError
+from clockseg.graph.static import Static, attribute
+from clockseg.networks.cut_edits import above_zero, appended, channels_first
+from clockseg.networks.cut_source import Told
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+_SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
+_LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
+SCORES, LABELS = "clockseg.scores", "clockseg.labels"
+"""What is made of an output that is neither scores [1, c, h, w] nor labels: it in that layout; ids."""
+
+
+class Outcome(NamedTuple):
+    """A network and its tensor of scores [1, c, h, w] or class ids; ``channels``: of scores, None for ids."""
+
+    model: onnx.ModelProto
+    tensor: str
+    channels: int | None
+    told: tuple[Told, ...]
+
+
+def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tuple[str, tuple[Told, ...]]:
+    """The output that is meant: ``name``, or the network's only one."""
+    there = [value.name for value in model.graph.output]
+    if name is not None:
+        return name, ()
+    if len(there) == 1:
+        return there[0], (Told("output", there[0], "its only one"),)
+    shapes = ", ".join(f"{one} {list(static.shape(one))}" for one in there if one in static.types)
+    raise UsageError(f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}.")
+
+
+def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
+    """``output`` as ``classes`` class scores or ids; 0: it gives none, but a map of numbers; None: as many as there are.
+
+    Behind a softmax, a sigmoid or an argmax, which don't change which class is the highest, the scores themselves are
+    taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
+    ``NetworkError`` where the classes don't fit.
+    """
+    if classes == 0:
+        return Outcome(model, output, None, ())
+    makers = {name: node for node in static.nodes for name in node.output}
+    found = _Walk(static, makers, output, _class_axis(static, output, classes)).to_argmax().to_scores()
+    told = found.told(output)
+    kind, shape = static.types[found.tensor]
+    if kind not in _FLOATS or found.axis is None:
+        return _ids(model, static, output, classes)
+    channels = shape[found.axis]
+    if channels == 1 and classes is None:
+        raise UsageError(
+            f"{found.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
+            "--classes none if it is no labelling (depth, edges)."
+        )
+    if channels == 1 and classes == 2:
+        edited = appended(model, above_zero(found.tensor, LABELS), TensorProto.UINT8)
+        why = "above 0 of its one channel, " + (
+            "before the sigmoid" if "Sigmoid" in found.passed else "taken for a logit"
+        )
+        return Outcome(edited, LABELS, None, (Told("labels", LABELS, f"class 1 where {found.tensor} is {why}"),))
+    if classes is not None and channels != classes:
+        raise NetworkError(_misfit(static, found.tensor, channels, classes))
+    if found.axis == 3:
+        edited = appended(model, channels_first(found.tensor, SCORES), kind)
+        return Outcome(edited, SCORES, channels, (*told, Told("layout", SCORES, f"{found.tensor} with channels first")))
+    return Outcome(model, found.tensor, channels, told)
+
+
+def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
+    return (
+        f"{classes} classes are named, and {tensor!r} {list(static.shape(tensor))} scores {channels}: give a --classes FILE "
+        f"of {channels} names in the order of its channels, or another --output."
+    )
+
+
+def _class_axis(static: Static, tensor: str, classes: int | None) -> int | None:
+    """The axis of classes of a map of scores: 1, or 3 where that alone is as long as there are classes."""
+    shape = static.shape(tensor)
+    if len(shape) != 4 or static.types[tensor][0] not in _FLOATS:
+        return None
+    if classes is None:
+        return 3 if shape[1] > shape[3] and shape[1] > 255 else 1
+    return 3 if shape[3] == classes and shape[1] != classes else 1
+
+
+def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
+    """``output`` as class ids [.., h, w]."""
+    kind, shape = static.types[output]
+    if kind in _FLOATS or len(shape) < 2:
+        raise NetworkError(
+            f"the output {output!r} has shape {list(shape)} and is neither a map of class scores [1, classes, h, w] nor of "
+            "class ids: give another --output, or --classes none if it is no labelling (depth, edges)."
+        )
+    if classes is None:
+        raise UsageError(f"the output {output!r} is a map of class ids: give --classes FILE with the classes' names.")
+    if len(shape) == 4 and shape[3] == 1 and shape[1] != 1:
+        edited = appended(model, channels_first(output, LABELS), kind)
+        return Outcome(edited, LABELS, None, (Told("layout", LABELS, f"{output} with channels first"),))
+    if any(length != 1 for length in shape[:-2]):
+        raise NetworkError(f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w].")
+    return Outcome(model, output, None, (Told("labels", output, "class ids, no scores behind them were found"),))
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """From an output back to the scores it is made of. ``axis``: the one of classes; None while labels are walked through."""
+
+    static: Static
+    makers: dict[str, onnx.NodeProto]
+    tensor: str
+    axis: int | None
+    passed: tuple[str, ...] = ()
+
+    def to_argmax(self) -> _Walk:
+        """Behind the argmax that the output is made by; here, if it isn't."""
+        tensor, passed = self.tensor, self.passed
+        while (node := self.makers.get(tensor)) is not None and node.op_type in _SAME:
+            tensor = node.input[0]
+        if node is None or node.op_type != "ArgMax":
+            return self
+        scores = node.input[0]
+        axis = int(attribute(node, "axis", 0)) % len(self.static.shape(scores))
+        spatial = len(self.static.shape(scores)) == 4 and axis in (1, 3)
+        return replace(self, tensor=scores, axis=axis, passed=(*passed, "ArgMax")) if spatial else self
+
+    def to_scores(self) -> _Walk:
+        """Before what doesn't change which class is the highest."""
+        walk = self
+        while (step := walk._step()) is not None:
+            walk = step
+        return walk
+
+    def _step(self) -> _Walk | None:
+        node = self.makers.get(self.tensor)
+        if node is None or self.axis is None:
+            return None
+        operator, read = node.op_type, node.input[0]
+        if operator == "Identity":
+            return replace(self, tensor=read)
+        if operator == "Sigmoid":
+            return replace(self, tensor=read, passed=(*self.passed, operator))
+        if operator in ("Softmax", "LogSoftmax"):
+            over = int(attribute(node, "axis", -1)) % 4
+            return replace(self, tensor=read, passed=(*self.passed, operator)) if over == self.axis else None
+        if operator == "Transpose":
+            perm = list(attribute(node, "perm", ()))
+            return replace(self, tensor=read, axis=perm[self.axis]) if perm in _LAYOUTS else None
+        return None
+
+    def told(self, output: str) -> tuple[Told, ...]:
+        """What was walked through."""
+        if self.tensor == output:
+            return ()
+        why = f"the scores behind {', '.join(reversed(self.passed))}" if self.passed else "the scores, channels first"
+        return (Told("scores", self.tensor, f"{why}: the labels are the same"),)

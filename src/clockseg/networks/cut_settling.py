@@ -1,0 +1,161 @@
+"""What is settled before a network is cut: how frames reach it, what it gives, where it is cut, which stages score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import onnx
+
+from clockseg._errors import ClocksegError, NetworkError, UsageError
+from clockseg.engines.profile import node_seconds
+from clockseg.graph import onnx_reader
+from clockseg.graph.choice import Choice, Purpose, choose
+from clockseg.graph.neutral import Graph
+from clockseg.graph.onnx_split import applied
+from clockseg.graph.price import node_work
+from clockseg.graph.rule import Division, divide
+from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
+from clockseg.graph.split import rewritten, splits
+from clockseg.graph.static import Static, fix
+from clockseg.networks.class_names import numbered
+from clockseg.networks.cut_check import whole
+from clockseg.networks.cut_input import FrameInput, describe, frame_input
+from clockseg.networks.cut_names import Cuts, parse_cuts, stage_scores, tensor_named
+from clockseg.networks.cut_output import Outcome, outcome, output_named
+from clockseg.networks.cut_schedule import scores_of_stages
+from clockseg.networks.cut_source import Said, Source, Told
+
+NO_SKIP = (
+    "There is no skip: what the first stages see reaches the output through the last alone. While that holds, the picture "
+    "holds still, as if frames were skipped; what is gained is that a clock looks first. What helps is motion, a fusion "
+    "trained for held scores, or a network with skips."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """How to cut: ``at``: "auto", which chooses ``stages`` stages for ``purpose``, or names as ``parse_cuts`` takes them.
+
+    ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``scores``: each stage's own
+    score map as ``NAME,-,NAME`` (None: those that are found). ``schedule``: the one to recommend (None: one that fits).
+    """
+
+    at: str = "auto"
+    stages: int = 3
+    purpose: Purpose = "time"
+    measured: bool = True
+    scores: str | None = None
+    schedule: str | None = None
+
+
+class Settled(NamedTuple):
+    """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way."""
+
+    model: onnx.ModelProto
+    frame: FrameInput
+    sidecar: Sidecar
+    choice: Choice | None
+    told: tuple[Told, ...]
+    notes: tuple[str, ...]
+
+
+def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
+    """Everything that can be known without running the network; ``given``: what the user says of it."""
+    frame = frame_input(source.model)
+    said = given.over(source.said)
+    reads, read_told = describe(frame, said, _by(source, given))
+    made, output_told = _outcome(frame, reads, said)
+    names, classes_told = _classes(said, made)
+    static = _at(made.model, reads)
+    graph = onnx_reader.neutral(static, frame.name)
+    cuts, choice = _cuts(graph, static, made, reads, cutting)
+    bare = Sidecar(
+        name, reads, made.tensor, cuts, classes=names, palette=said.palette or (), ignore=_ignore(said, names)
+    )
+    static, graph, division = _divided(static, graph, bare)
+    scores = (
+        scores_of_stages(static, graph, division, len(names))
+        if cutting.scores is None
+        else stage_scores(cutting.scores, graph, len(cuts))
+    )
+    told = (*source.told, *frame.told, *read_told, *output_told, *made.told, *classes_told)
+    found = replace(bare, scores=scores if any(scores) else ())
+    return Settled(made.model, frame, found, choice, told, _notes(division, choice))
+
+
+_TOLD = ("size", "mean", "std", "scale", "colour", "pad_multiple")
+
+
+def _by(source: Source, given: Said) -> dict[str, str]:
+    """Who says what the user doesn't: for each field of the frame that the source says, the source."""
+    unsaid = [one.name for one in fields(Said) if getattr(given, one.name) is None]
+    return {name: source.by for name in unsaid if name in _TOLD and getattr(source.said, name) is not None}
+
+
+def _at(model: onnx.ModelProto, reads: Input) -> Static:
+    """``model`` at its working size."""
+    width, height = (-(-side // reads.pad_multiple) * reads.pad_multiple for side in (reads.width, reads.height))
+    return fix(model, {reads.name: (1, 3, height, width)})
+
+
+def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tuple[Told, ...]]:
+    static = _at(frame.model, reads)
+    output, told = output_named(frame.model, static, said.output)
+    output = tensor_named(output, onnx_reader.neutral(static, frame.name))
+    return outcome(frame.model, static, output, None if said.classes is None else len(said.classes)), told
+
+
+def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
+    if said.classes is not None or made.channels is None:
+        return said.classes or (), ()
+    if made.channels > MOST_CLASSES:
+        raise NetworkError(
+            f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
+            "--output, or --classes none if it is no labelling."
+        )
+    if made.channels < 2:
+        raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
+    names = numbered(made.channels).names
+    return names, (Told("classes", str(len(names)), "without names: --classes FILE gives them theirs"),)
+
+
+def _ignore(said: Said, names: tuple[str, ...]) -> int | None:
+    return said.ignore if said.ignore is not None or not names else MOST_CLASSES
+
+
+def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cutting) -> tuple[Cuts, Choice | None]:
+    if cutting.at != "auto":
+        return parse_cuts(cutting.at, graph), None
+    work = _seconds(static, made, reads) if cutting.measured else node_work(static)
+    choice = choose(graph, _shapes(static), work, output=made.tensor, stages=cutting.stages, purpose=cutting.purpose)
+    return choice.cuts, choice
+
+
+def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float]:
+    """What each node takes in OpenVINO; its multiply-adds where that can't run it."""
+    _, _, height, width = static.shape(reads.name)
+    [stage] = whole(made.model, reads, made.tensor).stages
+    try:
+        return node_seconds(stage.body, (width, height))
+    except (ClocksegError, RuntimeError):
+        return node_work(static)
+
+
+def _shapes(static: Static) -> Mapping[str, tuple[int, ...]]:
+    return {tensor: shape for tensor, (_, shape) in static.types.items()}
+
+
+def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
+    """As the network will be loaded: with its concatenations split."""
+    plan = splits(graph, said.cuts, output=said.output, shapes=_shapes(static))
+    static, graph = (applied(static, plan), rewritten(graph, plan)) if plan else (static, graph)
+    return static, graph, divide(graph, said.cuts, output=said.output)
+
+
+def _notes(division: Division, choice: Choice | None) -> tuple[str, ...]:
+    found = choice.note.split(". ") if choice is not None and choice.note else []
+    if len(division.stages) > 1 and not division.groups:
+        found = [NO_SKIP, *(sentence for sentence in found if "no skip" not in sentence)]
+    return tuple(f"{sentence.removesuffix('.')}." for sentence in found)

@@ -1,0 +1,78 @@
+"""Where a network to be cut comes from, and what is known of it before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+
+from clockseg._types import Array, Image, Size
+from clockseg.graph import onnx_reader
+from clockseg.palette import Colour
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What somebody says of a network; None where they don't. ``classes`` is () where it gives no class scores.
+
+    The network reads x = (pixel * scale - mean) / std, channels in the order of ``colour``, as in a sidecar.
+
+    >>> Said(colour="bgr").over(Said(colour="rgb", scale=1.0))
+    Said(output=None, classes=None, palette=None, ignore=None, size=None, mean=None, std=None, scale=1.0, colour='bgr',
+    pad_multiple=None)
+    """
+
+    output: str | None = None
+    classes: tuple[str, ...] | None = None
+    palette: tuple[Colour, ...] | None = None
+    ignore: int | None = None
+    size: Size | None = None
+    mean: Triple | None = None
+    std: Triple | None = None
+    scale: float | None = None
+    colour: str | None = None
+    pad_multiple: int | None = None
+
+    def over(self, other: Said) -> Said:
+        """What is said here, and elsewhere what ``other`` says."""
+        mine = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Said(**{name: getattr(other, name) if value is None else value for name, value in mine.items()})
+
+
+NOTHING_SAID = Said()
+
+
+class Told(NamedTuple):
+    """Something that was settled for the user: what, how, and why so."""
+
+    what: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A network as it came: its graph, a name for it, what it says of itself, and who says so (``by``).
+
+    ``file``: the ONNX file it was read from, if it is one. ``original``: runs what the graph was made from on a frame,
+    uint8 RGB [h, w, 3], and gives its raw output; what was exported is checked against it. ``told``: what was settled on
+    the way.
+    """
+
+    model: onnx.ModelProto
+    name: str
+    said: Said = Said()
+    by: str = ""
+    file: Path | None = None
+    original: Callable[[Image], Array] | None = None
+    told: Sequence[Told] = ()
+
+
+def onnx_source(path: Path) -> Source:
+    """The network in an ONNX file, which says nothing but its shapes."""
+    return Source(onnx_reader.read(path), path.stem, file=path)

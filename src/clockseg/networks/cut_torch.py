@@ -1,0 +1,199 @@
+"""Cutting a torch module into stages that share its weights and still train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from clockseg._errors import MissingDependency, NetworkError, UsageError
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise MissingDependency("cutting a module needs torch: pip install 'clockseg[torch]'") from error
+
+from clockseg.graph.candidates import Candidate
+from clockseg.graph.candidates import candidates as in_graph
+from clockseg.graph.choice import Purpose, choose
+from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
+from clockseg.graph.rule import StageCut
+from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
+from clockseg.graph.torch_extraction import Step
+from clockseg.graph.torch_part import Maps, Shown, TorchPart
+from clockseg.graph.torch_reader import Program, read
+from clockseg.graph.torch_source import Kind, Piece, Source
+from clockseg.networks.framing import Framing
+from clockseg.stages import Group, Part, Stage, StagedNetwork
+
+Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
+"""One tensor a stage, or several; or chosen."""
+
+
+def cut(
+    module: nn.Module,
+    example: Tensor,
+    *,
+    at: Cuts,
+    names: Sequence[str] = (),
+    scores: Sequence[str | None] = (),
+    output: str | int | None = None,
+    input: Input | None = None,
+    classes: Sequence[str] = (),
+    stages: int = 3,
+    purpose: Purpose = "time",
+) -> StagedNetwork:
+    """``clockseg.cut``, which explains it, where torch is there."""
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
+    example = _checked(example, input, classes)
+    wanted = None if output is None else str(output)
+    source = Source(module, example, wanted, partial(_cuts, at, stages, purpose), names, scores)
+    name = type(module).__name__
+    if len(scores) > len(source.cuts):
+        raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
+    _check_classes(source, classes)
+    return _Network(source, name, input, tuple(classes)).staged()
+
+
+def candidates(module: nn.Module, example: Tensor, *, output: str | int | None = None) -> tuple[Candidate, ...]:
+    """Where ``module`` may be cut, from the frame on; ``example`` and ``output`` as for ``cut``.
+
+    >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1))
+    >>> [candidate.tensors for candidate in candidates(module, torch.zeros(1, 3, 32, 32))]
+    [('1',), ('2',)]
+    """
+    program = read(module, _checked(example, None, ()), None if output is None else str(output))
+    return in_graph(program.graph, program.shapes, program.work, output=program.output)
+
+
+def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tensor:
+    if not isinstance(example, Tensor):
+        raise UsageError(f"the example is a {type(example).__name__}; give a tensor such as the module reads.")
+    if input is None and classes:
+        raise UsageError("classes without input=: labels are given for frames; say how frames come in, with input=.")
+    if input is not None and tuple(example.shape[:2]) != (1, 3):
+        raise UsageError(f"an example of shape {list(example.shape)} with input=: frames come in as [1, 3, h, w].")
+    if len(classes) > MOST_CLASSES:
+        raise UsageError(f"{len(classes)} classes; label maps are bytes, so at most {MOST_CLASSES}.")
+    return example
+
+
+def _check_classes(source: Source, classes: Sequence[str]) -> None:
+    program = source.first.program
+    shape = program.shapes[program.output]
+    if classes and program.output not in program.graph.integers and (len(shape) != 4 or shape[1] != len(classes)):
+        raise NetworkError(
+            f"{len(classes)} classes, but the module's output has shape {list(shape)}: "
+            f"it must be [1, {len(classes)}, h, w]. Give as many classes, or another output=."
+        )
+
+
+def _cuts(at: Cuts, stages: int, purpose: Purpose, program: Program) -> list[Sequence[str]]:
+    if at == "auto":
+        chosen = choose(
+            program.graph, program.shapes, program.work, output=program.output, stages=stages, purpose=purpose
+        )
+        return list(chosen.cuts)
+    if isinstance(at, str):
+        raise UsageError(f'at={at!r}: give a list, one tensor a stage, such as at=["layer2", "layer4"], or "auto".')
+    return [[names] if isinstance(names, str) else names for names in at]
+
+
+@dataclass(frozen=True)
+class _Network:
+    """The parts of a network that reads frames as ``input`` says, or, without it, what its module reads."""
+
+    source: Source
+    name: str
+    input: Input | None
+    classes: tuple[str, ...]
+
+    def staged(self) -> StagedNetwork:
+        division = self.source.first.division
+        plain: Part = Pick((division.output,))
+        net = StagedNetwork(
+            self.name,
+            tuple(self.stage(index, stage) for index, stage in enumerate(division.stages)),
+            tuple(Group(group.name, group.reads, self.part("group", i)) for i, group in enumerate(division.groups)),
+            self.part("finish") if division.finish or self.input else plain,
+            _given,
+            partial(_taken, division.output),
+            self.part("whole"),
+            engine="torch",
+        )
+        if self.input is None:
+            return net
+        said, framing = (
+            self.input,
+            Framing(self.input.width, self.input.height, self.input.pad_multiple, self.input.pad_value),
+        )
+        return replace(net, prepare=framing.prepare, restore=framing.restore, sidecar=self.sidecar(said))
+
+    def stage(self, index: int, cut: StageCut) -> Stage:
+        scores = Shown(cut.scores) if cut.scores else None
+        return Stage(cut.name, self.part("stage", index), Pick(cut.held), scores, Shown(cut.trunk[0]))
+
+    def part(self, kind: Kind, index: int = 0) -> TorchPart:
+        """Values stay tensors up to the finish, which for frames gives arrays."""
+        ends = kind in ("finish", "whole") and self.input is not None
+        piece = Piece(self.source, kind, index, partial(_reading, self.input) if self.input else None)
+        if ends and self.classes:
+            piece = replace(piece, after=_labelling, last=LABELS)
+        return TorchPart(piece, arrays=ends, trains=self.input is None)
+
+    def sidecar(self, said: Input) -> Sidecar:
+        stages = self.source.first.division.stages
+        return Sidecar(
+            self.name,
+            said,
+            self.source.first.division.output,
+            tuple(stage.trunk for stage in stages),
+            tuple(stage.name for stage in stages),
+            tuple(stage.scores for stage in stages),
+            self.classes,
+        )
+
+
+def _given(frame: Any) -> dict[str, Any]:
+    if not isinstance(frame, Tensor):
+        raise UsageError(
+            f"this network reads tensors, as its module does, not {type(frame).__name__}; for frames cut it with input=."
+        )
+    return {IMAGE: frame, FRAME_SIZE: np.array(frame.shape[::-1])}
+
+
+def _taken(output: str, value: Maps, frame: Any) -> Tensor:
+    found: Tensor = value[output]
+    return found
+
+
+def _reading(said: Input, dtype: torch.dtype) -> Step:
+    factor = tuple(said.scale / std for std in said.std)
+    offset = tuple(-mean / std for mean, std in zip(said.mean, said.std, strict=True))
+    return Step(_read, (said.colour == "bgr", factor, offset, dtype))
+
+
+def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[float, ...], dtype: torch.dtype) -> Tensor:
+    """Frames, uint8 RGB [1, h, w, 3], as the module reads them: pixel * factor + offset, [1, 3, h, w]."""
+    channels = (image.flip(3) if bgr else image).permute(0, 3, 1, 2).float().contiguous()
+    scale, shift = (torch.tensor(each, device=image.device).view(1, 3, 1, 1) for each in (factor, offset))
+    return (channels * scale + shift).to(dtype)
+
+
+def _labelling(size: tuple[int, ...]) -> Step:
+    return Step(_labels, (size[0], size[1]))
+
+
+def _labels(scores: Tensor, width: int, height: int) -> Tensor:
+    """Class ids, uint8 [1, height, width], from scores or ids of any size; the lowest wins ties."""
+    if not scores.is_floating_point():
+        ids = scores.reshape(1, 1, *scores.shape[-2:]).float()
+        return nn.functional.interpolate(ids, (height, width), mode="nearest-exact")[:, 0].to(torch.uint8)
+    if scores.shape[2:] != (height, width):
+        scores = nn.functional.interpolate(scores.float(), (height, width), mode="bilinear", align_corners=False)
+    return scores.argmax(1).to(torch.uint8)

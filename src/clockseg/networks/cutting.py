@@ -1,0 +1,150 @@
+"""From anybody's network to an ONNX file with a sidecar that says where it is cut; checked before it gets its name."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+from onnx import external_data_helper
+
+from clockseg._errors import DataError, UsageError
+from clockseg._watching import check
+from clockseg.engines import engine as by_name
+from clockseg.engines.auto import installed
+from clockseg.graph import sidecar
+from clockseg.graph.choice import Choice
+from clockseg.networks.cut_check import Apart, check_cut, noise, picture, whole
+from clockseg.networks.cut_edits import batched
+from clockseg.networks.cut_schedule import advised
+from clockseg.networks.cut_settling import Cutting, Settled, settle
+from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told, onnx_source
+from clockseg.networks.inspection import Inspection, inspect
+from clockseg.networks.load import Engine, assemble
+from clockseg.schedule import schedule_for
+from clockseg.spec import parse_schedule
+from clockseg.stages import StagedNetwork
+
+AUTO = Cutting()
+
+
+@dataclass(frozen=True)
+class CutNetwork:
+    """What was written, and what was found on the way. ``choice``: None where the user said where to cut.
+
+    ``apart``: how far it is, in parts, from itself whole; ``told``: what was settled for the user; ``notes``: sentences on
+    what to expect of it. ``inspection``: its parts with their multiply-adds and measured shares.
+    """
+
+    file: Path
+    sidecar: sidecar.Sidecar
+    choice: Choice | None
+    apart: Apart
+    inspection: Inspection
+    told: tuple[Told, ...]
+    notes: tuple[str, ...] = ()
+
+
+def cut_network(
+    source: Source | Path,
+    out: Path,
+    *,
+    said: Said = NOTHING_SAID,
+    cutting: Cutting = AUTO,
+    engine: str = "auto",
+    threads: int | None = None,
+    repeat: int = 5,
+) -> CutNetwork:
+    """Write ``source``, an ONNX file or what an adapter made, as ``out`` (NAME.onnx) and its sidecar NAME.json beside it.
+
+    ``said``: what the user says of the network, before what the source says of itself. ``engine``, ``threads``: of the
+    check that its parts give what the whole gives, on a frame of noise and on a picture, and of the times that are told,
+    medians of ``repeat`` runs. What is there under these names is replaced. ``NetworkError``, ``UsageError``: what is
+    missing or doesn't fit; then nothing is written.
+
+    >>> cut_network(Path("nowhere.onnx"), Path("net.onnx"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.NetworkError: nowhere.onnx can't be read: No such file or directory
+    """
+    if out.suffix != ".onnx":
+        raise UsageError(f"{out}: give a name that ends in .onnx.")
+    source = onnx_source(source) if isinstance(source, Path) else source
+    found = settle(source, said, cutting, out.stem)
+    compile = by_name(check_engine(engine), threads=threads)
+    running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
+    apart = _checked(found, running, compile)
+    schedule, schedule_told = _schedule(running, cutting)
+    told = replace(found.sidecar, schedule=schedule)
+    with _folder_beside(out) as folder:
+        file = folder / out.name
+        _write(source, found.model, file)
+        sidecar.write(told, file.with_suffix(".json"))
+        inspection = inspect(file, engine=engine, threads=threads, repeat=repeat)
+        file.replace(out)
+        file.with_suffix(".json").replace(out.with_suffix(".json"))
+    return CutNetwork(out, told, found.choice, apart, inspection, (*found.told, *schedule_told), found.notes)
+
+
+def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str | None, tuple[Told, ...]]:
+    if cutting.schedule is not None:
+        check(running, schedule_for(parse_schedule(cutting.schedule), len(running)))
+        return cutting.schedule, ()
+    advice = advised(running)
+    return advice.schedule, (Told("schedule", advice.schedule or "none", advice.why),)
+
+
+def _checked(found: Settled, running: StagedNetwork, compile: Engine) -> Apart:
+    """In parts as whole; and where a batch was made one, as with the batch."""
+    size = (found.sidecar.input.width, found.sidecar.input.height)
+    images = (noise(size), picture(size))
+    apart = check_cut(running, images)
+    if found.frame.batch == 1:
+        return apart
+    frame, output = found.frame, found.sidecar.output
+    as_it_was = whole(batched(found.model, frame.name, frame.batch, output), found.sidecar.input, output)
+    return apart.worst(check_cut(replace(running, whole=compile(as_it_was).stages[0].body), images))
+
+
+def check_engine(engine: str) -> str:
+    """What checks run in: "auto" would time the network in several engines first.
+
+    >>> check_engine("onnxruntime")
+    'onnxruntime'
+    """
+    if engine != "auto":
+        return engine
+    return "openvino" if installed("openvino") else "onnxruntime"
+
+
+@contextmanager
+def _folder_beside(out: Path) -> Iterator[Path]:
+    """A folder on the same disk that is gone afterwards."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.stem}.", dir=out.parent))
+    except OSError as error:
+        raise DataError(
+            f"{out.parent}: nothing can be written there ({error.strerror}). Give another --out."
+        ) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
+    """The file byte for byte where nothing was changed and it keeps its weights inside; else the graph."""
+    if source.file is not None and model is source.model and not _keeps_weights_outside(source.file):
+        shutil.copyfile(source.file, file)
+    else:
+        onnx.save(model, file)
+
+
+def _keeps_weights_outside(file: Path) -> bool:
+    model = onnx.load_model(file, load_external_data=False)
+    return any(external_data_helper.uses_external_data(tensor) for tensor in model.graph.initializer)

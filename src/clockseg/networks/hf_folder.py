@@ -1,0 +1,167 @@
+"""What a transformers checkpoint folder says of its network, read from its JSON files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clockseg._errors import DataError, NetworkError
+from clockseg._types import Size
+from clockseg.networks.class_names import checked, names_of
+from clockseg.networks.cut_source import Said, Told, Triple
+
+SCORES, DEPTH = "ForSemanticSegmentation", "ForDepthEstimation"
+CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
+
+
+class Folder(NamedTuple):
+    """A checkpoint: its architecture, what it says, and what of it was settled. ``depth``: it gives depth, not classes."""
+
+    path: Path
+    architecture: str
+    depth: bool
+    said: Said
+    told: tuple[Told, ...]
+
+
+def read_folder(path: Path) -> Folder:
+    """What the checkpoint folder at ``path`` says; ``NetworkError`` if it isn't one that gives scores or depth by pixel.
+
+    >>> read_folder(Path("nowhere"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.NetworkError: nowhere/config.json can't be read (No such file or directory). hf: takes a folder as
+    save_pretrained writes it, with config.json, preprocessor_config.json and the weights.
+    """
+    config = _json(path / CONFIG)
+    architecture = _architecture(config, path)
+    depth = architecture.endswith(DEPTH)
+    names, told = ((), [Told("classes", "none", "it gives depth")]) if depth else _classes(config, path)
+    processor = _json(path / PROCESSOR) if (path / PROCESSOR).exists() else None
+    if processor is None:
+        told.append(Told("processor", "none", f"there is no {PROCESSOR}, so nothing says how pictures are prepared"))
+        return Folder(path, architecture, depth, Said(classes=names, size=_own_size(config)), tuple(told))
+    if processor.get("do_reduce_labels", processor.get("reduce_labels", False)):
+        told.append(
+            Told("labels", "reduced", "class 0 here is 1 in the data set's files; its 0, unlabelled, is no class")
+        )
+    mean, std = _normalisation(processor, path)
+    said = Said(
+        classes=names,
+        size=_size(processor) or _own_size(config),
+        mean=mean,
+        std=std,
+        scale=_scale(processor),
+        colour="bgr" if _flips(processor) else "rgb",
+    )
+    return Folder(path, architecture, depth, said, tuple(told))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise NetworkError(
+            f"{path} can't be read ({reason}). hf: takes a folder as save_pretrained writes it, with {CONFIG}, {PROCESSOR} "
+            "and the weights."
+        ) from None
+    if not isinstance(found, dict):
+        raise NetworkError(f"{path} holds {type(found).__name__}, no object.")
+    return found
+
+
+def _architecture(config: Mapping[str, Any], path: Path) -> str:
+    architectures = config.get("architectures")
+    found = architectures[0] if isinstance(architectures, list) and architectures else None
+    if not isinstance(found, str):
+        raise NetworkError(f"{path / CONFIG} names no architecture, so that one can't tell what the network gives.")
+    if not found.endswith((SCORES, DEPTH)):
+        masks = "Universal" in found or "Instance" in found or found == "DetrForSegmentation"
+        gives = "masks with a class each, no class scores of pixels" if masks else "no class scores of pixels"
+        raise NetworkError(
+            f"{path} is a {found}: it gives {gives}. Give one that ends in {SCORES} (SegFormer, UPerNet, MobileViT, "
+            f"DPT, BEiT, ..) or {DEPTH}."
+        )
+    return found
+
+
+def _classes(config: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], list[Told]]:
+    """Names from id2label; those that stand there twice get a number, as label maps need one each."""
+    try:
+        labels = config.get("id2label")
+        if not isinstance(labels, dict):
+            raise NetworkError(f"{path / CONFIG} has no id2label; give --classes FILE.")
+        found = {int(key): str(value) for key, value in labels.items()}
+    except ValueError:
+        raise NetworkError(f"{path / CONFIG}: id2label has keys that are no ids; give --classes FILE.") from None
+    twice = {name for name in found.values() if list(found.values()).count(name) > 1}
+    renamed = {str(key): f"{name} {key}" if name in twice else name for key, name in found.items()}
+    why = f"{CONFIG}; those of the same name got their ids: {', '.join(sorted(twice)[:3])}" if twice else CONFIG
+    told = [Told("classes", str(len(found)), why)]
+    try:
+        return checked(names_of({"id2label": renamed}, str(path / CONFIG)), str(path / CONFIG)), told
+    except DataError as error:
+        raise NetworkError(str(error)) from None
+
+
+def _normalisation(processor: Mapping[str, Any], path: Path) -> tuple[Triple, Triple]:
+    mean, std = processor.get("image_mean"), processor.get("image_std")
+    wanted = processor.get("do_normalize", mean is not None)
+    if not wanted:
+        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if mean is None or std is None:
+        raise NetworkError(f"{path / PROCESSOR} normalises, and doesn't say by what: give --mean and --std.")
+    return _three(mean, path), _three(std, path)
+
+
+def _three(value: Any, path: Path) -> Triple:
+    values = value if isinstance(value, list) else [value] * 3
+    if len(values) != 3 or not all(isinstance(one, int | float) for one in values):
+        raise NetworkError(f"{path / PROCESSOR}: {value!r} isn't a number for each of three channels.")
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _scale(processor: Mapping[str, Any]) -> float:
+    if not processor.get("do_rescale", True):
+        return 1.0
+    factor = processor.get("rescale_factor")
+    return float(factor) if isinstance(factor, int | float) else 1 / 255
+
+
+def _flips(processor: Mapping[str, Any]) -> bool:
+    """Whether channels are turned round: MobileViT's processors do so even where they don't say it."""
+    kind = str(processor.get("image_processor_type") or processor.get("feature_extractor_type") or "")
+    return bool(processor.get("do_flip_channel_order", kind.startswith("MobileViT")))
+
+
+def _size(processor: Mapping[str, Any]) -> Size | None:
+    """The size (width, height) that pictures are brought to.
+
+    Cropped ones to the crop; for a shortest edge n a box of 2n x n, in which pictures up to twice as wide as high fit.
+
+    >>> _size({"size": {"shortest_edge": 512}}), _size({"size": {"height": 480, "width": 640}}), _size({"do_resize": False})
+    ((1024, 512), (640, 480), None)
+    """
+    size: Any = processor.get("crop_size") if processor.get("do_center_crop") else None
+    if size is None and processor.get("do_resize", True):
+        size = processor.get("size")
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, list) and len(size) == 2:
+        return int(size[1]), int(size[0])
+    if isinstance(size, dict) and "height" in size and "width" in size:
+        return int(size["width"]), int(size["height"])
+    if isinstance(size, dict) and isinstance(size.get("shortest_edge"), int):
+        edge = size["shortest_edge"]
+        return 2 * edge, edge
+    return None
+
+
+def _own_size(config: Mapping[str, Any]) -> Size | None:
+    size = config.get("image_size")
+    if isinstance(size, list) and len(size) == 2:
+        return int(size[1]), int(size[0])
+    return (size, size) if isinstance(size, int) else None

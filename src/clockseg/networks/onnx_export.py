@@ -1,0 +1,195 @@
+"""From a torch module to an ONNX graph with readable names, checked against the module in an engine."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+
+from clockseg._errors import ClocksegError, NetworkError
+from clockseg._types import Array, Size
+from clockseg.graph.sidecar import Input
+from clockseg.networks.cut_check import TOLERANCE, apart, noise, picture, whole
+from clockseg.networks.cut_source import Told
+from clockseg.stages import StagedNetwork
+
+OPSET = 17
+INPUT, OUTPUT = "image", "scores"
+_PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 0.25, 0.25))
+"""How frames are read to compare: near what any network was trained with."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A graph with the input ``INPUT`` and the output ``OUTPUT``; ``told``: whether its size is free, how near it is."""
+
+    model: onnx.ModelProto
+    told: tuple[Told, ...]
+
+
+def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], StagedNetwork], of: str) -> Exported:
+    """``module``, which makes [1, c, h, w] of [1, 3, height, width], as a graph of any size where that works, else of ``size``.
+
+    Both are run in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed graph
+    gives something else than the module. ``of``: who made the module, in what is told.
+    """
+    module = module.eval()
+    other = (size[0] + 64, size[1])
+    try:
+        model = to_onnx(module, size, free=True)
+        difference = max(_apart(module, model, one, engine) for one in (size, other))
+        if difference <= TOLERANCE:
+            told = Told(
+                "export", f"{difference:.1e} apart", f"from {of} at {_shown(size)} and {_shown(other)}; takes any size"
+            )
+            return Exported(model, (told,))
+    except ClocksegError:
+        pass
+    model = to_onnx(module, size, free=False)
+    difference = _apart(module, model, size, engine)
+    if not difference <= TOLERANCE:
+        raise NetworkError(
+            f"the exported graph is {difference:.1e} of its largest value away from what {of} gives; at most "
+            f"{TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
+        )
+    told = Told(
+        "export", f"{difference:.1e} apart", f"from {of} at {_shown(size)}, and fixed to it: it fails at others"
+    )
+    return Exported(model, (told,))
+
+
+def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
+    """``module`` as a graph; ``free``: of any height and width. ``NetworkError`` with torch's reason where it can't be.
+
+    By the exporter that traces: its tensors carry the paths of their modules, so that one can say where to cut; its
+    operators are plain ones; and it needs no further package. torch warns that it is the older one. The newer's tensors
+    are numbered by operator; when the older goes, their paths are in its nodes' metadata.
+    """
+    width, height = size
+    axes = {INPUT: {2: "height", 3: "width"}, OUTPUT: {2: "scores_height", 3: "scores_width"}} if free else None
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(folder) / "exported.onnx"
+        try:
+            with _quiet():
+                torch.onnx.export(
+                    module if free else pooled(module),
+                    (torch.zeros(1, 3, height, width),),
+                    str(file),
+                    dynamo=False,
+                    opset_version=OPSET,
+                    input_names=[INPUT],
+                    output_names=[OUTPUT],
+                    dynamic_axes=axes,
+                )
+        except Exception as error:  # whatever a module or the exporter raises
+            raise NetworkError(f"the network can't be exported at {_shown(size)}: {_first_line(error)}") from error
+        return _without_prefix(onnx.load(file))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Where an operator is unknown the exporter prints the whole graph, past Python's own standard output."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def pooled(module: nn.Module) -> nn.Module:
+    """A copy whose pools to a grid, which ONNX has no operator for, are products with constant matrices: at a fixed size."""
+    copied = copy.deepcopy(module)
+    for child in copied.modules():
+        if isinstance(child, nn.AdaptiveAvgPool2d) and child.output_size not in (1, (1, 1)):
+            # Its forward, not it: some keep their pools in plain lists too.
+            child.forward = functools.partial(grid_means, cells=child.output_size)  # type: ignore[method-assign]
+    return copied
+
+
+def grid_means(x: Tensor, *, cells: int | Sequence[int | None]) -> Tensor:
+    """What ``nn.AdaptiveAvgPool2d(cells)`` gives: the mean over each cell of a grid.
+
+    >>> grid_means(torch.arange(6.0).view(1, 1, 2, 3), cells=(1, 2)).tolist()
+    [[[[2.0, 3.0]]]]
+    """
+    wanted = (cells, cells) if isinstance(cells, int) else cells
+    rows, columns = (_means(int(x.shape[axis - 2]), wanted[axis]) for axis in (0, 1))
+    return rows @ x @ columns.T
+
+
+def _means(length: int, cells: int | None) -> Tensor:
+    """[cells, length]: a row's product with a line of values is their mean over a cell, whose ends are rounded outwards.
+
+    >>> _means(3, 2).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+    """
+    cells = cells or length
+    found = torch.zeros(cells, length)
+    for cell in range(cells):
+        start, end = cell * length // cells, -(-(cell + 1) * length // cells)
+        found[cell, start:end] = 1 / (end - start)
+    return found
+
+
+def _without_prefix(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Tensors and nodes by the paths that the user's own module gives them: adapters keep it as ``clockseg``."""
+
+    def bare(name: str) -> str:
+        return re.sub(r"^(/clockseg(?=/)|clockseg\.)", "", name)
+
+    for node in model.graph.node:
+        node.name = bare(node.name)
+        node.input[:] = [bare(name) for name in node.input]
+        node.output[:] = [bare(name) for name in node.output]
+    for weight in model.graph.initializer:
+        weight.name = bare(weight.name)
+    del model.graph.value_info[:]
+    onnx.checker.check_model(model)
+    return model
+
+
+def _apart(
+    module: nn.Module, model: onnx.ModelProto, size: Size, engine: Callable[[StagedNetwork], StagedNetwork]
+) -> float:
+    running = engine(whole(model, _PIXELS, OUTPUT))
+    found = 0.0
+    for image in (noise(size), picture(size)):
+        found = max(found, apart(running(image), _by_torch(module, image)).difference)
+    return found
+
+
+def _by_torch(module: nn.Module, image: Array) -> Array:
+    mean, std = np.array(_PIXELS.mean, np.float32), np.array(_PIXELS.std, np.float32)
+    values = ((image.astype(np.float32) * np.float32(_PIXELS.scale) - mean) / std).transpose(2, 0, 1)[None]
+    try:
+        with torch.inference_mode():
+            made: Array = module(torch.from_numpy(np.ascontiguousarray(values))).numpy()
+    except Exception as error:  # modules raise what they like at a size that they can't take
+        raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {_first_line(error)}") from error
+    return made
+
+
+def _shown(size: Size) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,194 @@
+"""A network in 8 bits, made from video without labels, and what came of it: agreement, speed, size.
+
+It stays an ordinary ONNX network with the same tensors and cuts (arithmetic: ``quantizer``). Its first and last layers
+stay in float where the rest alone agrees clearly better with the network; that is tried on frames it is calibrated on,
+and judged on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import onnx
+
+from clockseg._errors import DataError, UsageError
+from clockseg._types import Size
+from clockseg.datasets.clips import Clip, ignore_problem
+from clockseg.graph import sidecar
+from clockseg.graph.split_model import split_model
+from clockseg.networks.calibration import Frames, Prepared, gather, normalised
+from clockseg.networks.comparison import Agreement, Seconds, agreement, seconds
+from clockseg.networks.framing import Framing
+from clockseg.networks.load import WorkingSize, assemble, framing, read
+from clockseg.networks.quantizer import ends as end_layers
+from clockseg.networks.quantizer import layers, quantized, ready
+from clockseg.provenance import machine, versions
+from clockseg.stages import StagedNetwork
+
+Ends: TypeAlias = Literal["auto", "int8", "float"]
+GOOD = 0.95
+"""Agreement (mean IU) from which the first and last layers needn't be tried in float."""
+BETTER = 0.01
+"""What float ends must add to the agreement to be kept."""
+TRIED = 8
+"""Calibration frames on which it is tried."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What ``quantize`` made: ``path`` (and its sidecar), and how it compares with the network in float.
+
+    ``frames``, ``held_out``: how many it was calibrated on, and judged on. ``layers``: in 8 bits, and all that have
+    weights. ``ends``: the names of those left in float. ``parts``: seconds of each part, of all of them ("every stage") and
+    of the uncut network ("whole"), in float and now. ``bytes``: of the files, before and now.
+    """
+
+    path: Path
+    network: str
+    engine: str
+    size: Size
+    frames: int
+    held_out: int
+    layers: tuple[int, int]
+    ends: tuple[str, ...]
+    agreement: Agreement
+    parts: tuple[Seconds, ...]
+    bytes: tuple[int, int]
+
+    def facts(self) -> dict[str, Any]:
+        """As plain values, for ``json.dumps``."""
+        parts = {
+            one.name: {"f32_seconds": one.before, "int8_seconds": one.now, "speed_up": one.speed_up}
+            for one in self.parts
+        }
+        return {
+            "network": self.network,
+            "file": str(self.path),
+            "engine": self.engine,
+            "size": list(self.size),
+            "calibration_frames": self.frames,
+            "held_out_frames": self.held_out,
+            "layers": {"int8": self.layers[0], "all": self.layers[1]},
+            "float_ends": list(self.ends),
+            "agreement": self.agreement._asdict(),
+            "parts": parts,
+            "bytes": {"f32": self.bytes[0], "int8": self.bytes[1]},
+            "machine": machine(),
+            "versions": versions(),
+        }
+
+
+def quantize(
+    network: str | Path,
+    clips: Sequence[Clip],
+    out: Path,
+    *,
+    frames: int = 60,
+    ends: Ends = "auto",
+    engine: str = "auto",
+    threads: int | None = None,
+    size: WorkingSize | None = None,
+    repeat: int = 20,
+    say: Callable[[str], None] = ignore_problem,
+    problem: Callable[[str], None] = ignore_problem,
+) -> Quantization:
+    """Write ``network`` in 8 bits as ``out`` (NAME.onnx) and its sidecar; ``clips`` need no labels.
+
+    ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``ends``: whether
+    the first and last layers are in 8 bits too; "auto" tries both where the agreement is below 95 %. ``engine``,
+    ``threads``: what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar.
+    ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written.
+    """
+    if frames < 1 or repeat < 1:
+        raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
+    if ends not in ("auto", "int8", "float"):
+        raise UsageError(f"ends={ends!r}: give auto, int8 or float.")
+    model, said = read(network)
+    work = _Work(model, said, framing(model, said, size=size), engine, threads, size, say)
+    ready(model)  # whatever is wrong with the network is told before any video is decoded
+    planned = work.framing.padded((said.input.width, said.input.height))
+    work = replace(work, split=split_model(model, said, planned))
+    say("decoding")
+    found = gather(clips, work.framing, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
+    float_net = work.running(model)
+    made, left, net = work.best(float_net, found, ends)
+    say("comparing")
+    judged = agreement(float_net, net, found.held_out)
+    parts = seconds(float_net, net, found.held_out or found.calibration, repeat)
+    before = model.ByteSize()
+    _write(made, _said(said, work.framing, out.stem), out)
+    return Quantization(
+        out, said.name, net.engine, work.size(found.calibration[0]), len(found.calibration), len(found.held_out),
+        layers(made), left, judged, parts, (before, out.stat().st_size),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The network in float, and how it is run."""
+
+    model: onnx.ModelProto
+    said: sidecar.Sidecar
+    framing: Any
+    engine: str
+    threads: int | None
+    working: WorkingSize | None
+    say: Callable[[str], None]
+    split: onnx.ModelProto = field(default_factory=onnx.ModelProto)
+
+    def running(self, model: onnx.ModelProto) -> StagedNetwork:
+        return assemble(model, self.said, engine=self.engine, threads=self.threads, size=self.working)
+
+    def size(self, frame: Prepared) -> Size:
+        return frame.image.shape[2], frame.image.shape[1]
+
+    def best(
+        self, float_net: StagedNetwork, frames: Frames, ends: Ends
+    ) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
+        """The network in 8 bits, what is left in float at its ends, and the network running."""
+        if ends == "float":
+            return self.made(frames, self.ends())
+        first = self.made(frames, ())
+        tried = frames.calibration[:: -(-len(frames.calibration) // TRIED)]
+        score = _score(agreement(float_net, first[2], tried))
+        if ends == "int8" or score >= GOOD:
+            return first
+        second = self.made(frames, self.ends())
+        return second if _score(agreement(float_net, second[2], tried)) >= score + BETTER else first
+
+    def made(self, frames: Frames, left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
+        self.say("calibrating" + (", first and last layers in float" if left else ""))
+        samples = ({self.said.input.name: normalised(frame, self.said.input)} for frame in frames.calibration)
+        model = quantized(self.split, samples, left=left)
+        return model, left, self.running(model)
+
+    def ends(self) -> tuple[str, ...]:
+        return end_layers(ready(self.split), [self.said.output, *filter(None, self.said.scores)])
+
+
+def _score(found: Agreement) -> float:
+    return found.mean_iu if found.mean_iu is not None else 1 - (found.difference or 0.0)
+
+
+def _said(said: sidecar.Sidecar, given: Any, name: str) -> sidecar.Sidecar:
+    if isinstance(given, Framing):
+        said = replace(said, input=replace(said.input, width=given.width, height=given.height))
+    return replace(said, name=name)
+
+
+def _write(model: onnx.ModelProto, said: sidecar.Sidecar, out: Path) -> None:
+    """Both files or neither."""
+    parts = {out: out.with_suffix(".onnx.partial"), out.with_suffix(".json"): out.with_suffix(".json.partial")}
+    try:
+        onnx.save(model, parts[out])
+        sidecar.write(said, parts[out.with_suffix(".json")])
+        for there, partial in parts.items():
+            partial.replace(there)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{out} can't be written: {error}") from error
+    finally:
+        for partial in parts.values():
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,274 @@
+"""8-bit weights and maps for an ONNX network, from frames it has seen: ONNX Runtime's static quantization, made to fit.
+
+Every convolution, linear layer and whatever lies between them gets a pair QuantizeLinear, DequantizeLinear on what it
+reads, scales measured on samples, weights one scale a channel. What no 8-bit operation reads stays in float: the outputs,
+score maps, what feeds an interpolation at the end. Tensors keep their names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import tempfile
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import numpy_helper, version_converter
+
+from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg._types import Array
+from clockseg.graph.folding import folded, keep_nodes
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+
+Sample: TypeAlias = Mapping[str, Array]
+"""What the network reads, by the name of its input: float32 [1, 3, h, w]."""
+PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+BETWEEN = ("Add", "Mul", "Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
+"""What keeps 8 bits on the way from one product to the next, in networks of convolutions."""
+_DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
+_OPSET = 13
+"""From here on a scale may be one a channel."""
+_CHECKED = ("onnx.quant.pre_process", "onnxruntime.quant")
+"""Tells the quantizer not to warn that the model could be optimised first: that would take the names of tensors."""
+
+
+def quantized(model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = ()) -> onnx.ModelProto:
+    """``model`` in 8 bits; ``left``: names of nodes that stay in float. ``model`` as ``onnx_reader.read`` gives it.
+
+    ``UsageError`` if it is quantized already, ``NetworkError`` if there is nothing to quantize, ``MissingDependency``
+    without ONNX Runtime.
+    """
+    model = ready(model)
+    operators = PRODUCTS if _has_tokens(model) else (*PRODUCTS, *BETWEEN)
+    floating = {*left, *interpolations(model), *(_depthwise(model) if _has_tokens(model) else ())}
+    floating |= _free_activations(model, _integer(model, operators, floating))
+    integer = _integer(model, operators, floating)
+    made = _quantize(_library(), model, samples, operators, floating)
+    bounded = _bounded(model, made)
+    _free_outputs(made.graph, bounded)
+    _drop_needless(made.graph, integer, bounded)
+    onnx.checker.check_model(made)
+    return made
+
+
+def ready(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
+    if any(node.op_type in _DONE for node in model.graph.node):
+        raise UsageError("the network is quantized already; give the one it was made from.")
+    version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
+    if version < _OPSET:
+        try:
+            model = version_converter.convert_version(model, _OPSET)
+        except RuntimeError as error:
+            raise NetworkError(f"the network can't be brought to opset {_OPSET}: {error}") from error
+    model = folded(model)
+    if not _products(model):
+        raise NetworkError("there is nothing to quantize: the network has no convolution or product with weights.")
+    return model
+
+
+def ends(model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
+    """The first and the last layers with weights: nodes of ``ready(model)`` next to the input, and next to ``outputs``."""
+    layers = {node.name for node in _products(model)} - interpolations(model)
+    started = {value.name for value in model.graph.input}
+    found = set()
+    for node in model.graph.node:
+        if started.intersection(node.input):
+            found.update({node.name} & layers)
+            started.update(node.output if node.name not in layers else ())
+    wanted = set(outputs)
+    for node in reversed(model.graph.node):
+        if wanted.intersection(node.output):
+            found.update({node.name} & layers)
+            wanted.update(node.input if node.name not in layers else ())
+    return tuple(node.name for node in model.graph.node if node.name in found)
+
+
+def layers(model: onnx.ModelProto) -> tuple[int, int]:
+    """How many layers with weights compute in 8 bits, and how many there are."""
+    bytes = {node.output[0] for node in model.graph.node if node.op_type == TO_FLOATS}
+    weights = {weight.name for weight in model.graph.initializer}
+    found = [node for node in model.graph.node if node.op_type in PRODUCTS and {*node.input[1:2]} & (bytes | weights)]
+    return sum(set(node.input[:2]) <= bytes for node in found), len(found)
+
+
+def interpolations(model: onnx.ModelProto) -> set[str]:
+    """Transposed convolutions that make each channel of one: engines compute these in float, or slowly."""
+    weights = {weight.name: weight for weight in model.graph.initializer}
+    found = set()
+    for node in model.graph.node:
+        if node.op_type == "ConvTranspose" and node.input[1] in weights:
+            groups = next((entry.i for entry in node.attribute if entry.name == "group"), 1)
+            values = numpy_helper.to_array(weights[node.input[1]])
+            square = values.shape[0] == values.shape[1]
+            if groups > 1 or (square and not values[~np.eye(len(values), dtype=bool)].any()):
+                found.add(node.name)
+    return found
+
+
+def _products(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    weights = {weight.name for weight in model.graph.initializer}
+    return [node for node in model.graph.node if node.op_type in PRODUCTS and node.input[1] in weights]
+
+
+def _has_tokens(model: onnx.ModelProto) -> bool:
+    """Whether it is a transformer: what lies between its products (norms, softmax, transposes) computes in float anyway.
+
+    There a map that is 8 bits for one operation costs more than it saves; measured on SegFormer-B0 in OpenVINO: 1.2
+    times as fast as in float with all of it in 8 bits, 1.4 with products only, 1.5 without depthwise convolutions.
+    """
+    return any(node.op_type in ("MatMul", "LayerNormalization", "Softmax") for node in model.graph.node)
+
+
+def _depthwise(model: onnx.ModelProto) -> set[str]:
+    layers = [node for node in _products(model) if node.op_type == "Conv"]
+    return {node.name for node in layers if any(entry.name == "group" and entry.i > 1 for entry in node.attribute)}
+
+
+def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str]) -> set[str]:
+    """The names of the nodes that are to compute in 8 bits."""
+    weighted = {node.name for node in _products(model)}
+    chosen = [node for node in model.graph.node if node.op_type in operators and node.name not in floating]
+    return {node.name for node in chosen if node.op_type not in PRODUCTS or node.name in weighted}
+
+
+def _free_activations(model: onnx.ModelProto, integer: set[str]) -> set[str]:
+    """Relu and Clip of which only floats are read: the library would have the bounds of bytes do their work."""
+    outputs = {value.name for value in model.graph.output}
+    readers = _readers(model.graph)
+    found = set()
+    for node in model.graph.node:
+        if node.op_type in ("Relu", "Clip"):
+            read = {reader.name for reader in readers.get(node.output[0], [])}
+            if node.output[0] in outputs or not read & integer:
+                found.add(node.name)
+    return found
+
+
+def _bounded(model: onnx.ModelProto, made: onnx.ModelProto) -> set[str]:
+    """Maps whose Relu or Clip the bounds of their bytes do now: these bytes can't be left out."""
+    there = {node.name for node in made.graph.node}
+    return {node.output[0] for node in model.graph.node if node.op_type in ("Relu", "Clip") and node.name not in there}
+
+
+def _quantize(
+    library: types.ModuleType,
+    model: onnx.ModelProto,
+    samples: Iterable[Sample],
+    operators: Sequence[str],
+    floating: set[str],
+) -> onnx.ModelProto:
+    there = model.metadata_props.add()
+    there.key, there.value = _CHECKED
+    with tempfile.TemporaryDirectory(prefix="clockseg-") as folder, _quiet():
+        path = Path(folder) / "quantized.onnx"
+        library.quantize_static(
+            model,
+            str(path),
+            _reader(library, samples),
+            quant_format=library.QuantFormat.QDQ,
+            activation_type=library.QuantType.QUInt8,
+            weight_type=library.QuantType.QInt8,
+            per_channel=True,
+            op_types_to_quantize=list(operators),
+            nodes_to_exclude=sorted(floating),
+            extra_options={"MatMulConstBOnly": True},
+        )
+        made = onnx.load_model(path)
+    kept = [
+        entry for entry in made.metadata_props if entry.key != _CHECKED[0] and not entry.key.startswith("onnx.infer")
+    ]
+    del made.metadata_props[:]
+    made.metadata_props.extend(kept)
+    del made.graph.value_info[:]
+    return made
+
+
+def _reader(library: types.ModuleType, samples: Iterable[Sample]) -> Any:
+    class Reader(library.CalibrationDataReader):  # type: ignore[name-defined,misc]
+        """The samples, as the library asks for them."""
+
+        def __init__(self) -> None:
+            self.left = iter(samples)
+
+        def get_next(self) -> Any:
+            return next(self.left, None)
+
+    return Reader()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the library logs; of that nothing is the user's to mend."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _free_outputs(graph: onnx.GraphProto, bounded: set[str]) -> None:
+    """An output that has become the dequantized map is made the float one again."""
+    outputs = {value.name for value in graph.output} - bounded
+    makers = {tensor: node for node in graph.node for tensor in node.output}
+    new: dict[str, str] = {}
+    for name in outputs:
+        maker = makers.get(name)
+        if maker is not None and maker.op_type == TO_FLOATS:
+            stored = makers[maker.input[0]]
+            new |= {stored.input[0]: name, name: f"{name}_read"}
+    for node in graph.node:
+        node.input[:] = [new.get(tensor, tensor) for tensor in node.input]
+        node.output[:] = [new.get(tensor, tensor) for tensor in node.output]
+
+
+def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> None:
+    """Leave maps in float of which no 8-bit operation reads; one between products is one only if its own map stays."""
+    while stored := _needless(graph, integer, bounded):
+        stands_for = {}
+        for node in graph.node:
+            if node.op_type == TO_FLOATS and node.input[0] in stored:
+                stands_for[node.output[0]] = stored[node.input[0]]
+        nodes = [node for node in graph.node if not {*node.output} & (stored.keys() | stands_for.keys())]
+        for node in nodes:
+            node.input[:] = [stands_for.get(name, name) for name in node.input]
+        keep_nodes(graph, nodes)
+
+
+def _needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> dict[str, str]:
+    """Bytes that nothing needs -> the float map they are of."""
+    readers = _readers(graph)
+
+    def needs(node: onnx.NodeProto) -> bool:
+        if node.name not in integer or node.op_type in PRODUCTS:
+            return node.name in integer
+        return any(reader.op_type == TO_BYTES for reader in readers.get(node.output[0], []))
+
+    found = {}
+    for node in graph.node:
+        if node.op_type == TO_BYTES and node.input[0] not in bounded:
+            floats = [one.output[0] for one in readers.get(node.output[0], [])]
+            if not any(needs(reader) for name in floats for reader in readers.get(name, [])):
+                found[node.output[0]] = node.input[0]
+    return found
+
+
+def _readers(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for tensor in node.input:
+            found.setdefault(tensor, []).append(node)
+    return found
+
+
+def _library() -> types.ModuleType:
+    try:
+        return importlib.import_module("onnxruntime.quantization")
+    except ImportError as error:
+        raise MissingDependency("quantizing needs ONNX Runtime: pip install 'clockseg[onnxruntime]'") from error

@@ -1,0 +1,131 @@
+"""The segmentation networks of torchvision, with weights from a file: DeepLabV3, FCN and LR-ASPP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clockseg._errors import MissingDependency, NetworkError, UsageError, nearest
+from clockseg.datasets import pascal
+from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
+from clockseg.networks.onnx_export import export
+from clockseg.stages import StagedNetwork
+
+NAMES = (
+    "deeplabv3_resnet50",
+    "deeplabv3_resnet101",
+    "deeplabv3_mobilenet_v3_large",
+    "fcn_resnet50",
+    "fcn_resnet101",
+    "lraspp_mobilenet_v3_large",
+)
+SIZE = (1040, 520)
+"""torchvision scales pictures to a shorter side of 520; up to twice as wide as high they fit in this box."""
+_LAST = ("classifier.4.weight", "classifier.low_classifier.weight")
+"""The layer that scores classes: of DeepLabV3 and FCN, of LR-ASPP."""
+
+Constructor = Callable[..., nn.Module]
+
+
+def torchvision_source(
+    name: str,
+    weights: Path,
+    *,
+    given: Said = NOTHING_SAID,
+    engine: Callable[[StagedNetwork], StagedNetwork],
+    constructor: Constructor | None = None,
+) -> Source:
+    """torchvision's network ``name`` with the weights in a file: .pth, .pt or .safetensors, a state dict.
+
+    The number of classes is told by the weights; 21 are PASCAL VOC's, as of torchvision's own weights. ``constructor``:
+    what makes the module (None: torchvision's of that name). The graph is exported at the size ``given`` and checked
+    against the module in ``engine``. ``UsageError``, ``NetworkError``: what doesn't fit.
+    """
+    if name not in NAMES:
+        raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
+    state = read_state(weights)
+    classes = _classes(state, weights)
+    made = (constructor or _constructor(name))(
+        weights=None, weights_backbone=None, num_classes=classes, **_auxiliary(name, state)
+    )
+    _fill(made, state, name, weights)
+    exported = export(_Adapter(made), given.size or SIZE, engine=engine, of="torchvision")
+    told = [*exported.told]
+    said = Said(size=SIZE, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), scale=1 / 255, colour="rgb")
+    if classes == len(pascal.NAMES):
+        said = Said(classes=pascal.NAMES, palette=pascal.CLASSES.palette, ignore=255).over(said)
+        told.append(Told("classes", "21", "PASCAL VOC's, as of torchvision's own weights"))
+    return Source(exported.model, name, said, by="torchvision's own presets", told=told)
+
+
+def read_state(file: Path) -> dict[str, Tensor]:
+    """The weights in ``file``, which may lie under "model" or "state_dict", as training scripts leave them."""
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            read: dict[str, Tensor] = load_file(file)
+            return read
+        found: Any = torch.load(file, map_location="cpu", weights_only=True)
+    except ImportError as error:
+        raise MissingDependency("reading .safetensors needs safetensors: pip install 'clockseg[torch]'") from error
+    except Exception as error:  # the readers raise what they like
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NetworkError(
+            f"{file} can't be read as weights ({first}). Give a state dict: .pth or .safetensors."
+        ) from error
+    for key in ("model", "state_dict"):
+        found = found[key] if isinstance(found, Mapping) and isinstance(found.get(key), Mapping) else found
+    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise NetworkError(f"{file} holds {type(found).__name__}, no state dict: names and tensors.")
+    return {name.removeprefix("module."): value for name, value in found.items()}
+
+
+def _constructor(name: str) -> Constructor:
+    try:
+        from torchvision.models import segmentation
+    except (ImportError, RuntimeError) as error:  # beside a torch of another build it fails with RuntimeError
+        raise MissingDependency(
+            f"torchvision:{name} needs torchvision, of the release that fits your torch: pip install torchvision ({error})"
+        ) from error
+    made: Constructor = vars(segmentation)[name]
+    return made
+
+
+def _classes(state: Mapping[str, Tensor], file: Path) -> int:
+    last = next((state[key] for key in _LAST if key in state), None)
+    if last is None:
+        raise NetworkError(
+            f"{file} has no {' or '.join(_LAST)}, so it isn't of a segmentation network of torchvision; "
+            "a backbone alone can't be cut."
+        )
+    return int(last.shape[0])
+
+
+def _auxiliary(name: str, state: Mapping[str, Tensor]) -> dict[str, bool]:
+    """Whether the weights are of a network with the auxiliary head that only training reads."""
+    return {} if name.startswith("lraspp") else {"aux_loss": any(key.startswith("aux_classifier") for key in state)}
+
+
+def _fill(module: nn.Module, state: Mapping[str, Tensor], name: str, file: Path) -> None:
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()[1:3]]
+        raise NetworkError(f"the weights in {file} aren't of {name}: {' '.join(lines)[:300]}") from error
+
+
+class _Adapter(nn.Module):
+    """The scores that the network gives under "out", [1, c, h, w]."""
+
+    def __init__(self, clockseg: nn.Module) -> None:
+        super().__init__()
+        self.clockseg = clockseg
+
+    def forward(self, image: Tensor) -> Tensor:
+        scores: Tensor = self.clockseg(image)["out"]
+        return scores

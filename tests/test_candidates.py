@@ -1,0 +1,399 @@
+"""Where networks can be cut, and where they are cut by themselves: on symbolic graphs, then on files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import networks
+from clockseg._errors import NetworkError, UsageError
+from clockseg.commands.main import main
+from clockseg.engines.profile import node_seconds
+from clockseg.graph.candidates import Candidate, candidates
+from clockseg.graph.choice import Choice, choose
+from clockseg.graph.dominators import Dominators, narrowest
+from clockseg.graph.load import Load
+from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, Graph, Node
+from clockseg.graph.rule import divide
+from clockseg.graph.strides import Grid, grids
+from clockseg.networks import cut_candidates
+from clockseg.networks.load import load
+from test_rule import evaluate
+
+KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT}
+Shapes = dict[str, tuple[int, ...]]
+
+
+def net(text: str, side: int = 64) -> tuple[Graph, Shapes, dict[str, float]]:
+    """A graph from lines "y stride channels work = op a b", with shapes and work, of a frame of ``side``."""
+    nodes, work = [], {}
+    shapes: Shapes = {"x": (1, 3, side, side)}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        made, _, rest = line.partition(" = ")
+        name, stride, channels, cost = made.split()
+        operator, *reads = rest.split()
+        shapes[name] = (1, int(channels), side // int(stride), side // int(stride))
+        work[name] = float(cost)
+        nodes.append(Node(name, tuple(reads), (name,), KINDS.get(operator, ""), 1 if operator in KINDS else None))
+    return Graph(tuple(nodes), ("x",)), shapes, work
+
+
+def found_in(text: str) -> list[tuple[str, ...]]:
+    return [one.tensors for one in candidates(*net(text), output="y")]
+
+
+UNET = """
+    a 1 8 10 = conv x
+    ra 1 8 0 = relu a
+    pa 2 8 0 = pool ra
+    b 2 16 10 = conv pa
+    pb 4 16 0 = pool b
+    c 4 32 10 = conv pb
+    ub 2 16 2 = up c
+    jb 2 32 0 = cat ub b
+    d 2 16 20 = conv jb
+    ua 1 8 2 = up d
+    ja 1 16 0 = cat ua ra
+    e 1 8 20 = conv ja
+    y 1 4 1 = conv e
+"""
+RESIDUAL = """
+    a 2 8 10 = conv x
+    p 2 8 10 = conv a
+    rp 2 8 0 = relu p
+    q 2 8 10 = conv rp
+    s 2 8 0 = add q a
+    b 4 16 10 = conv s
+    k 4 16 10 = conv b
+    t 4 16 0 = add k b
+    f 4 4 2 = conv t
+    y 1 4 0 = up f
+"""
+SEGFORMER = """
+    a 4 8 20 = conv x
+    b 8 16 20 = conv a
+    c 16 32 20 = conv b
+    d 32 64 20 = conv c
+    ub 4 16 0 = up b
+    uc 4 32 0 = up c
+    ud 4 64 0 = up d
+    j 4 120 0 = cat ud uc ub a
+    f 4 60 120 = product j w
+    y 4 4 1 = conv f
+"""
+EXCHANGE = """
+    stem 8 8 10 = conv x
+    f1 8 8 10 = conv stem
+    c1 16 8 10 = conv stem
+    uc1 8 8 1 = up c1
+    df1 16 8 1 = down f1
+    fa 8 8 0 = add f1 uc1
+    ca 16 8 0 = add c1 df1
+    f2 8 8 10 = conv fa
+    f2b 8 8 10 = conv f2
+    fr 8 8 0 = add f2b fa
+    c2 16 8 10 = conv ca
+    cr 16 8 0 = add c2 ca
+    uc2 8 8 1 = up cr
+    df2 16 8 1 = down fr
+    fb 8 8 0 = add fr uc2
+    cb 16 8 0 = add cr df2
+    d 32 8 20 = conv cb
+    ud 8 8 0 = up d
+    sum 8 8 0 = add fb ud
+    y 8 4 1 = conv sum
+"""
+
+
+def test_an_encoders_ends_and_nothing_else() -> None:
+    assert found_in(UNET) == [("pa",), ("pb",), ("c",)]
+
+
+def test_of_neighbours_the_narrowest_counts() -> None:
+    """The relu reads what the skip reads too, but the pooling behind it is a quarter of it."""
+    first = candidates(*net(UNET), output="y")[0]
+    assert (first.tensors, first.stride, first.channels, first.bytes) == (("pa",), 2, 8, 4 * 8 * 32 * 32)
+
+
+def test_nothing_inside_a_residual_block() -> None:
+    assert found_in(RESIDUAL) == [("a",), ("s",), ("b",), ("t",), ("f",)]
+
+
+def test_shares_above_and_of_every_frame() -> None:
+    whole = 75.0
+    told = [(one.above, one.every_frame, one.skip, one.then) for one in candidates(*net(UNET), output="y")]
+    assert told == [
+        (10 / whole, pytest.approx(31 / whole), True, ("c",)),
+        (20 / whole, pytest.approx(63 / whole), True, ("c",)),
+        (30 / whole, 1.0, False, ()),
+    ]
+
+
+def test_shares_of_measured_time_beside_them() -> None:
+    graph, shapes, work = net(UNET)
+    found = candidates(graph, shapes, work, output="y", seconds={"a": 3.0, "e": 1.0})
+    assert [one.seconds_above for one in found] == [0.75] * 3
+    assert candidates(graph, shapes, work, output="y")[0].seconds_above is None
+
+
+def test_a_concatenation_counts_as_it_will_run() -> None:
+    first = candidates(*net(SEGFORMER), output="y")[0]
+    assert first.tensors == ("a",)
+    whole = 80 + 1 + 8 + 16 / 4 + 32 / 16 + 64 / 64
+    assert first.every_frame == pytest.approx((20 + 8 + 1) / whole)
+
+
+def test_branches_that_exchange_are_cut_together() -> None:
+    found = {one.tensors: one for one in candidates(*net(EXCHANGE), output="y")}
+    [several] = [cut for cut in found if len(cut) > 1]
+    assert set(several) in ({"fa", "ca"}, {"fr", "ca"}), "one of each branch, before the second exchange"
+    assert set(found) == {("stem",), several, ("cb",), ("d",)}
+    assert found[several].then == ("d",)
+    assert found["stem",].every_frame < found[several].every_frame < found["cb",].every_frame
+    assert chosen(EXCHANGE, 3, "latency").cuts == (("stem",), several, ("d",))
+
+
+def test_the_narrowest_way_through() -> None:
+    graph, _, work = net(EXCHANGE)
+    load_ = Load(graph, work, "y")
+    number = {node.name: index for index, node in enumerate(load_.nodes)}
+    found = narrowest(load_, number["fa"], number["y"], most=3)
+    assert found is not None
+    assert [load_.nodes[one].name for one in found] == ["fa", "ca"]
+    assert narrowest(load_, number["fa"], number["y"], most=1) is None
+    assert narrowest(load_, number["fb"], number["d"], most=3) is None, "no way leads from the one to the other"
+
+
+def test_dominators() -> None:
+    graph, _, work = net(RESIDUAL)
+    load_ = Load(graph, work, "y")
+    tree = Dominators(load_)
+    names = [node.name for node in load_.nodes]
+    above = {name: names[parent] if parent >= 0 else None for name, parent in zip(names, tree.parents, strict=True)}
+    assert (above["q"], above["s"], above["t"], above["a"]) == ("rp", "a", "b", None)
+    assert [names[join] for join in tree.joins[names.index("p")]] == ["s"]
+    assert tree.below[names.index("b")] == pytest.approx(22 / 52)
+
+
+def test_strides_are_told_along_the_way() -> None:
+    """Tokens, padding and layouts that a shape alone doesn't tell."""
+    chain = Graph(
+        tuple(
+            Node(made, (read,), (made,)) for read, made in itertools.pairwise(["x", "pad", "half", "tokens", "last"])
+        ),
+        ("x",),
+    )
+    shapes = {"x": (1, 3, 64, 96), "pad": (1, 4, 90, 122), "half": (1, 4, 45, 61), "tokens": (1, 2746, 4)}
+    found = grids(chain, {**shapes, "last": (1, 45, 61, 4)})
+    assert found["half"] == found["tokens"] == found["last"] == Grid(2, 45, 61)
+    assert "mean" not in grids(Graph((Node("mean", ("x",), ("mean",)),), ("x",)), {**shapes, "mean": (1, 3, 1, 1)})
+
+
+def chosen(text: str, stages: int = 3, purpose: str = "time") -> Choice:
+    return choose(*net(text), output="y", stages=stages, purpose=purpose)  # type: ignore[arg-type]
+
+
+def test_least_time() -> None:
+    found = chosen(SEGFORMER)
+    assert found.cuts == (("a",), ("b",), ("d",))
+    assert found.reaching == (True, True, True)
+    assert found.every_frame == pytest.approx((20 + 8 + 1) / 96)
+    assert sum(found.stages) + found.shared == pytest.approx(1)
+    assert found.runner_up is not None
+    assert found.runner_up.cuts[0] != found.cuts[0]
+    assert found.runner_up.every_frame > found.every_frame
+
+
+def test_shortest_stages() -> None:
+    found = chosen(RESIDUAL, 2, "latency")
+    assert found.cuts == (("s",), ("f",))
+    assert found.stages == (pytest.approx(30 / 52), pytest.approx(22 / 52))
+
+
+def test_finest_detail() -> None:
+    """Skips at strides 4 and 8 are both fresh."""
+    found = chosen(SEGFORMER, 3, "detail")
+    assert found.cuts == (("b",), ("c",), ("d",))
+    assert found.note == ""
+
+
+def test_a_network_without_skips_gets_even_stages() -> None:
+    found = chosen(RESIDUAL, 2)
+    assert found.cuts == (("s",), ("f",))
+    assert "no skip" in found.note
+
+
+def test_more_stages_than_places() -> None:
+    found = chosen(SEGFORMER, 9)
+    assert found.cuts == (("a",), ("b",), ("c",), ("d",))
+    assert "only 4 places to cut follow each other, for 9 stages" in found.note
+    assert chosen(SEGFORMER, 1).cuts == (("d",),)
+
+
+def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
+    """26 blocks: too many rows of six to try them all."""
+    lines = ["t0 1 8 10 = conv x", *(f"t{k} {2 ** (k // 6)} 8 10 = conv t{k - 1}" for k in range(1, 26))]
+    lines += ["u 1 8 0 = up t25", "s 1 8 0 = add u t0", "y 1 4 1 = conv s"]
+    found = choose(*net("\n".join(lines)), output="y", stages=6)
+    assert len(found.cuts) == 6
+    assert found.cuts[0] == ("t0",)
+    assert max(found.stages[1:]) < 0.35
+
+
+def test_what_can_not_be_chosen() -> None:
+    with pytest.raises(UsageError, match="purpose 'tim': Did you mean time"):
+        chosen(UNET, 3, "tim")
+    with pytest.raises(UsageError, match="0 stages; give at least 1"):
+        chosen(UNET, 0)
+    with pytest.raises(NetworkError, match="'z' is no tensor of this network"):
+        candidates(*net(UNET), output="z")
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> tuple[Graph, Shapes, dict[str, float]]:
+    """An encoder with residual blocks, and a decoder that enlarges what it has and adds or concatenates some skips."""
+    lines, ends, last = [], [], "x"
+    for level in range(draw(st.integers(2, 4))):
+        stride = 2 ** (level + 1)
+        lines.append(f"d{level} {stride} 8 {draw(st.integers(1, 9))} = conv {last}")
+        last = f"d{level}"
+        for block in range(draw(st.integers(0, 2))):
+            name = f"{level}{block}"
+            lines.append(f"i{name} {stride} 8 {draw(st.integers(1, 9))} = conv {last}")
+            lines.append(f"o{name} {stride} 8 0 = add i{name} {last}")
+            last = f"o{name}"
+        ends.append((last, stride))
+    last, _ = ends.pop()
+    for level, (skip, stride) in enumerate(reversed(ends)):
+        lines.append(f"u{level} {stride} 8 0 = up {last}")
+        last = f"u{level}"
+        if draw(st.booleans()):
+            operator = draw(st.sampled_from(["add", "cat"]))
+            lines.append(f"m{level} {stride} {8 if operator == 'add' else 16} 0 = {operator} {last} {skip}")
+            lines.append(f"n{level} {stride} 8 {draw(st.integers(1, 9))} = conv m{level}")
+            last = f"n{level}"
+    lines.append(f"y 2 4 1 = conv {last}")
+    return net("\n".join(lines))
+
+
+def every_frame(graph: Graph, work: dict[str, float], one: Candidate) -> float:
+    """What runs where the first stage fires alone, by the parts that ``divide`` makes."""
+    found = divide(graph, [one.tensors, one.then], output="y")
+    first = found.stages[0]
+    parts = [first.body, first.head, *(group.nodes for group in found.groups if first.name in group.sources)]
+    # Without groups, finish follows the last stage alone.
+    parts += [found.finish] if found.groups and first.name in found.groups[-1].sources else []
+    return sum(work[name] for part in parts for name in part) / sum(work[node.name] for node in graph.nodes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn())
+def test_every_candidate_is_accepted_and_exact(made: tuple[Graph, Shapes, dict[str, float]]) -> None:
+    graph, shapes, work = made
+    whole = {"x": "x"}
+    for node in graph.nodes:
+        whole[node.outputs[0]] = f"{node.name}({','.join(whole[tensor] for tensor in node.inputs)})"
+    for one in candidates(graph, shapes, work, output="y"):
+        rows = [[one.tensors], [one.tensors, one.then]] if one.then else [[one.tensors]]
+        for row in rows:
+            assert evaluate(graph, divide(graph, row, output="y")) == whole["y"]
+        if one.then:
+            assert one.every_frame == pytest.approx(every_frame(graph, work, one))
+
+
+@settings(max_examples=40, deadline=None)
+@given(drawn(), st.integers(1, 4), st.sampled_from(["time", "latency", "detail"]))
+def test_every_choice_is_accepted(made: tuple[Graph, Shapes, dict[str, float]], stages: int, purpose: str) -> None:
+    graph, shapes, work = made
+    found = choose(graph, shapes, work, output="y", stages=stages, purpose=purpose)  # type: ignore[arg-type]
+    for choice in filter(None, [found, found.runner_up]):
+        assert len(choice.cuts) <= stages
+        assert len(divide(graph, choice.cuts, output="y").stages) == len(choice.cuts)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines keep on disk goes to the tests' own folder."""
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def bare(folder: Path) -> Path:
+    path = networks.write_tiny(folder)
+    path.with_suffix(".json").unlink()
+    return path
+
+
+def test_seconds_of_nodes(tmp_path: Path) -> None:
+    net_ = load(networks.write_tiny(tmp_path), engine=None)
+    assert net_.whole is not None
+    found = node_seconds(net_.whole, (480, 320), threads=1, repeat=2)
+    convolutions = [name for name in found if name.startswith(("node_conv", "node_scores_"))]
+    assert len(convolutions) == 8
+    assert min(found[name] for name in convolutions) > 0
+    assert not any(name.startswith("clockseg.") for name in found)
+
+
+def test_candidates_of_a_bundled_network() -> None:
+    found = cut_candidates.candidates("street")
+    assert {("stride8",), ("stride16",)} < {one.tensors for one in found}
+
+
+def test_inspect_of_a_bare_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bare(tmp_path)
+    assert main(["inspect", str(path), "--output", "scores", "--repeat", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "tiny: 512x256" in out
+    assert "reads input 1x3x256x512" in out
+    assert "gives scores 1x4x256x512" in out
+    assert "--at auto --for time, by time: " in out
+    assert "of time" in out
+
+
+def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = networks.write_tiny(tmp_path)
+    assert main(["inspect", str(path), "--cuts", "--json", "--stages", "2", "--size", "96x64"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["size"] == [96, 64]
+    assert [choice["purpose"] for choice in found["choices"]] == ["time", "latency", "detail"]
+    assert all(len(choice["cuts"]) == 2 for choice in found["choices"])
+    assert [one["tensors"] for one in found["candidates"]] == [["relu_1"], ["low"], ["mid"], ["relu_8"], ["scores_3"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the network has 4 outputs: give --output"),
+        (["--output", "score_3"], "'score_3' is no tensor of this network. Did you mean scores_3"),
+        (["--output", "scores", "--size", "640"], "has no sidecar; give WIDTHxHEIGHT"),
+    ],
+)
+def test_inspect_says_what_to_give(
+    tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(bare(tmp_path)), *arguments]) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_options_of_cuts_need_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(networks.write_tiny(tmp_path)), "--stages", "2"]) == 2
+    assert "--output and --stages are for --cuts" in capsys.readouterr().err
+
+
+def test_a_file_of_fixed_size(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.onnx"
+    onnx.save(networks.tiny(size=(32, 48)), path)
+    assert cut_candidates.inspect_cuts(path, output="scores", repeat=0).size == (48, 32)
+    with pytest.raises(UsageError, match="fixed to 48x32"):
+        cut_candidates.candidates(path, output="scores", size=(96, 64))
+
+
+def test_checkpoints_are_no_graphs(tmp_path: Path) -> None:
+    (tmp_path / "it.safetensors").write_bytes(b"")
+    with pytest.raises(UsageError, match="is a checkpoint; export it first"):
+        cut_candidates.candidates(tmp_path / "it.safetensors")

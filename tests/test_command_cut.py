@@ -1,0 +1,526 @@
+"""``clockseg cut`` on ONNX files of all sorts: what it settles, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import networks
+from clockseg._errors import DataError, NetworkError, UsageError
+from clockseg.commands.main import main
+from clockseg.graph import sidecar
+from clockseg.networks import cut_check, cutting
+from clockseg.networks.class_names import read_class_names, read_palette
+from clockseg.networks.cut_settling import Cutting, Settled, settle
+from clockseg.networks.cut_source import Said, onnx_source
+from clockseg.networks.cutting import cut_network
+from clockseg.networks.load import load
+
+SIZE = (96, 64)
+SAID = Said(size=SIZE, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), output="scores")
+BY_WORK = Cutting(measured=False)
+"""Times differ from run to run; multiply-adds don't."""
+FLAGS = ("--size", "96x64", "--mean", "0.5,0.4,0.3", "--std", "0.2,0.25,0.3", "--engine", "openvino")
+
+
+def saved(folder: Path, model: onnx.ModelProto, name: str = "model") -> Path:
+    onnx.save(model, folder / f"{name}.onnx")
+    return folder / f"{name}.onnx"
+
+
+def cut(folder: Path, model: onnx.ModelProto, said: Said = SAID, cutting: Cutting = BY_WORK, **options: Any) -> Any:
+    return cut_network(
+        saved(folder, model), folder / "net.onnx", said=said, cutting=cutting, engine="openvino", repeat=1, **options
+    )
+
+
+def settled(folder: Path, model: onnx.ModelProto, said: Said = SAID, cutting: Cutting = BY_WORK) -> Settled:
+    """All but running and writing it."""
+    return settle(onnx_source(saved(folder, model)), said, cutting, "net")
+
+
+def labels_by_reference(model: onnx.ModelProto, image: np.ndarray, output: str, *, bgr: bool = False) -> np.ndarray:
+    """What the file gives for the frame, prepared by hand."""
+    pixels = (image[..., ::-1] if bgr else image).astype(np.float32) / 255
+    x = ((pixels - np.array(SAID.mean, np.float32)) / np.array(SAID.std, np.float32)).transpose(2, 0, 1)[None]
+    [scores] = ReferenceEvaluator(model).run([output], {"input": x})
+    return scores
+
+
+def frame() -> np.ndarray:
+    return cut_check.picture(SIZE)
+
+
+def followed_by(model: onnx.ModelProto, nodes: list[onnx.NodeProto], kind: int, weights: Any = ()) -> onnx.ModelProto:
+    """``model`` whose only output is what the last of ``nodes`` makes."""
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(weights)
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(nodes[-1].output[0], kind, None))
+    model.graph.output[0].type.tensor_type.shape.SetInParent()
+    for _ in range(4 if kind == TensorProto.FLOAT else 3):
+        model.graph.output[0].type.tensor_type.shape.dim.add()
+    return model
+
+
+# What is written
+
+
+def test_the_file_is_copied_and_the_sidecar_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, classes = saved(tmp_path, networks.tiny()), tmp_path / "names.txt"
+    classes.write_text("\n".join(networks.CLASSES))
+    out = tmp_path / "new" / "net.onnx"
+    flags = [*FLAGS, "--output", "scores", "--at", "low,mid,deep", "--colour", "bgr", "--classes", str(classes)]
+    assert main(["cut", str(source), *flags, "--out", str(out)]) == 0
+    assert out.read_bytes() == source.read_bytes()
+    said = sidecar.read(out.with_suffix(".json"))
+    assert said.cuts == (("low",), ("mid",), ("deep",))
+    assert said.classes == networks.CLASSES
+    assert (said.input.width, said.input.height, said.input.colour, said.ignore) == (96, 64, "bgr", 255)
+    assert sorted(file.name for file in out.parent.iterdir()) == ["net.json", "net.onnx"]
+    net = load(out, engine="openvino")
+    scores = labels_by_reference(networks.tiny(), frame(), "scores", bgr=True)[0]
+    second, first = np.sort(scores, axis=0)[-2:]
+    sure = first - second > 1e-3
+    assert np.array_equal(net(frame())[sure], scores.argmax(0)[sure])
+    told = capsys.readouterr().out
+    for line in ("stage 2 ends at mid 1x12x16x24", "clockseg segment VIDEO --network", "in parts as whole: "):
+        assert line in told
+
+
+def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = saved(tmp_path, networks.unet())
+    assert main(["cut", str(source), *FLAGS, "--out", str(tmp_path / "net.onnx")]) == 0
+    told = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line for line in told if line.startswith("  ")}
+    assert "its only one" in rows["input"]
+    assert "scores" in rows["output"]
+    assert "without names" in rows["classes"]
+    assert " 4 " in rows["pad"]
+    assert sidecar.read(tmp_path / "net.json").input.pad_multiple == 4
+    assert any(line.startswith("  runner-up: ") for line in told)
+    assert any("clockseg train heads" in line for line in told)
+
+
+def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    seen = []
+    monkeypatch.setattr(cutting, "settle", lambda *given: seen.append(given) or _end())
+    classes, palette = tmp_path / "c.txt", tmp_path / "p.txt"
+    classes.write_text("a\nb")
+    palette.write_text("1 2 3\n#040506")
+    flags = ["--size", "96x64", "--mean", "120", "--std", "60,61,62", "--scale", "1/128", "--colour", "bgr"]
+    flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes), "--palette", str(palette)]
+    flags += ["--ignore", "7", "--scores", "-,mid", "--schedule", "alternating", "--stages", "2", "--for", "detail"]
+    assert main(["cut", str(saved(tmp_path, networks.tiny())), *flags, "--out", str(tmp_path / "net.onnx")]) == 1
+    [(source, said, wanted, name)] = seen
+    assert said == Said(
+        "scores", ("a", "b"), ((1, 2, 3), (4, 5, 6)), 7, SIZE, (120.0,) * 3, (60.0, 61.0, 62.0), 1 / 128, "bgr", 8
+    )
+    assert wanted == Cutting(stages=2, purpose="detail", scores="-,mid", schedule="alternating")
+    assert (source.name, name) == ("model", "net")
+
+
+def _end() -> None:
+    raise NetworkError("that is enough")
+
+
+def test_scores_of_stages_are_found_and_watched(tmp_path: Path) -> None:
+    found = cut(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep"))
+    assert found.sidecar.scores == ("scores_1", "scores_2", "scores_3")
+    assert found.sidecar.schedule.startswith("either(adaptive(")
+    assert len(load(found.file, engine="openvino")) == 3
+    by_hand = cut(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep", scores="-,scores_2"))
+    assert by_hand.sidecar.scores == (None, "scores_2", None)
+    assert "features" in by_hand.sidecar.schedule
+
+
+def test_features_of_as_many_channels_are_no_scores(tmp_path: Path) -> None:
+    found = cut(tmp_path, networks.unet(channels=4), cutting=Cutting(at="enc1,enc2,enc3"))
+    assert len(found.sidecar.classes) == 4  # as enc1 has channels
+    assert found.sidecar.scores == ()
+    assert found.sidecar.schedule.startswith("either(difference(")
+    assert 'of="features"' in found.sidecar.schedule
+
+
+def test_the_choice_is_told_with_its_runner_up(tmp_path: Path) -> None:
+    found = settled(tmp_path, networks.tiny())
+    assert found.choice.cuts == found.sidecar.cuts
+    assert found.choice.runner_up.cuts[0] != found.choice.cuts[0]
+    assert 0 < found.choice.every_frame < 1
+    assert len(settled(tmp_path, networks.tiny(), cutting=Cutting(stages=2, measured=False)).sidecar.cuts) == 2
+
+
+def test_times_choose_where_they_are_measured(tmp_path: Path) -> None:
+    assert settled(tmp_path, networks.tiny(), cutting=Cutting()).choice.every_frame > 0
+
+
+def test_a_network_without_skips_is_told_of(tmp_path: Path) -> None:
+    found = settled(tmp_path, networks.no_skip(), cutting=Cutting(at="low,deep"))
+    assert "the picture holds still" in found.notes[0]
+    assert settled(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep")).notes == ()
+
+
+def test_weights_outside_the_file_come_inside(tmp_path: Path) -> None:
+    model = networks.tiny()
+    (tmp_path / "there").mkdir()
+    onnx.save(model, tmp_path / "there" / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    out = tmp_path / "net.onnx"
+    cut_network(tmp_path / "there" / "m.onnx", out, said=SAID, cutting=BY_WORK, engine="openvino", repeat=1)
+    assert load(out, engine="openvino")(frame()).shape == (64, 96)
+
+
+# Names
+
+
+def test_names_of_nodes(tmp_path: Path) -> None:
+    found = settled(tmp_path, networks.tiny(), cutting=Cutting(at="node_low, mid ,node_deep"))
+    assert found.sidecar.cuts == (("low",), ("mid",), ("deep",))
+
+
+def test_paths_of_modules(tmp_path: Path) -> None:
+    model = networks.tiny()
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [f"/enc/layer{name}/Relu_output_0" if name in ("mid", "deep") else name for name in names]
+    del model.graph.output[2:]
+    found = settled(tmp_path, model, cutting=Cutting(at="low,enc.layermid,/enc/layerdeep"))
+    assert found.sidecar.cuts[1:] == (("/enc/layermid/Relu_output_0",), ("/enc/layerdeep/Relu_output_0",))
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("low,mit,deep", "'mit' is no tensor of this network, and no node or module. Did you mean mid"),
+        ("low,,deep", "a name is missing"),
+        ("deep,mid", "out of order"),
+        ("low,mid,scores_1", "different branches"),
+        ("input,mid", "network's input"),
+    ],
+)
+def test_cuts_that_are_none(tmp_path: Path, at: str, said: str) -> None:
+    with pytest.raises(NetworkError) as raised:
+        settled(tmp_path, networks.tiny(), cutting=Cutting(at=at))
+    assert said in str(raised.value)
+    assert not (tmp_path / "net.json").exists()
+
+
+# Outputs
+
+
+def argmax(axis: int, read: str = "scores", keepdims: int = 0) -> onnx.NodeProto:
+    return helper.make_node("ArgMax", [read], ["ids"], axis=axis, keepdims=keepdims)
+
+
+def test_scores_are_found_behind_an_argmax(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=1),
+        argmax(1, "shares"),
+        helper.make_node("Cast", ["ids"], ["labels"], to=TensorProto.INT32),
+    ]
+    model = followed_by(networks.tiny(), nodes, TensorProto.INT32)
+    found = cut(tmp_path, model, said=Said(size=SIZE, mean=SAID.mean, std=SAID.std))
+    assert found.sidecar.output == "scores"
+    assert found.file.read_bytes() == (tmp_path / "model.onnx").read_bytes()
+    assert any(told.what == "scores" and "Softmax, ArgMax" in told.why for told in found.told)
+    labels = labels_by_reference(model, frame(), "labels")[0]
+    assert (load(found.file, engine="openvino")(frame()) == labels).mean() > 0.999
+
+
+def test_scores_are_found_behind_a_transpose(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Transpose", ["scores"], ["last"], perm=[0, 2, 3, 1]), argmax(3, "last")]
+    model = followed_by(networks.tiny(), nodes, TensorProto.INT64)
+    found = settled(tmp_path, model, said=Said(size=SIZE, mean=SAID.mean, std=SAID.std, classes=networks.CLASSES))
+    assert found.sidecar.output == "scores"
+
+
+def test_channels_last_in_and_out(tmp_path: Path) -> None:
+    model = networks.tiny()
+    for node in model.graph.node:
+        node.input[:] = ["first" if name == "input" else name for name in node.input]
+        node.output[:] = ["first_scores" if name == "scores" else name for name in node.output]
+    shape = model.graph.input[0].type.tensor_type.shape.dim
+    for dim, size in zip(shape, (1, 64, 96, 3), strict=True):
+        dim.dim_value = size
+    model.graph.node.insert(0, helper.make_node("Transpose", ["input"], ["first"], perm=[0, 3, 1, 2]))
+    wanted = [helper.make_node("Mul", ["last", "two"], ["scores"])]
+    last = helper.make_node("Transpose", ["first_scores"], ["last"], perm=[0, 2, 3, 1])
+    two = numpy_helper.from_array(np.array(2, np.float32), "two")
+    model = followed_by(model, [last, *wanted], TensorProto.FLOAT, [two])
+    said = Said(mean=SAID.mean, std=SAID.std, classes=networks.CLASSES)
+    found = cut(tmp_path, model, said=said)
+    assert (found.sidecar.input.width, found.sidecar.input.height) == SIZE
+    assert found.sidecar.output == "clockseg.scores"
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    other = cut(plain, networks.tiny())
+    ours, theirs = (load(one.file, engine="openvino")(frame()) for one in (found, other))
+    assert np.array_equal(ours, theirs)
+
+
+def test_class_ids_without_scores_behind_them(tmp_path: Path) -> None:
+    """A threshold on one channel, as ids: there is nothing to walk back to."""
+    nodes = [
+        helper.make_node("ReduceSum", ["scores", "one"], ["sum"], keepdims=1),
+        helper.make_node("Greater", ["sum", "zero"], ["more"]),
+        helper.make_node("Cast", ["more"], ["ids"], to=TensorProto.INT32),
+    ]
+    weights = [
+        numpy_helper.from_array(np.array([1], np.int64), "one"),
+        numpy_helper.from_array(np.array(0, np.float32), "zero"),
+    ]
+    model = followed_by(networks.tiny(), nodes, TensorProto.INT32, weights)
+    said = Said(size=SIZE, mean=SAID.mean, std=SAID.std, output="ids")
+    with pytest.raises(UsageError, match="map of class ids: give --classes"):
+        cut(tmp_path, model, said=said)
+    found = cut(tmp_path, model, said=Said(classes=("no", "yes")).over(said), cutting=Cutting(at="low,mid,deep"))
+    assert found.sidecar.output == "ids"
+    assert set(np.unique(load(found.file, engine="openvino")(frame()))) <= {0, 1}
+
+
+def one_channel(sigmoid: bool) -> onnx.ModelProto:
+    build = networks.Builder(5)
+    low = build.block("input", 3, 8, stride=2, to="low")
+    deep = build.block(low, 8, 8, stride=2, to="deep")
+    fused = build.node("Concat", low, build.up_to(deep, low, 8), axis=1)
+    logit = build.up_to(build.conv(fused, 16, 1, kernel=1), "input", 1, to="logit")
+    if sigmoid:
+        build.node("Sigmoid", logit, to="share")
+    return build.model({"share" if sigmoid else "logit": 1})
+
+
+@pytest.mark.parametrize("sigmoid", [True, False])
+def test_one_channel_is_two_classes(tmp_path: Path, sigmoid: bool) -> None:
+    said = Said(size=SIZE, mean=SAID.mean, std=SAID.std)
+    model = one_channel(sigmoid)
+    with pytest.raises(UsageError, match="one channel: give --classes FILE with two names"):
+        cut(tmp_path, model, said=said)
+    found = cut(tmp_path, model, said=Said(classes=("ground", "thing")).over(said))
+    logits = labels_by_reference(model, frame(), "logit")[0, 0]
+    sure = np.abs(logits) > 1e-3
+    assert 0.02 < (logits > 0).mean() < 0.98
+    labels = load(found.file, engine="openvino")(frame())
+    assert np.array_equal(labels[sure], (logits > 0)[sure])
+
+
+def test_a_map_of_numbers_has_no_classes(tmp_path: Path) -> None:
+    said = Said(size=SIZE, mean=SAID.mean, std=SAID.std, classes=())
+    found = cut(tmp_path, networks.two_branches(), said=said, cutting=Cutting(at="stem,fine1+coarse1,fine2+coarse2"))
+    assert (found.sidecar.classes, found.sidecar.ignore, found.sidecar.output) == ((), None, "depth")
+    assert found.sidecar.schedule.startswith("either(difference(")
+
+
+# Inputs
+
+
+def batch_of(size: int, *, mixed: bool = False) -> onnx.ModelProto:
+    """Scores at stride 2 of a fixed batch; ``mixed``: those of a picture depend on the other pictures."""
+    build = networks.Builder(7)
+    low = build.block("input", 3, 8, stride=2, to="low")
+    deep = build.block(low, 8, 8, stride=2, to="deep")
+    weight = build.constant((build.random.standard_normal((8, 4, 2, 2)) * 0.2).astype(np.float32))
+    up = build.node("ConvTranspose", deep, weight, kernel_shape=[2, 2], strides=[2, 2])
+    scores = build.node("Add", up, build.conv(low, 8, 4), to="sum" if mixed else "scores")
+    if mixed:
+        axis = build.constant(np.array([0], np.int64))
+        build.node("Sin", build.node("Add", scores, build.node("ReduceSum", scores, axis)), to="scores")
+    model = build.model({"scores": 4})
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = size
+    return model
+
+
+def test_a_batch_is_made_one(tmp_path: Path) -> None:
+    found = cut(tmp_path, batch_of(3))
+    assert [told.value for told in found.told if told.what == "batch"] == ["3"]
+    assert onnx.load(found.file).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+    assert load(found.file, engine="openvino")(frame()).shape == (64, 96)
+
+
+def test_a_batch_that_can_not_be_one_is_refused(tmp_path: Path) -> None:
+    assert cut(tmp_path, batch_of(1, mixed=True), cutting=Cutting(at="low,deep")).apart.difference < 1e-4
+    (tmp_path / "net.onnx").unlink()
+    with pytest.raises(NetworkError, match="something else than whole"):
+        cut(tmp_path, batch_of(2, mixed=True), cutting=Cutting(at="low,deep"))
+    assert not (tmp_path / "net.onnx").exists()
+
+
+def test_a_size_that_is_fixed_in_the_file(tmp_path: Path) -> None:
+    model = networks.tiny(size=(64, 96))
+    assert settled(tmp_path, model, said=Said(mean=SAID.mean, std=SAID.std, output="scores")).sidecar.input.width == 96
+    with pytest.raises(UsageError, match="--size 64x64: the file is fixed to 96x64"):
+        settled(tmp_path, model, said=Said(size=(64, 64)).over(SAID))
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale", "wanted"), [((120.0,) * 3, None, 1.0), ((0.5,) * 3, None, 1 / 255), ((0.5,) * 3, 2.0, 2.0)]
+)
+def test_the_scale_follows_the_mean(tmp_path: Path, mean: Any, scale: float | None, wanted: float) -> None:
+    found = settled(tmp_path, networks.tiny(), said=Said(mean=mean, scale=scale).over(SAID))
+    assert found.sidecar.input.scale == wanted
+    assert found.sidecar.input.pad_value[0] == min(255, round(mean[0] / wanted))
+
+
+def test_a_frame_of_bytes_normalises_itself(tmp_path: Path) -> None:
+    build = networks.Builder(6)
+    build.node("Cast", "input", to="pixels")
+    build.nodes[-1].attribute.append(helper.make_attribute("to", TensorProto.FLOAT))
+    low = build.block(
+        build.node("Mul", "pixels", build.constant(np.array(1 / 255, np.float32))), 3, 8, stride=2, to="low"
+    )
+    deep = build.block(low, 8, 8, stride=2, to="deep")
+    build.conv(build.node("Add", low, build.up_to(deep, low, 8)), 8, 4, kernel=1, to="scores")
+    model = build.model({"scores": 4})
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    found = cut(tmp_path, model, said=Said(size=SIZE))
+    assert (found.sidecar.input.scale, found.sidecar.input.mean) == (1.0, (0.0, 0.0, 0.0))
+    assert load(found.file, engine="openvino")(frame()).shape == (64, 96)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "text"),
+    [
+        (Said(size=SIZE, output="scores"), UsageError, "give --mean and --std"),
+        (Said(size=SIZE, output="scores", mean=(0.0,) * 3), UsageError, "give --std"),
+        (Said(mean=SAID.mean, std=SAID.std, output="scores"), UsageError, "give --size WIDTHxHEIGHT"),
+        (
+            Said(size=SIZE, mean=SAID.mean, std=SAID.std),
+            UsageError,
+            "4 outputs: give --output with the one of class scores",
+        ),
+        (Said(output="scorse").over(SAID), NetworkError, "'scorse' is no tensor of this network"),
+        (
+            Said(classes=("a", "b", "c")).over(SAID),
+            NetworkError,
+            "3 classes are named, and 'scores' [1, 4, 64, 96] scores 4",
+        ),
+    ],
+)
+def test_what_is_missing_or_does_not_fit(tmp_path: Path, said: Said, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        cut(tmp_path, networks.tiny(), said=said)
+    assert text in str(raised.value)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx"]
+
+
+def test_two_inputs(tmp_path: Path) -> None:
+    model = networks.tiny()
+    model.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, [1]))
+    with pytest.raises(NetworkError, match=r"2 inputs \(input, mask\)"):
+        settled(tmp_path, model)
+
+
+def test_nothing_is_written_where_parts_and_whole_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut_check, "TOLERANCE", -1.0)
+    with pytest.raises(NetworkError, match="Nothing was written"):
+        cut(tmp_path, networks.tiny())
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx"]
+
+
+def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = saved(tmp_path, networks.tiny())
+    (tmp_path / "net.json").write_text("mine")
+    arguments = ["cut", str(source), *FLAGS, "--output", "scores", "--out", str(tmp_path / "net.onnx")]
+    assert main(arguments) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert (tmp_path / "net.json").read_text() == "mine"
+    assert main([*arguments, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--out", "net.json"], "ends in .onnx"),
+        (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
+        (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for are for --at auto"),
+        (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE is for torchvision:NAME"),
+        (["--out", "net.onnx", "--palette", "x.txt"], "give --classes FILE as well"),
+        (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: list[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["cut", "model.onnx", *flags]) == 2
+    assert text in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_that_the_network_can_not_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no class scores at stage 2"):
+        cut(tmp_path, networks.unet(), cutting=Cutting(at="enc1,enc2,enc3", schedule="adaptive(0.2)"))
+    found = cut(tmp_path, networks.unet(), cutting=Cutting(at="enc1,enc2,enc3", schedule="alternating"))
+    assert found.sidecar.schedule == "alternating"
+
+
+# Files of names and of colours
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "sky\nroad\n"),
+        ("a.json", '["sky", "road"]'),
+        ("a.json", '{"1": "road", "0": "sky"}'),
+        ("config.json", '{"id2label": {"0": "sky", "1": "road"}, "model_type": "x"}'),
+        ("classes.json", '{"classes": ["sky", "road"], "palette": [[1, 2, 3], [4, 5, 6]], "ignore": 9}'),
+    ],
+)
+def test_names_of_classes(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = read_class_names(tmp_path / name)
+    assert found.names == ("sky", "road")
+    assert (found.palette, found.ignore) == ((((1, 2, 3), (4, 5, 6)), 9) if name == "classes.json" else ((), None))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.txt", "sky\n\nroad", "line 2 is empty"),
+        ("a.txt", "sky\nsky", "sky stands there twice"),
+        ("a.json", '{"0": "sky", "2": "road"}', "none has the id 1"),
+        ("a.json", '{"sky": 0}', "'sky' is no id"),
+        ("a.json", "[1, 2]", "1 is no name"),
+        ("a.json", "3", "no names of classes"),
+        ("a.json", "[", "no JSON"),
+        ("a.json", json.dumps([str(number) for number in range(256)]), "256 classes"),
+    ],
+)
+def test_files_that_name_no_classes(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError) as raised:
+        read_class_names(tmp_path / name)
+    assert said in str(raised.value)
+
+
+def test_colours(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text("[[0, 0, 255], [255, 128, 0]]")
+    (tmp_path / "p.txt").write_text("0 0 255\n#ff8000\n")
+    assert read_palette(tmp_path / "p.json", 2) == read_palette(tmp_path / "p.txt", 2) == ((0, 0, 255), (255, 128, 0))
+    for text, count in (("0 0 255", 2), ("0 0 256\n1 1 1", 2), ("0 0\n1 1", 2), ("red\nblue", 2)):
+        (tmp_path / "p.txt").write_text(text)
+        with pytest.raises(DataError, match="Give 2 colours"):
+            read_palette(tmp_path / "p.txt", count)
+
+
+# The check itself
+
+
+def test_apart_counts_labels_only_where_they_are_sure() -> None:
+    theirs = np.array([[[[1.0, 0.0]], [[0.9999, 1.0]]]], np.float32)
+    near = theirs + np.array([[[[-1e-4, 0.0]], [[1e-4, 0.0]]]], np.float32)
+    assert cut_check.apart(near, theirs).labels > 0 or cut_check.apart(near, theirs).difference > 5e-5
+    flipped = theirs[:, ::-1]
+    assert cut_check.apart(flipped, theirs).labels == 1.0
+    with pytest.raises(NetworkError, match="no finite numbers"):
+        cut_check.apart(theirs, np.full_like(theirs, np.nan))

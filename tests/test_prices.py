@@ -1,0 +1,235 @@
+"""What frames cost: counting the calls of every part gives exactly what records and prices give."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import networks
+from clockseg import (
+    Schedule,
+    Session,
+    UsageError,
+    adaptive,
+    alternating,
+    fixed_rate,
+    interleaving,
+    load,
+    pipelined,
+    run,
+    skip_frame,
+)
+from clockseg.carry import Carry
+from clockseg.clocks import ALWAYS
+from clockseg.energy import Counter, Energy
+from clockseg.engines.priced import Meter, priced
+from clockseg.prices import FINISH, NOTHING, Price, Prices
+from clockseg.recording import record, replay
+from clockseg.spent import Spent
+from clockseg.stages import Group, Stage, StagedNetwork
+
+STAGES, GROUPS = "abcd", "uvwxyz"
+
+
+class Drift:
+    """A carry that moves what is held wherever the picture is another than the one before, and then only."""
+
+    looks = True
+
+    def observe(self, before: Any, image: Any) -> int | None:
+        return int(image - before) or None
+
+    def compose(self, first: int | None, then: int | None) -> int | None:
+        return (first or 0) + (then or 0) or None
+
+    def move(self, value: Any, motion: int | None) -> Any:
+        return value if motion is None else value + motion
+
+
+def sums(*values: Any) -> Any:
+    return sum(values)
+
+
+@st.composite
+def fused_networks(draw: Any) -> StagedNetwork:
+    """Stages on numbers and groups of any earlier names, as long as each is read by something or is the last."""
+    stages = STAGES[: draw(st.integers(1, 4))]
+    known, groups = list(stages), []
+    for name in GROUPS[: draw(st.integers(0, 4))]:
+        reads = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+        groups.append(Group(name, tuple(reads), sums))
+        known.append(name)
+    return StagedNetwork("fused", tuple(Stage(name, lambda x: x + 1, scores=None) for name in stages), tuple(groups))
+
+
+@st.composite
+def schedules(draw: Any, stages: int, carry: Carry | None = None) -> Schedule:
+    fires = [draw(st.lists(st.booleans(), min_size=1, max_size=5)) for _ in range(stages)]
+    clocks = tuple((lambda tick, bits=bits: bits[tick.t % len(bits)]) for bits in fires)
+    delays = (0, *(draw(st.integers(0, 1)) for _ in range(stages - 1)))
+    how = {} if carry is None else {"carry": carry}
+    return Schedule(clocks, delays, nested=draw(st.booleans()), **how)
+
+
+def some_prices(net: StagedNetwork) -> tuple[Prices, dict[str, int]]:
+    """A price of its own for each part, and the same by the name of its function."""
+    names = [*(stage.name for stage in net.stages), *(group.name for group in net.groups), FINISH]
+    amounts = {name: 10**place for place, name in enumerate(names)}
+    stages = {stage.name: Price(amounts[stage.name]) for stage in net.stages}
+    groups = {group.name: Price(amounts[group.name]) for group in net.groups}
+    reads = {group.name: group.reads for group in net.groups}
+    by_function = {f"{stage.name}.body": amounts[stage.name] for stage in net.stages} | amounts
+    return Prices(stages, groups, reads, Price(amounts[FINISH])), by_function
+
+
+def counting_engine(net: StagedNetwork) -> tuple[StagedNetwork, collections.Counter[str]]:
+    calls: collections.Counter[str] = collections.Counter()
+
+    def counted(name: str, part: Any) -> Any:
+        def call(*values: Any) -> Any:
+            calls[name] += 1
+            return part(*values)
+
+        return call
+
+    return net.map(counted), calls
+
+
+@given(st.data())
+def test_priced_records_are_what_counting_the_calls_gives(data: Any) -> None:
+    net = data.draw(fused_networks())
+    schedule = data.draw(schedules(len(net), data.draw(st.sampled_from([None, Drift()]))))
+    images = data.draw(st.lists(st.integers(0, 2).map(np.array), min_size=1, max_size=12))
+    prices, amounts = some_prices(net)
+    counting, calls = counting_engine(net)
+    records = [record for _, record in run(counting, images, schedule)]
+    wanted = sum(amounts.get(name, 0) * number for name, number in calls.items())
+    assert prices.total(records).multiply_adds == wanted
+
+
+@given(st.data())
+def test_replayed_records_cost_what_running_costs(data: Any) -> None:
+    net = data.draw(fused_networks())
+    periods = data.draw(st.sampled_from([(1, 1, 1, 1), (1, 2, 4, 4), (2, 2, 2, 6), (3, 3, 3, 3)]))
+    named = data.draw(st.sampled_from([alternating, skip_frame(3), pipelined(1), "periods"]))
+    schedule = fixed_rate(periods[: len(net)]) if named == "periods" else named
+    images = [np.array(number) for number in range(data.draw(st.integers(1, 9)))]
+    prices, amounts = some_prices(net)
+    counting, calls = counting_engine(net)
+    for _ in run(counting, images, schedule):
+        pass
+    wanted = sum(amounts.get(name, 0) * number for name, number in calls.items())
+    assert prices.total(replay(record(net, images), schedule)).multiply_adds == wanted
+
+
+def test_what_a_carry_moves_is_fused_again() -> None:
+    net = StagedNetwork(
+        "two", (Stage("a", lambda x: x, scores=None), Stage("b", lambda x: x, scores=None)), (Group("u", ("b",), sums),)
+    )
+    prices = Prices({"a": Price(1), "b": Price(10)}, {"u": Price(100)}, {"u": ("b",)}, Price(1000))
+    schedule = Schedule((ALWAYS, lambda tick: False), carry=Drift())
+    records = [one for _, one in run(net, map(np.array, (0, 0, 5, 5)), schedule)]
+    assert [one.moved for one in records] == [(False, False), (False, False), (False, True), (False, True)]
+    assert [prices.ran(one) for one in records[1:]] == [("a",), ("a", "u", "finish"), ("a", "u", "finish")]
+
+
+def test_a_delayed_stage_is_priced_when_it_fires() -> None:
+    net = StagedNetwork("two", tuple(Stage(name, lambda x: x, scores=None) for name in "ab"))
+    prices = Prices({"a": Price(1), "b": Price(10)}, finish=Price(100))
+    total = prices.total(record for _, record in run(net, map(np.array, range(4)), pipelined(2)))
+    assert total.multiply_adds == 4 * 111
+
+
+def test_parts_of_a_network_add_up_to_the_whole(tmp_path: Any) -> None:
+    net = load(networks.write_tiny(tmp_path), engine=None)
+    prices = priced(net)
+    assert prices.size == (48, 32)
+    assert list(prices.stages) == ["low", "mid", "deep"]
+    assert prices.reads == {group.name: group.reads for group in net.groups}
+    assert prices.whole is not None
+    assert prices.full.multiply_adds == prices.whole.multiply_adds
+    assert prices.full.moved >= prices.whole.moved
+    assert prices.full.seconds is None
+    assert priced(net, (96, 64)).full.multiply_adds == 4 * prices.full.multiply_adds
+
+
+def test_compiled_networks_are_priced_alike_and_timed(tmp_path: Any) -> None:
+    path = networks.write_tiny(tmp_path)
+    net = load(path, engine="onnxruntime", threads=1)
+    prices = priced(net, repeat=2)
+    assert prices.full.seconds is not None
+    assert prices.full.seconds > 0
+    assert prices.whole is not None
+    assert prices.whole.seconds is not None
+    bare = priced(load(path, engine=None))
+    assert {name: one.multiply_adds for name, one in prices.stages.items()} == {
+        name: one.multiply_adds for name, one in bare.stages.items()
+    }
+    with pytest.raises(UsageError, match="not compiled yet"):
+        priced(load(path, engine=None), repeat=1)
+
+
+def test_a_meter_prices_frames_of_any_size(tmp_path: Any) -> None:
+    net = load(networks.write_tiny(tmp_path), engine="onnxruntime", threads=1, size="own")
+    meter, session = Meter(net), Session(net, adaptive(0.9))
+    small, large = (np.zeros((32 * side, 48 * side, 3), np.uint8) for side in (1, 2))
+    found = []
+    for image in (small, small, large):
+        session(image)
+        found.append(meter.frame(session.record, image))
+    every, first, filled = found
+    assert every == priced(net, (48, 32)).full * 1 + NOTHING
+    assert first.multiply_adds < every.multiply_adds
+    assert filled.multiply_adds == 4 * every.multiply_adds
+
+
+def test_functions_have_no_price() -> None:
+    net = StagedNetwork("two", (Stage("a", str.upper), Stage("b", str.lower)))
+    session = Session(net, alternating)
+    session("x")
+    assert Meter(net).frame(session.record, "x") is None
+    with pytest.raises(UsageError, match=r"'a.body' isn't a graph"):
+        priced(net, (4, 4))
+    with pytest.raises(UsageError, match="doesn't say at which size"):
+        priced(net)
+
+
+def test_prices_of_another_network_are_refused() -> None:
+    net = StagedNetwork("one", (Stage("a", str.upper),))
+    [(_, one)] = run(net, "x", skip_frame(2))
+    with pytest.raises(UsageError, match="a record of 1 stages, and prices of 2"):
+        Prices({"a": Price(), "b": Price()}).frame(one)
+
+
+def test_what_is_unknown_of_one_frame_is_unknown_of_the_sum() -> None:
+    known, unknown = Spent().add(Price(10, 1, 0.5), 2.0), Spent().add(None, None)
+    assert (known + known).multiply_adds_per_frame == 10
+    assert (known + known).joules_per_frame == 2
+    both = known + unknown
+    assert both.frames == 2
+    assert both.multiply_adds_per_frame is both.joules_per_frame is both.relative_multiply_adds(known) is None
+    assert Price(1, 1, 0.5) + Price(1, 1) == Price(2, 2, None)
+    assert known.relative_multiply_adds(Spent()) is None
+
+
+def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = load(networks.write_tiny(tmp_path), engine="onnxruntime", threads=1)
+    ticking = itertools.count(step=3)
+    meter = Energy([Counter("package-0", lambda: next(ticking), 1.0)])
+    monkeypatch.setattr(interleaving, "counting", lambda engine: meter)
+    runs = interleaving.Interleaving(net, [Session(net, skip_frame(2)), Session(net, alternating)])
+    for seed in range(5):
+        runs(np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8))
+    uncut, skipped, alternated = runs.spent
+    assert [one.frames for one in runs.spent] == [4, 4, 4]
+    assert uncut.multiply_adds_per_frame == priced(net).full.multiply_adds
+    assert skipped.relative_multiply_adds(uncut) == 0.5
+    last = priced(net).stages["deep"].multiply_adds
+    assert alternated.relative_multiply_adds(uncut) == pytest.approx(1 - last / 2 / priced(net).full.multiply_adds)
+    assert [one.joules_per_frame for one in runs.spent] == [3, 3, 3]
