@@ -24,17 +24,19 @@ import torch
 import segformer
 from clockseg import Session, frame_oracle, load
 from clockseg._types import Image
+from clockseg.datasets import read_clips
 from clockseg.engines import contenders, timed
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.networks.fcn import FCN
 from clockseg.networks.fcn_layers import FCNShape
+from clockseg.networks.quantization import quantize
 from clockseg.networks.street import Shape, Street
-from clockseg.quantization import quantize
 from clockseg.stages import StagedNetwork
 from engines import Run, measured, ratio
 from page import insert, table
 from provenance import HERE, provenance, write_result
+from shared_data import shared_data
 
 PAGE = HERE.parent / "docs" / "engines.md"
 
@@ -117,10 +119,7 @@ def ways(subject: Subject, folder: Path, threads: int | None) -> dict[str, Stage
         for name, engine in contenders(precision, threads).items()
     }
     small = folder / f"{subject.name}-int8.onnx"
-    random = np.random.default_rng(1)
-    said = load(subject.file, engine=None).sidecar.input
-    frames = [random.integers(0, 256, (said.height, said.width, 3), dtype=np.uint8) for _ in range(8)]
-    quantize(subject.file, frames, small)
+    quantize(subject.file, read_clips(shared_data("camvid", "val")), small, frames=20, repeat=2, ends="int8")
     return found | {f"{name} int8": load(small, engine=engine) for name, engine in contenders("f32", threads).items()}
 
 
