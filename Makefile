@@ -50,6 +50,13 @@ wheel: .venv-test/installed
 tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/schedules.py --readme
 	.venv-test/bin/python benchmarks/engines.py --readme
+	.venv-test/bin/python benchmarks/engine_matrix.py --docs
+	.venv-test/bin/python benchmarks/staged_overhead.py --docs
+	.venv-test/bin/python benchmarks/torch_engine.py --docs
+	.venv-test/bin/python benchmarks/auto_cuts.py --docs
+	.venv-test/bin/python benchmarks/compound.py --docs
+	.venv-test/bin/python benchmarks/cost.py --docs
+	.venv-test/bin/python benchmarks/heads.py --docs
 	.venv-test/bin/python benchmarks/wall.py
 	.venv-test/bin/python benchmarks/timeline.py
 	.venv-test/bin/python benchmarks/pipelines.py --docs

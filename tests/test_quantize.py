@@ -282,8 +282,8 @@ def test_floats_of_bytes_one_scale_a_channel() -> None:
 
 
 def test_frames_are_spread_however_many_come() -> None:
-    assert spread(range(1000), 4) == [0, 256, 512, 768]
-    assert spread(range(1100), 5) == [0, 256, 512, 768, 1024]
+    assert spread(range(1000), 4) == [128, 384, 640, 896]
+    assert spread(range(1100), 5) == [64, 320, 576, 768, 1024]
     assert spread(range(3), 4) == [0, 1, 2]
     assert spread([], 4) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from clockseg.datasets.clips import Clip, ignore_problem
 from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input
 from clockseg.networks.framing import Framing, OwnSize
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,20 @@ def gather(
     )
 
 
-def spread(items: Iterable[Prepared], count: int) -> list[Prepared]:
-    """``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps twice as many at most.
+def spread(items: Iterable[Item], count: int) -> list[Item]:
+    """``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
 
     How many come isn't known before the last: every second one is dropped whenever there are too many.
+
+    >>> spread(range(100), 3)
+    [16, 48, 80]
     """
-    kept: list[Prepared] = []
+    kept: list[Item] = []
     step = 1
     for index, item in enumerate(items):
         if index % step == 0:
             kept.append(item)
-        if len(kept) == 2 * count:
+        if len(kept) == 4 * count:
             kept, step = kept[::2], 2 * step
     return [kept[index] for index in _evenly(len(kept), min(count, len(kept)))]
 
@@ -76,7 +82,12 @@ def _evenly(there: int, count: int) -> list[int]:
 
 
 def normalised(frame: Prepared, given: Input) -> Array:
-    """What the network reads, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``."""
+    """What the network reads, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
+
+    >>> grey = Prepared(np.full((1, 2, 2, 3), 51, np.uint8), (2, 2))
+    >>> normalised(grey, Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))).round(3)[0, :, 0, 0].tolist()
+    [0.0, 1.0, 2.0]
+    """
     image = frame.image[..., ::-1] if given.colour == "bgr" else frame.image
     factor, offset = given.scale / np.array(given.std), -np.array(given.mean) / np.array(given.std)
     pixels = image.transpose(0, 3, 1, 2).astype(np.float32)

@@ -101,6 +101,11 @@ def quantize(
     the first and last layers are in 8 bits too; "auto" tries both where the agreement is below 95 %. ``engine``,
     ``threads``: what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar.
     ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written.
+
+    >>> quantize("street-int8", [], Path("again.onnx"))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.UsageError: the network is quantized already; give the one it was made from.
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")

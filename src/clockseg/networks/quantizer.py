@@ -73,7 +73,12 @@ def ready(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def ends(model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
-    """The first and the last layers with weights: nodes of ``ready(model)`` next to the input, and next to ``outputs``."""
+    """The first and the last layers with weights: nodes of ``ready(model)`` next to the input, and next to ``outputs``.
+
+    >>> from clockseg.networks.load import read
+    >>> ends(ready(read("street")[0]), ["scores"])
+    ('/stem/stem.0/Conv', '/score/Conv')
+    """
     layers = {node.name for node in _products(model)} - interpolations(model)
     started = {value.name for value in model.graph.input}
     found = set()
@@ -90,7 +95,12 @@ def ends(model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def layers(model: onnx.ModelProto) -> tuple[int, int]:
-    """How many layers with weights compute in 8 bits, and how many there are."""
+    """How many layers with weights compute in 8 bits, and how many there are.
+
+    >>> from clockseg.networks.load import read
+    >>> layers(read("street-int8")[0])
+    (68, 69)
+    """
     bytes = {node.output[0] for node in model.graph.node if node.op_type == TO_FLOATS}
     weights = {weight.name for weight in model.graph.initializer}
     found = [node for node in model.graph.node if node.op_type in PRODUCTS and {*node.input[1:2]} & (bytes | weights)]
