@@ -117,7 +117,7 @@ def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     palette.write_text("1 2 3\n#040506")
     flags = ["--size", "96x64", "--mean", "120", "--std", "60,61,62", "--scale", "1/128", "--colour", "bgr"]
     flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes), "--palette", str(palette)]
-    flags += ["--ignore", "7", "--scores", "-,mid", "--schedule", "alternating", "--stages", "2", "--for", "detail"]
+    flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2", "--for", "detail"]
     assert main(["cut", str(saved(tmp_path, networks.tiny())), *flags, "--out", str(tmp_path / "net.onnx")]) == 1
     [(source, said, wanted, name)] = seen
     assert said == Said(

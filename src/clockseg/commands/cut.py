@@ -94,7 +94,8 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--scores",
         metavar="NAME,-,NAME",
-        help="each stage's own class scores, - for none; clocks watch them (default: those that are found)",
+        help="each stage's own class scores, - for none (--scores=-,NAME where the first has none); clocks watch them "
+        "(default: those that are found)",
     )
     group.add_argument("--schedule", metavar="SPEC", help="the schedule to recommend (default: one that fits)")
 

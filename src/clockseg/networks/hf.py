@@ -13,6 +13,7 @@ from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
 from clockseg.networks.hf_folder import PROCESSOR, Folder, read_folder
 from clockseg.stages import StagedNetwork
 
+# Before the hub is imported: what a checkpoint names (a backbone, say) is not to be fetched either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 try:
     import torch
