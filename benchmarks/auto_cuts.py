@@ -25,7 +25,8 @@ from clockseg.engines import openvino
 from clockseg.graph import onnx_reader
 from clockseg.graph.candidates import candidates
 from clockseg.graph.choice import Choice, choose
-from clockseg.graph.load import Cut
+from clockseg.graph.load import Cut, Load
+from clockseg.graph.neutral import Graph
 from clockseg.graph.price import node_work
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
@@ -37,6 +38,8 @@ from provenance import HERE, provenance, write_result
 
 NEVER = 1_000_000
 """A period at which a stage fires on the first frame and never again."""
+WARM = 4
+"""Frames before it is timed: the first fires all stages, and parts are joined on those after it."""
 STAGES = 3
 SEGFORMER = "SegFormer-B0"
 
@@ -80,7 +83,6 @@ def networks(only: str | None) -> Iterator[tuple[str, Network]]:
 def _bundled(name: str) -> Network:
     model, said = read(name)
     fitted = framing(model, said)
-    assert isinstance(fitted, Framing)
     return Network(model, said, fitted.padded((said.input.width, said.input.height)))
 
 
@@ -104,7 +106,7 @@ def measured(network: Network, name: str, args: argparse.Namespace) -> dict[str,
     end = chosen.cuts[-1]
     firsts = [one.tensors for one in candidates(graph, shapes, node_work(static), output=output) if one.skip]
     others = [found for first in firsts if (found := tried_or_none(network, (first, end), args)) is not None]
-    best = min(others, key=lambda found: found.share)
+    best = min([auto, *others], key=lambda found: found.share)
     whole = tried(network, chosen.cuts, args, split=False) if name == SEGFORMER else None
     return {
         "size": list(network.size),
@@ -120,10 +122,8 @@ def measured(network: Network, name: str, args: argparse.Namespace) -> dict[str,
     }
 
 
-def unsplit_share(chosen: Choice, graph: Any, work: dict[str, float], output: str) -> float:
+def unsplit_share(chosen: Choice, graph: Graph, work: dict[str, float], output: str) -> float:
     """Of multiply-adds, as the network is without splits."""
-    from clockseg.graph.load import Load
-
     return Load(graph, work, output).running(chosen.cuts, fired=1) or 0.0
 
 
@@ -155,10 +155,6 @@ def tried(network: Network, cuts: tuple[Cut, ...], args: argparse.Namespace, *, 
     return Tried(cuts, share)
 
 
-WARM = 4
-"""Frames before it is timed: the first fires all stages, and parts are joined on those after it."""
-
-
 def seconds(run: Any, image: np.ndarray) -> float:
     """Of one call."""
     start = time.perf_counter()
@@ -179,9 +175,9 @@ def markdown(found: dict[str, dict[str, Any]]) -> str:
                          _percent(one["share_of_time_unsplit"]), "", ""])  # fmt: skip
     made = provenance()
     return (
-        f"{table(rows)}\n\nWhat runs on a frame on which only stage 1 fires, as shares of the whole network's multiply-adds and "
-        f"of the uncut network's time in OpenVINO, f32, by turns; beside it the best of all first cuts with a skip, each "
-        f"tried. {made['date']}, {made['machine']}."
+        f"{table(rows)}\n\nWhat runs on a frame on which only stage 1 fires, as shares of the network's multiply-adds, as it "
+        "runs, and of the uncut network's time in OpenVINO, f32, by turns; beside it the best of all first cuts with a skip, "
+        f"each tried. {made['date']}, {made['machine']['processor']}, {made['machine']['cores']} cores."
     )
 
 

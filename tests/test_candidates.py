@@ -232,7 +232,7 @@ def test_a_network_without_skips_gets_even_stages() -> None:
 def test_more_stages_than_places() -> None:
     found = chosen(SEGFORMER, 9)
     assert found.cuts == (("a",), ("b",), ("c",), ("d",))
-    assert "only 4 places to cut follow each other, for 9 stages" in found.note
+    assert "only 4 of 9 stages: no more places to cut follow each other" in found.note
     assert chosen(SEGFORMER, 1).cuts == (("d",),)
 
 

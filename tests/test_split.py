@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import networks
+from clockseg._errors import NetworkError
 from clockseg.engines import onnxruntime
 from clockseg.graph import onnx_reader
 from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
@@ -320,6 +321,25 @@ def test_if_is_folded_where_its_condition_is_known() -> None:
     static = fix(build.model({"y": 2}), {"input": (1, 3, 8, 8)})
     assert "If" not in [node.op_type for node in static.nodes]
     assert "Relu" in [node.op_type for node in static.nodes]
+
+
+def test_loops_are_refused() -> None:
+    build = networks.Builder()
+    build.block("input", 3, 4, stride=2, to="a")
+    values = {"i": TensorProto.INT64, "go": TensorProto.BOOL, "v": TensorProto.FLOAT}
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Relu", ["v"], ["w"])],
+        "body",
+        [helper.make_tensor_value_info(name, kind, None if name == "v" else []) for name, kind in values.items()],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("w", 1, None)],
+    )
+    ends = [build.constant(np.array(3, np.int64)), build.constant(np.array(True))]
+    build.nodes.append(helper.make_node("Loop", [*ends, "a"], ["b"], name="again", body=body))
+    build.conv("b", 4, 2, to="y")
+    with pytest.raises(
+        NetworkError, match=r"node 'again', Loop.* control flow can't be cut\. Export the network traced"
+    ):
+        fix(build.model({"y": 2}), {"input": (1, 3, 8, 8)})
 
 
 def test_files_stay_as_they_are(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def choose(
     trunk = trunk_of(graph, shapes, work, output=output)
     rows, note = _ranked(_rows(trunk, stages, purpose), purpose)
     if len(rows[0].indices) < stages:
-        note = f"only {len(rows[0].indices)} places to cut follow each other, for {stages} stages. {note}".strip()
+        note = (
+            f"only {len(rows[0].indices)} of {stages} stages: no more places to cut follow each other. {note}".strip()
+        )
     chosen = _chosen(rows, lambda cuts: _judged(graph, shapes, work, output, cuts, purpose))
     return replace(chosen, note=note)
 

@@ -120,7 +120,9 @@ def _input_shape(value: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]])
     if shape is None:
         raise NetworkError(f"the network also reads an input {value.name!r}; only one, the frame, can be given.")
     # A size below 1 stands for any, as a name does: PaddlePaddle writes -1.
-    if len(dims) != len(shape) or any(isinstance(d, int) and d > 0 and d != n for d, n in zip(dims, shape, strict=True)):
+    if len(dims) != len(shape) or any(
+        isinstance(d, int) and d > 0 and d != n for d, n in zip(dims, shape, strict=True)
+    ):
         raise NetworkError(f"the network's input {value.name!r} has shape {dims}; {list(shape)} doesn't fit.")
     return shape
 
@@ -141,12 +143,19 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
     for name in filter(None, node.output):
         shape = made.get(name)
         if shape is None:
-            raise NetworkError(
-                f"the shape of {name!r} (node {node.name!r}, {node.op_type}) depends on what the frame shows, "
-                "or on an operator whose shapes aren't known; such a network can't be cut."
-            )
+            raise NetworkError(_shapeless(name, node))
         found.types[name] = shape
     found.nodes.append(node)
+
+
+def _shapeless(tensor: str, node: onnx.NodeProto) -> str:
+    start = f"the shape of {tensor!r} (node {node.name!r}, {node.op_type}) depends on what the frame shows"
+    if node.op_type in ("If", "Loop", "Scan"):
+        return (
+            f"{start}, or on how often something is repeated: such control flow can't be cut. Export the network traced, at a "
+            "fixed size, so that conditions are settled and loops unrolled."
+        )
+    return f"{start}, or on an operator whose shapes aren't known; such a network can't be cut."
 
 
 def _inline(found: Static, node: onnx.NodeProto) -> None:

@@ -93,7 +93,7 @@ class Trunk:
         near = [last for last, share in least.items() if share <= min(least.values()) + _NEAR]
         before = {last: sum(ends[1] == last for ends in useful) for last in near}
         return max(
-            near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], -self.bytes(last))
+            near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], -self.bytes(last), last)
         )
 
     def _stride(self, index: int) -> int:
