@@ -39,7 +39,20 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in (segment, cut, evaluate, tune, velocity, reproduce, bench, inspect, train, quantize, import_caffe, export):
+    for command in (
+        segment,
+        cut,
+        evaluate,
+        tune,
+        velocity,
+        reproduce,
+        bench,
+        inspect,
+        train,
+        quantize,
+        import_caffe,
+        export,
+    ):
         command.add_parser(commands)
     return top
 

@@ -47,14 +47,10 @@ class _Sum:
 
     def carry_out(self) -> None:
         product = next(node for node in self.graph.nodes if node.name == self.split.product)
-        total: fx.Node | None = None
         with self.graph.inserting_before(product):
-            for index, term in enumerate(self.split.terms):
-                made = self._term(index, term, product)
-                if total is not None:
-                    made = self._add(self.split.total(index)[0], product, torch.ops.aten.add.Tensor, total, made)
-                total = made
-        assert total is not None
+            total, *others = [self._term(index, term, product) for index, term in enumerate(self.split.terms)]
+            for index, made in enumerate(others, start=1):
+                total = self._add(self.split.total(index)[0], product, torch.ops.aten.add.Tensor, total, made)
         product.replace_all_uses_with(total)
         for name, node in list(self.names.known.items()):
             if node is product:

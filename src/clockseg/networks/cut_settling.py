@@ -14,6 +14,7 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.neutral import Graph
 from clockseg.graph.onnx_split import applied
+from clockseg.graph.part import GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
@@ -137,6 +138,8 @@ def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float]
     """What each node takes in OpenVINO; its multiply-adds where that can't run it."""
     _, _, height, width = static.shape(reads.name)
     [stage] = whole(made.model, reads, made.tensor).stages
+    if not isinstance(stage.body, GraphPart):
+        return node_work(static)
     try:
         return node_seconds(stage.body, (width, height))
     except (ClocksegError, RuntimeError):
