@@ -456,6 +456,15 @@ def test_options_that_do_not_go_together(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("std", ["0", "0.2,0,0.2", "0.2,-1,0.2"])
+def test_pixels_are_not_divided_by_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str], std: str) -> None:
+    source = saved(tmp_path, networks.tiny())
+    command = ["cut", str(source), "--out", str(tmp_path / "net.onnx"), "--size", "96x64", "--output", "scores"]
+    assert main([*command, "--mean", "0.5", "--std", std]) == 2
+    assert "give numbers above 0" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_a_schedule_that_the_network_can_not_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no class scores at stage 2"):
         cut(tmp_path, networks.unet(), cutting=Cutting(at="enc1,enc2,enc3", schedule="adaptive(0.2)"))

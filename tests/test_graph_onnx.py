@@ -325,8 +325,15 @@ def test_weights_beside_the_file(tmp_path: Path) -> None:
     onnx.save(networks.tiny(), path, save_as_external_data=True, location="tiny.bin", size_threshold=0)
     assert np.array_equal(load(path, engine=openvino)(picture((48, 32))), wanted)
     (tmp_path / "tiny.bin").unlink()
-    with pytest.raises(NetworkError, match="can't be read"):
+    with pytest.raises(NetworkError, match=r"weights in 'tiny\.bin', which isn't beside it"):
         load(path, engine=None)
+
+
+def test_an_operator_that_can_not_read_the_type_of_the_frame() -> None:
+    model = networks.tiny()
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    with pytest.raises(NetworkError, match=r"doesn't fit what it reads.*uint8"):
+        fix(model, {"input": (1, 3, 32, 48)})
 
 
 def test_what_is_no_network(tmp_path: Path) -> None:

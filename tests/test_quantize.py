@@ -162,6 +162,18 @@ def test_an_activation_is_never_lost() -> None:
         assert other.min() >= 0.5
 
 
+def test_a_cut_before_an_activation_stays(tmp_path: Path) -> None:
+    build = networks.Builder()
+    build.conv("input", 3, 4, stride=2, to="early")
+    build.conv(build.node("Relu", "early"), 4, 4, stride=2, to="late")
+    build.conv(build.node("Relu", "late"), 4, 3, to="y")
+    said = sidecar.Sidecar("net", networks.TINY.input, "y", (("early",), ("late",)))
+    path = networks.write_network(tmp_path, build.model({"y": 3}), said)
+    write_clip(tmp_path / "clip", 4, size=(48, 32))
+    quantize(path, list(read_clips(tmp_path / "clip")), tmp_path / "net8.onnx", engine="onnxruntime", repeat=1)
+    assert len(load(tmp_path / "net8.onnx", engine="onnxruntime")) == 2
+
+
 def test_already_quantized_and_nothing_to_quantize_are_refused(tiny8) -> None:
     with pytest.raises(UsageError, match="quantized already; give the one it was made from"):
         quantized(tiny8, [])

@@ -494,6 +494,9 @@ def test_usage() -> None:
     module = skips()
     for options, match in (
         ({"at": "low"}, "give a list"),
+        ({"at": None}, "give a list"),
+        ({"at": [1]}, "give a list"),
+        ({"at": [["low", 1]]}, "give a list"),
         ({"at": []}, "at least one cut"),
         ({"at": ["low"], "classes": CLASSES}, "classes without input="),
         (

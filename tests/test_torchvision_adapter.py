@@ -108,6 +108,10 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         source(tmp_path / "w.pth", name="deeplab_resnet50")
     with pytest.raises(NetworkError, match="can't be read as weights"):
         source(tmp_path / "none.pth")
+    (tmp_path / "text.pth").write_text("no weights")
+    with pytest.raises(NetworkError, match="it holds other things than tensors") as raised:
+        source(tmp_path / "text.pth")
+    assert "weights_only" not in str(raised.value)
     torch.save({"backbone.0.weight": state["backbone.0.weight"]}, tmp_path / "w.pth")
     with pytest.raises(NetworkError, match="a backbone alone can't be cut"):
         source(tmp_path / "w.pth")

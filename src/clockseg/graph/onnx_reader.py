@@ -76,6 +76,9 @@ def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
             raise NetworkError(
                 f"{path} keeps weights in {name!r}, outside its own folder; only files inside it are read."
             )
+    for name in sorted(files):
+        if not (folder / name).is_file():
+            raise NetworkError(f"{path} keeps weights in {name!r}, which isn't beside it; put the two in one folder.")
     total = sum((folder / name).stat().st_size for name in files)
     if total > left:
         raise NetworkError(f"{path} and its external data have more bytes than are read ({total:,} in external files).")

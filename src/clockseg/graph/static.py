@@ -231,7 +231,13 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
         raise NetworkError(
             f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}."
         ) from error
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, KeyError) as error:
+    except (
+        onnx.shape_inference.InferenceError,
+        onnx.checker.ValidationError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+    ) as error:
         raise NetworkError(f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: {error}") from error
     return {name: known for name, value in made.items() if (known := _known(value)) is not None}
 

@@ -136,6 +136,11 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
             f"torchvision, timm and transformers: {IMAGENET} (x = (pixel * scale - mean) / std, --scale 1/255); "
             "pixels of 0..1 as they are: --mean 0 --std 1."
         )
+    if not all(math.isfinite(one) for one in said.mean) or not all(0 < one < math.inf for one in said.std):
+        shown = [",".join(f"{one:g}" for one in numbers) for numbers in (said.mean, said.std)]
+        raise UsageError(
+            f"--mean {shown[0]} --std {shown[1]}: pixels are divided by std, so give numbers above 0; mean may be any."
+        )
     return said.mean, said.std
 
 

@@ -99,9 +99,17 @@ def _cuts(at: Cuts, stages: int, purpose: Purpose, program: Program) -> list[Seq
             program.graph, program.shapes, program.work, output=program.output, stages=stages, purpose=purpose
         )
         return list(chosen.cuts)
-    if isinstance(at, str):
+    if not _names_tensors(at):
         raise UsageError(f'at={at!r}: give a list, one tensor a stage, such as at=["layer2", "layer4"], or "auto".')
     return [[names] if isinstance(names, str) else names for names in at]
+
+
+def _names_tensors(at: object) -> bool:
+    """Whether it is a list of names, or of lists of names."""
+    if isinstance(at, str) or not isinstance(at, Sequence):
+        return False
+    cuts = [[names] if isinstance(names, str) else names for names in at]
+    return all(isinstance(names, Sequence) and all(isinstance(name, str) for name in names) for names in cuts)
 
 
 @dataclass(frozen=True)

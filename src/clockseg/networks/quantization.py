@@ -167,7 +167,8 @@ class _Work:
     def made(self, frames: Frames, left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
         self.say("calibrating" + (", first and last layers in float" if left else ""))
         samples = ({self.said.input.name: normalised(frame, self.said.input)} for frame in frames.calibration)
-        model = quantized(self.split, samples, left=left)
+        kept = {*filter(None, self.said.scores), *(tensor for cut in self.said.cuts for tensor in cut)}
+        model = quantized(self.split, samples, left=left, kept=kept)
         return model, left, self.running(model)
 
     def ends(self) -> tuple[str, ...]:

@@ -37,8 +37,12 @@ _CHECKED = ("onnx.quant.pre_process", "onnxruntime.quant")
 """Tells the quantizer not to warn that the model could be optimised first: that would take the names of tensors."""
 
 
-def quantized(model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = ()) -> onnx.ModelProto:
+def quantized(
+    model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = (), kept: Iterable[str] = ()
+) -> onnx.ModelProto:
     """``model`` in 8 bits; ``left``: names of nodes that stay in float. ``model`` as ``onnx_reader.read`` gives it.
+
+    ``kept``: tensors that must stay, such as cuts: else one before a Relu is gone where bounds of bytes do its work.
 
     ``UsageError`` if it is quantized already, ``NetworkError`` if there is nothing to quantize, ``MissingDependency``
     without ONNX Runtime.
@@ -46,7 +50,7 @@ def quantized(model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterab
     model = ready(model)
     operators = PRODUCTS if _has_tokens(model) else (*PRODUCTS, *BETWEEN)
     floating = {*left, *interpolations(model), *(_depthwise(model) if _has_tokens(model) else ())}
-    floating |= _free_activations(model, _integer(model, operators, floating))
+    floating |= _free_activations(model, _integer(model, operators, floating), {*kept})
     integer = _integer(model, operators, floating)
     made = _quantize(_library(), model, samples, operators, floating)
     bounded = _bounded(model, made)
@@ -147,15 +151,15 @@ def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str
     return {node.name for node in chosen if node.op_type not in PRODUCTS or node.name in weighted}
 
 
-def _free_activations(model: onnx.ModelProto, integer: set[str]) -> set[str]:
-    """Relu and Clip of which only floats are read: the library would have the bounds of bytes do their work."""
+def _free_activations(model: onnx.ModelProto, integer: set[str], kept: set[str]) -> set[str]:
+    """Relu and Clip of which only floats are read, or that read what is kept: else the bounds of bytes do their work."""
     outputs = {value.name for value in model.graph.output}
     readers = _readers(model.graph)
     found = set()
     for node in model.graph.node:
         if node.op_type in ("Relu", "Clip"):
             read = {reader.name for reader in readers.get(node.output[0], [])}
-            if node.output[0] in outputs or not read & integer:
+            if node.output[0] in outputs or node.input[0] in kept or not read & integer:
                 found.add(node.name)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ def read_state(file: Path) -> dict[str, Tensor]:
         raise MissingDependency("reading .safetensors needs safetensors: pip install 'clockseg[torch]'") from error
     except Exception as error:  # the readers raise what they like
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, pickle.UnpicklingError):  # torch's own text says how to run what is in the file
+            first = "it holds other things than tensors"
         raise NetworkError(
             f"{file} can't be read as weights ({first}). Give a state dict: .pth or .safetensors."
         ) from error
