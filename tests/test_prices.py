@@ -41,6 +41,13 @@ class Drift:
     """A carry that moves what is held wherever the picture is another than the one before, and then only."""
 
     looks = True
+    of = "held"
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
+        return image
+
+    def unexplained(self, value: Any, motion: Any) -> Any:
+        return {}
 
     def observe(self, before: Any, image: Any) -> int | None:
         return int(image - before) or None

@@ -444,6 +444,9 @@ class Marked(Identity):
 
     looks = True
 
+    def see(self, prepared, image, vectors):
+        return image
+
     def observe(self, before, image):
         return [(before, image)]
 

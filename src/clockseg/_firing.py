@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clockseg._carrying import moves_whole
 from clockseg._together import Keep, Made, Run
 from clockseg._watching import views, watches
+from clockseg.carry import Carry, identity
 from clockseg.clocks import PICTURE, Tick, View, Watch
 from clockseg.clocks.tick import watched_by_default
 from clockseg.schedule import Schedule
@@ -35,13 +37,28 @@ class StageMemory(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One frame to be run: what its stages share."""
+    """One frame to be run: what its stages share. ``prepared``: where something looked at it already, else None.
+
+    ``output``: the last there was. ``travels``: motions composed with this frame's, since stages share what they share.
+    """
 
     t: int
     image: Any
     picture: Any
     motion: Any = None
     moving: float = 0.0
+    prepared: Any = None
+    output: Any = None
+    travels: Any = None
+
+    def travel(self, carry: Carry, motion: Any) -> Any:
+        """``motion`` up to the frame before, and up to this one."""
+        travels: list[tuple[Any, Any]] = self.travels
+        for known, found in travels:
+            if known is motion:
+                return found
+        travels.append((motion, carry.compose(motion, self.motion)))
+        return travels[-1][1]
 
 
 class Fired(NamedTuple):
@@ -52,6 +69,20 @@ class Fired(NamedTuple):
     signal: float | None = None
     seconds: float = 0.0
     clock: float = 0.0
+
+    def moved(self, carry: Carry) -> Fired:
+        """With what it holds moved, where that was put off."""
+        start = time.perf_counter()
+        shown = carry.move(self.memory.held, self.memory.motion)
+        return self._replace(memory=self.memory._replace(shown=shown), clock=self.clock + time.perf_counter() - start)
+
+
+class Refill(Exception):
+    """A clock's answer that nothing held is worth anything: its stage (0 is the first), and its new state."""
+
+    def __init__(self, stage: int, state: Any) -> None:
+        super().__init__(stage)
+        self.stage, self.state = stage, state
 
 
 class _Asked(NamedTuple):
@@ -85,6 +116,13 @@ class Firing:
     values: Mapping[str, Value]
     frame: Frame
 
+    @property
+    def lazy(self) -> bool:
+        """Whether what stages hold is moved only where it is fused anew: no clock looks at it."""
+        schedule = self.schedule
+        looks = any(watch.of == "scores" for index in range(len(schedule)) for watch in watches(schedule, index))
+        return moves_whole(schedule) and schedule.nested and len(schedule.segments()) == 1 and not looks
+
     def segment(self, segment: range, *, conclude: bool) -> tuple[list[Fired], Made | None]:
         """The stages of one segment; those before it are seen as the frame before left them.
 
@@ -99,11 +137,16 @@ class Firing:
             firing = [one for one in asked if one.fires]
             over = len(done) + len(asked) == segment.stop or (self.schedule.nested and not asked[-1].fires)
             if firing:
-                made = self._fire(done, firing, conclude=conclude and over)
-                concluded = made if conclude and over else None
+                here = conclude and over and (self.schedule.carry == identity or self._whole(done, firing))
+                made = self._fire(done, firing, conclude=here)
+                concluded = made if here else None
             if len(firing) < len(asked):
                 done.append(self._hold(len(done), asked[-1]))
         return done[segment.start :], concluded
+
+    def _whole(self, done: Sequence[Fired], firing: Sequence[_Asked]) -> bool:
+        """Whether every stage fires on this frame."""
+        return len(done) + len(firing) == len(self.stages) and all(one.fired for one in done)
 
     def _ask(self, segment: range, done: Sequence[Fired]) -> list[_Asked]:
         """The clocks from the next stage on, up to one that says hold or has to wait for a map."""
@@ -122,20 +165,25 @@ class Firing:
         seen = views(self.net, self.schedule, index, self.frame.picture, [one.memory for one in done])
         if not (before or not self.schedule.nested or self.schedule.delays[index] == 1):
             return _Asked(False, None, past.state, seen, time.perf_counter() - start)
-        decision, state = self.schedule.clocks[index](_tick(self.frame, index, past, seen, start), past.state)
+        travel = self.frame.travel(self.schedule.carry, past.motion)
+        tick = _tick(self.frame, index, past, seen, start)._replace(travel=travel, output=self.frame.output)
+        decision, state = self.schedule.clocks[index](tick, past.state)
+        if decision.refill:
+            raise Refill(index, state)
         return _Asked(decision.fires, decision.signal, state, seen, time.perf_counter() - start)
 
     def _hold(self, index: int, asked: _Asked) -> Fired:
         start, past, carry = time.perf_counter(), self.stages[index], self.schedule.carry
-        motion = carry.compose(past.motion, self.frame.motion)
-        shown = carry.move(past.held, motion)
+        motion = self.frame.travel(carry, past.motion)
+        shown = past.shown if self.lazy else carry.move(past.held, motion)
         kept = past._replace(shown=shown, motion=motion, since=past.since + 1, before=asked.seen, state=asked.state)
         return Fired(kept, False, asked.signal, clock=asked.seconds + time.perf_counter() - start)
 
     def _fire(self, done: list[Fired], firing: Sequence[_Asked], *, conclude: bool) -> Made:
         """Run the next stages, and append what became of them to ``done``."""
         start, stages = time.perf_counter(), range(len(done), len(done) + len(firing))
-        trunk = done[-1].memory.trunk if done else self.net.prepare(self.frame.image)
+        trunk = done[-1].memory.trunk if done else self.frame.prepared
+        trunk = self.net.prepare(self.frame.image) if trunk is None else trunk
         prepared = time.perf_counter() - start
         shown = self._shown(done) if conclude else {}
         fired = {stage.name for stage, one in zip(self.net.stages, done, strict=False) if one.fired}
@@ -162,7 +210,7 @@ class Firing:
         reflects, motion = (done[-1].memory.reflects, done[-1].memory.motion) if done else (self.frame.t, None)
         motion = carry.compose(motion, self.frame.motion) if self.schedule.delays[index] == 1 else motion
         fires = self.stages[index].fires + 1
-        shown = carry.move(held, motion)
+        shown = held if self.lazy else carry.move(held, motion)
         return StageMemory(trunk, held, shown, reflects, motion, 0, fires, asked.seen, asked.seen, asked.state)
 
 

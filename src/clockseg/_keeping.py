@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clockseg._carrying import how, moves_whole
 from clockseg._together import Keep
 from clockseg._watching import watches
 from clockseg.carry import identity
@@ -38,6 +39,8 @@ def needed(net: StagedNetwork, schedule: Schedule) -> Keep:
     """
     watched = frozenset().union(*(watches(schedule, index) for index in range(len(schedule))))
     features = frozenset(watch.stage - 1 for watch in watched if watch.of == "features")
+    if _runs_whole(schedule) and not watched - {PICTURE} and not _reads_a_stage(net):
+        return _fused(net, schedule)
     scores = frozenset(watch.stage - 1 for watch in watched if watch.of == "scores")
     if not schedule.nested or len(schedule.segments()) > 1 or schedule.carry != identity:
         return everything(net)._replace(scores=scores)
@@ -48,6 +51,27 @@ def needed(net: StagedNetwork, schedule: Schedule) -> Keep:
     leading = frozenset(i for i in stages if all(together(schedule, before) for before in range(1, i + 1)))
     held = frozenset(index for index in stages if index not in leading or any(later > index for later in asked))
     return Keep(trunks, held, scores, _rested(net, leading))
+
+
+def _runs_whole(schedule: Schedule) -> bool:
+    """Whether all stages fire or none, and the carry then moves what was fused."""
+    stages = range(1, len(schedule))
+    alone = len(schedule.segments()) == 1 and schedule.nested and moves_whole(schedule)
+    return alone and all(together(schedule, index) for index in stages)
+
+
+def _reads_a_stage(net: StagedNetwork) -> bool:
+    return net.correction is not None and net.correction.reads is not None
+
+
+def _fused(net: StagedNetwork, schedule: Schedule) -> Keep:
+    """What is fused, if that is moved; of a network without groups, what its last stage holds."""
+    none: Keep = Keep.all(0, ())
+    if how(net, schedule.carry, (False,) * len(net)) == "output":
+        return none
+    if net.groups:
+        return none._replace(groups=frozenset({net.last}))
+    return none._replace(held=frozenset({len(net) - 1}))
 
 
 def _rested(net: StagedNetwork, leading: frozenset[int]) -> frozenset[str]:
@@ -88,12 +112,13 @@ class _Settled:
 
 
 def settled(schedule: Schedule) -> Iterator[Schedule]:
-    """``schedule`` with the clocks' answers given: for each stage that may be the last to fire on a frame."""
-    for last in ends(schedule):
+    """``schedule`` with the clocks' answers given: for each stage that may be the last to fire on a frame, and for none
+    where something is computed then."""
+    for last in (*ends(schedule), *([-1] if moves_whole(schedule) else [])):
         yield replace(schedule, clocks=tuple(_Settled(c, i <= last) for i, c in enumerate(schedule.clocks)))
 
 
 def pattern(schedule: Schedule) -> Hashable:
     """What decides which parts run together under ``schedule``; the same for schedules that need the same models."""
     looks = tuple(watches(schedule, index) for index in range(len(schedule)))
-    return looks, tuple(ends(schedule)), schedule.delays, schedule.nested, schedule.carry == identity
+    return looks, tuple(ends(schedule)), schedule.delays, schedule.nested, str(schedule.carry)

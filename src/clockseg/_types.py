@@ -14,3 +14,7 @@ Labels: TypeAlias = npt.NDArray[np.uint8]
 """A label map: class ids, uint8, [h, w]."""
 Size: TypeAlias = tuple[int, int]
 """WIDTH, HEIGHT in pixels."""
+IMAGE = "image"
+"""The frame in a network's value: uint8 RGB, [1, h, w, 3], scaled and padded."""
+PICTURE_SIZE = "picture size"
+"""Beside it, the size of the picture in its padding: int64, [2], width and height."""

@@ -13,7 +13,6 @@ ends first, or 100 frames have passed.
 
 from __future__ import annotations
 
-import types
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg._errors import MissingDependency, UsageError
+from clockseg._errors import UsageError
+from clockseg._opencv import opencv
 from clockseg._types import Array, Labels
 
 Kind: TypeAlias = Literal["appear", "vanish"]
@@ -135,7 +135,7 @@ def _alone(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
     for label in there[pixels >= least]:
         mask = labels == label
         new, old = mask & differs, mask & ~differs
-        beside_old = _cv2().dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)
+        beside_old = opencv().dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)
         # Mostly what differs is the edge of something that moves; to look for regions takes much longer than this.
         if np.count_nonzero(new & ~beside_old) >= least:
             for window, region in _regions(new, least):
@@ -145,7 +145,7 @@ def _alone(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
 
 def _regions(mask: Array, least: int) -> Iterator[tuple[tuple[slice, slice], Array]]:
     """The connected regions of at least ``least`` pixels, each in the window that it fills."""
-    cv2 = _cv2()
+    cv2 = opencv()
     _, regions = cv2.connectedComponents(mask.view(np.uint8))
     for index in np.flatnonzero(np.bincount(regions[mask]) >= least):
         left, top, width, height = cv2.boundingRect((regions == index).view(np.uint8))
@@ -238,11 +238,3 @@ def reaction(oracle: Iterable[Labels], labels: Iterable[Labels]) -> Reaction:
     for now, shown in zip(oracle, labels, strict=True):
         clip.see(now, [shown])
     return clip.end()[0]
-
-
-def _cv2() -> types.ModuleType:
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingDependency("reaction lag needs OpenCV: pip install opencv-python-headless") from error
-    return cv2

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from clockseg._carrying import Carried, Carrying, Fused, how
 from clockseg._errors import UsageError
-from clockseg._firing import Fired, Firing, Frame, StageMemory, rerun
+from clockseg._firing import Fired, Firing, Frame, Refill, StageMemory, rerun
 from clockseg._keeping import everything, needed, pattern, settled
 from clockseg._together import Keep, Made, Run
 from clockseg._watching import check, keep_picture, views
-from clockseg.carry import identity
 from clockseg.schedule import Named, Schedule, schedule_for
 from clockseg.stages import StagedNetwork, Value
 from clockseg.trace import Record, Seconds, Tally
@@ -30,7 +30,8 @@ class Memory:
     """All that is kept between frames.
 
     ``t`` counts frames from the last fill; ``values``: what stages show and groups give, by name. That of a ``Session``
-    may hold only what its schedule reads again; ``fill`` and ``step`` keep everything.
+    may hold only what its schedule reads again; ``fill`` and ``step`` keep everything. ``sight``: what the carry keeps of
+    the frame, ``fused``: what was fused last, which it may move.
     """
 
     t: int
@@ -40,6 +41,8 @@ class Memory:
     output: Any
     picture: Any
     record: Record
+    sight: Any
+    fused: Fused
 
 
 class _Fused(NamedTuple):
@@ -48,63 +51,94 @@ class _Fused(NamedTuple):
     changed: set[str]
     made: Made | None
     finish: bool
+    carried: Carried | None = None
 
 
-def fill(net: StagedNetwork, schedule: Schedule, image: Any) -> tuple[Any, Memory]:
+def fill(
+    net: StagedNetwork, schedule: Schedule, image: Any, *, vectors: Any = None, states: Sequence[Any] | None = None
+) -> tuple[Any, Memory]:
     """A full pass with no memory: every stage fires (the first frame, after a reset, after a change of size).
 
-    Part by part, and everything is kept.
+    Part by part, and everything is kept. ``vectors``: see ``step``; ``states``: those that the clocks start with.
     """
-    frame = Frame(0, image, keep_picture(schedule, image))
     groups = tuple(group.name for group in net.groups)
     start = time.perf_counter()
     prepared = net.prepare(image)
     waited = time.perf_counter() - start
+    sight, _, moving = _seen(schedule, prepared, image, vectors, None)
+    frame = Frame(0, image, keep_picture(schedule, image), None, moving)
     made = net.apart(Run(range(len(net)), groups, True, everything(net)), prepared, {})
     done: list[Fired] = []
     for index, (trunk, held, spent) in enumerate(zip(made.trunks, made.held, made.took.stages, strict=True)):
         seen = views(net, schedule, index, frame.picture, [one.memory for one in done])
         spent += 0.0 if index else waited
-        done.append(Fired(StageMemory(trunk, held, held, 0, None, 0, 0, seen, seen, None), True, seconds=spent))
-    return _written(net, frame, done, _Fused({stage.name for stage in net.stages}, made, True), None)
+        state = None if states is None else states[index]
+        done.append(Fired(StageMemory(trunk, held, held, 0, None, 0, 0, seen, seen, state), True, seconds=spent))
+    return _written(net, frame, done, _Fused({stage.name for stage in net.stages}, made, True), None, sight)
 
 
-def step(net: StagedNetwork, schedule: Schedule, memory: Memory, image: Any, *, map: Map = map) -> tuple[Any, Memory]:
+def step(
+    net: StagedNetwork, schedule: Schedule, memory: Memory, image: Any, *, vectors: Any = None, map: Map = map
+) -> tuple[Any, Memory]:
     """One frame: each clock decides, stages fire or hold, what is fresh and what is held are fused.
 
-    The segments of a pipelined schedule read only what the frame before left, so ``map=executor.map`` runs them at
-    once with the same result. A frame of another size than the memory's is a ``UsageError`` (``Session`` refills).
+    ``vectors``: what the codec says of the frame's motion (``clockseg.video.Frame.vectors``), for a carry that reads it. The
+    segments of a pipelined schedule read only what the frame before left, so ``map=executor.map`` runs them at once with
+    the same result. A frame of another size than the memory's is a ``UsageError`` (``Session`` refills).
     """
-    return _step(net, schedule, everything(net), memory, image, map)
+    return _step(net, schedule, everything(net), memory, image, vectors, map)
 
 
 def _step(
-    net: StagedNetwork, schedule: Schedule, keep: Keep, memory: Memory, image: Any, map: Map
+    net: StagedNetwork, schedule: Schedule, keep: Keep, memory: Memory, image: Any, vectors: Any, map: Map
 ) -> tuple[Any, Memory]:
     """A step that keeps only ``keep`` where parts run as one."""
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
     start = time.perf_counter()
-    motion = schedule.carry.observe(memory.picture, image) if schedule.carry.looks else None
-    moving = time.perf_counter() - start
-    frame = Frame(memory.t + 1, image, keep_picture(schedule, image), motion, moving)
+    prepared = net.prepare(image) if schedule.carry.looks else None
+    waited = time.perf_counter() - start
+    sight, motion, moving = _seen(schedule, prepared, image, vectors, memory.sight)
+    picture = keep_picture(schedule, image)
+    frame = Frame(memory.t + 1, image, picture, motion, waited + moving, prepared, memory.fused.output, [])
     firing = Firing(net, schedule, keep, memory.stages, memory.values, frame)
     segments = schedule.segments()
-    conclude = len(segments) == 1 and schedule.carry == identity
     start = time.perf_counter()
-    found = list(map(lambda segment: firing.segment(segment, conclude=conclude), segments))
+    try:
+        found = list(map(lambda segment: firing.segment(segment, conclude=len(segments) == 1), segments))
+    except Refill as cut:
+        states = [one.state for one in memory.stages]
+        states[cut.stage] = cut.state
+        return fill(net, schedule, image, vectors=vectors, states=states)
     wall = time.perf_counter() - start
     done = [one for stages, _ in found for one in stages]
     alone = sum(one.seconds + one.clock for one in done)
     overlap = max(0.0, alone - wall) if len(segments) > 1 else 0.0
-    return _conclude(firing, done, found[-1][1], memory, overlap)
+    return _conclude(firing, done, found[-1][1], memory, sight, overlap)
+
+
+def _seen(schedule: Schedule, prepared: Any, image: Any, vectors: Any, before: Any) -> tuple[Any, Any, float]:
+    """What the carry keeps of a frame, the motion since what it kept of the one ``before``, and the seconds it took."""
+    if not schedule.carry.looks:
+        return None, None, 0.0
+    start = time.perf_counter()
+    sight = schedule.carry.see(prepared, image, vectors)
+    motion = None if before is None else schedule.carry.observe(before, sight)
+    return sight, motion, time.perf_counter() - start
 
 
 def _conclude(
-    firing: Firing, done: list[Fired], made: Made | None, memory: Memory, overlap: float
+    firing: Firing, done: list[Fired], made: Made | None, memory: Memory, sight: Any, overlap: float
 ) -> tuple[Any, Memory]:
-    """Fuse and finish what changed, unless that was ``made`` with the stages."""
-    net = firing.net
+    """Fuse and finish what changed, unless that was ``made`` with the stages, or move what was fused last."""
+    net, carry = firing.net, firing.schedule.carry
+    way = how(net, carry, [one.fired for one in done])
+    if way:
+        fused = memory.fused._replace(motion=firing.frame.travel(carry, memory.fused.motion))
+        carried = Carrying(net, carry, lambda: _read(firing, done)).output(fused, way)
+        return _written(net, firing.frame, done, _Fused(set(), None, True, carried), memory, sight, overlap)
+    if firing.lazy:
+        done = [one if one.fired else one.moved(carry) for one in done]
     changed = {
         stage.name
         for stage, one in zip(net.stages, done, strict=True)
@@ -115,7 +149,14 @@ def _conclude(
         shown = {stage.name: one.memory.shown for stage, one in zip(net.stages, done, strict=True)}
         none = range(0)
         made = net.together(Run(none, groups, finish, firing.keep.of(none, groups)), None, {**memory.values, **shown})
-    return _written(net, firing.frame, done, _Fused(changed, made, finish), memory, overlap)
+    return _written(net, firing.frame, done, _Fused(changed, made, finish), memory, sight, overlap)
+
+
+def _read(firing: Firing, done: Sequence[Fired]) -> Value:
+    """What the network's correction reads of this frame."""
+    names = [stage.name for stage in firing.net.stages]
+    reads = None if firing.net.correction is None else firing.net.correction.reads
+    return firing.frame.prepared if reads is None else done[names.index(reads)].memory.trunk
 
 
 def _written(
@@ -124,24 +165,33 @@ def _written(
     done: list[Fired],
     fused: _Fused,
     memory: Memory | None,
+    sight: Any,
     overlap: float = 0.0,
 ) -> tuple[Any, Memory]:
     """The output and the memory, with the record; what did not change is reused as it is."""
     stages, fired, signal, seconds, clocks = zip(*done, strict=True)
     values = {} if memory is None else dict(memory.values)
     values.update((stage.name, kept.shown) for stage, kept in zip(net.stages, stages, strict=True))
-    output, fuse, finish = (None if memory is None else memory.output), 0.0, 0.0
-    if fused.made is not None:
+    output, fuse, finish, moving = (None if memory is None else memory.output), 0.0, 0.0, frame.moving
+    last = Fused(None, None) if memory is None else memory.fused
+    made: Value = None
+    if fused.carried is not None:
+        made, finish, moving = fused.carried.output, fused.carried.mending, moving + fused.carried.moving
+        last = last._replace(motion=fused.carried.motion)
+    elif fused.made is not None:
         values.update(fused.made.groups)
-        fuse, finish = fused.made.took.fuse, fused.made.took.finish
-        if fused.finish:
-            start = time.perf_counter()
-            output = net.restore(fused.made.output, frame.image)
-            finish += time.perf_counter() - start
-    spent = Seconds(seconds, sum(clocks), frame.moving, fuse, finish, overlap)
+        made, fuse, finish = fused.made.output, fused.made.took.fuse, fused.made.took.finish
+        whole = values.get(net.last) if net.groups else done[-1].memory.shown
+        last = Fused(whole, made) if fused.finish else last
+    if fused.finish and made is not None:
+        start = time.perf_counter()
+        output = net.restore(made, frame.image)
+        finish += time.perf_counter() - start
+    spent = Seconds(seconds, sum(clocks), moving, fuse, finish, overlap)
     moved = tuple(stage.name in fused.changed and not fires for stage, fires in zip(net.stages, fired, strict=True))
-    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent, moved)
-    return output, Memory(frame.t, np.shape(frame.image), stages, values, output, frame.picture, record)
+    way = "" if fused.carried is None else fused.carried.how
+    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent, moved, way)
+    return output, Memory(frame.t, np.shape(frame.image), stages, values, output, frame.picture, record, sight, last)
 
 
 class Session:
@@ -169,14 +219,14 @@ class Session:
         self.tally = Tally(tuple(stage.name for stage in net.stages))
         self._map = map
 
-    def __call__(self, image: Any) -> Any:
-        """The output for this frame."""
+    def __call__(self, image: Any, *, vectors: Any = None) -> Any:
+        """The output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
         if self.memory is None or self.memory.shape != np.shape(image):
-            output, self.memory = fill(self.net, self.schedule, image)
+            output, self.memory = fill(self.net, self.schedule, image, vectors=vectors)
             self._compile_ahead(self.memory, image)
         else:
-            output, self.memory = _step(self.net, self.schedule, self._keep, self.memory, image, self._map)
+            output, self.memory = _step(self.net, self.schedule, self._keep, self.memory, image, vectors, self._map)
         self.tally = self.tally.add(self.memory.record, first=first)
         return output
 
@@ -187,7 +237,7 @@ class Session:
         if joined is None or not joined.stands_for(self.net) or not joined.is_new(what):
             return
         for schedule in settled(self.schedule):
-            _step(self.net, schedule, self._keep, memory, image, map)
+            _step(self.net, schedule, self._keep, memory, image, None, map)
 
     def reset(self) -> None:
         """Forget what is held: the next frame refills, and counts as the first of a clip."""

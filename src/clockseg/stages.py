@@ -64,6 +64,18 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """What mends a score map that was moved, on frames on which not every stage fires (trained by ``train stale``).
+
+    ``part``: what it reads of this frame, the fused value as moved, {"unexplained": float32 [1, 1, h, w], 0..1} -> what
+    ``finish`` gives. ``reads``: the stage whose trunk it reads, which has to fire; None: the prepared frame.
+    """
+
+    part: Part
+    reads: str | None = None
+
+
+@dataclass(frozen=True)
 class StagedNetwork:
     """A network cut into stages (paper, section 4; the cut rule is ``clockseg.graph``).
 
@@ -72,6 +84,8 @@ class StagedNetwork:
     prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against. ``sidecar``: what
     its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
     ``joined``: what runs several of these very parts as one, if they can be; other parts put in their place run one by one.
+    For a fused value that is moved by the carry: ``fused`` takes from what ``finish`` reads that which is worth moving,
+    ``conclude`` makes the output of it (None: ``finish`` does), ``correction`` makes a better one.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))
@@ -89,6 +103,9 @@ class StagedNetwork:
     sidecar: Any = None
     engine: str = "python"
     joined: Together | None = field(default=None, repr=False, compare=False)
+    fused: Part = same
+    conclude: Part | None = None
+    correction: Correction | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -104,6 +121,11 @@ class StagedNetwork:
                     f"it may read stages and earlier groups: {', '.join(known)}."
                 )
             known.append(_new(group.name, known, self.name))
+        reads = None if self.correction is None else self.correction.reads
+        if reads is not None and reads not in (stage.name for stage in self.stages):
+            raise UsageError(
+                f"the correction of network {self.name!r} reads {reads!r}; give one of its stages, or None."
+            )
 
     def __len__(self) -> int:
         """The number of stages."""
@@ -155,9 +177,10 @@ class StagedNetwork:
         return self.groups[-1].name if self.groups else self.stages[-1].name
 
     def map(self, fn: Callable[[str, Part], Part]) -> StagedNetwork:
-        """This network with every body, head, group, finish and the whole replaced by ``fn(name, part)``.
+        """This network with every part replaced by ``fn(name, part)``: bodies, heads, groups, finish, and what else it has.
 
-        How engines and timers are written. Names are ``STAGE.body``, ``STAGE.head``, the group's, ``finish``, ``whole``.
+        How engines and timers are written. Names are ``STAGE.body``, ``STAGE.head``, the group's, ``finish``, ``whole``,
+        ``conclude`` and ``correction``.
 
         >>> net = StagedNetwork("one", (Stage("a", str.upper),))
         >>> net.map(lambda name, part: (lambda value: f"{name}({part(value)})"))("x")
@@ -168,8 +191,13 @@ class StagedNetwork:
         )
         groups = tuple(replace(g, function=fn(g.name, g.function)) for g in self.groups)
         whole = None if self.whole is None else fn("whole", self.whole)
-        finish = fn("finish", self.finish)
-        return replace(self, stages=stages, groups=groups, finish=finish, whole=whole, joined=None)
+        made = replace(self, stages=stages, groups=groups, finish=fn("finish", self.finish), whole=whole, joined=None)
+        if self.conclude is not None:
+            made = replace(made, conclude=fn("conclude", self.conclude))
+        if self.correction is not None:
+            correction = replace(self.correction, part=fn("correction", self.correction.part))
+            made = replace(made, correction=correction)
+        return made
 
     def uncut(self) -> StagedNetwork:
         """The network as it was before it was cut, as a single stage: what time and agreement are measured against.
@@ -177,7 +205,10 @@ class StagedNetwork:
         Where ``whole`` is None, all stages in one.
         """
         whole = self.whole or replace(self, prepare=same, restore=as_it_is).__call__
-        return replace(self, stages=(Stage("whole", whole, scores=None),), groups=(), finish=same, joined=None)
+        alone = (Stage("whole", whole, scores=None),)
+        return replace(
+            self, stages=alone, groups=(), finish=same, joined=None, fused=same, conclude=None, correction=None
+        )
 
 
 def _new(name: str, known: list[str], network: str) -> str:

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+Of: TypeAlias = Literal["output", "fused", "held"]
+"""What is moved on a frame on which nothing fires: the output, what was fused last, or what each stage holds."""
 
 
 @runtime_checkable
 class Carry(Protocol):
     """Brings a value of an earlier frame to this one.
 
-    The session keeps each stage's value as it was computed, and the motion composed since; ``move`` is applied once.
-    Motion is None for "no motion".
+    The session keeps each value as it was computed, and the motion composed since; ``move`` is applied once. Motion is
+    None for "no motion".
     """
 
     @property
     def looks(self) -> bool:
-        """Whether it needs the picture before (which is kept for it, if so)."""
+        """Whether it needs to see frames; what nobody looks at is not kept."""
         ...
 
-    def observe(self, before: Any, image: Any) -> Any:
-        """The motion from the frame before to this one."""
+    @property
+    def of(self) -> Of:
+        """What is moved on a frame on which nothing fires. Where some stages fire, the others' held values are."""
+        ...
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
+        """What it keeps of a frame: ``prepared``, as the network reads it, and as it came.
+
+        ``vectors``: what the codec says of its motion (``clockseg.video.Frame``), None where nothing is known.
+        """
+        ...
+
+    def observe(self, before: Any, now: Any) -> Any:
+        """The motion from the frame before to this one, from what it saw of both."""
         ...
 
     def compose(self, first: Any, then: Any) -> Any:
@@ -28,4 +43,8 @@ class Carry(Protocol):
 
     def move(self, value: Any, motion: Any) -> Any:
         """``value`` brought along; the very same object where there is nothing to move."""
+        ...
+
+    def unexplained(self, value: Any, motion: Any) -> Any:
+        """What the motion leaves unexplained at the places of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
         ...

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from clockseg.carry.carry import Of
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -15,8 +17,12 @@ class Identity:
     """
 
     looks: ClassVar[bool] = False
+    of: ClassVar[Of] = "held"
 
-    def observe(self, before: Any, image: Any) -> None:
+    def see(self, prepared: Any, image: Any, vectors: Any) -> None:
+        """Nothing."""
+
+    def observe(self, before: None, now: None) -> None:
         """No motion."""
 
     def compose(self, first: None, then: None) -> None:
@@ -25,6 +31,10 @@ class Identity:
     def move(self, value: Any, motion: None) -> Any:
         """The value itself."""
         return value
+
+    def unexplained(self, value: Any, motion: None) -> Any:
+        """Nothing: nobody looks at motion."""
+        return {}
 
     def __str__(self) -> str:
         return "identity"

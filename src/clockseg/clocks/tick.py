@@ -39,7 +39,11 @@ class Tick(NamedTuple):
     ``stage``: the stage it decides for (1 is the first). ``watched``, ``reference``, ``previous``: the watched map now,
     at this stage's last firing, and at the frame before; the watched map is the score map of the stage before, for
     stage 1 the picture. ``since``: frames since this stage last fired (1 right after a firing). ``fires``: its firings
-    after the fill. ``motion``: since the frame before, where the carry estimates it. ``seconds``: wall time.
+    after the fill. ``seconds``: wall time.
+
+    Where the carry finds motion (``clockseg.carry.Motion``; else None), ``motion`` is that since the frame before, and
+    ``travel`` that since what this stage holds was computed. ``output``: the network's last output as ``finish`` made it,
+    of the frame on which it was made.
     """
 
     t: int
@@ -53,6 +57,8 @@ class Tick(NamedTuple):
     motion: Any = None
     seconds: float = 0.0
     views: Mapping[Watch, View] = {}
+    travel: Any = None
+    output: Any = None
 
     def at(self, watch: Watch) -> Tick:
         """This tick with another thing watched."""
@@ -61,10 +67,15 @@ class Tick(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A clock's answer; ``signal`` is what the trace shows against the threshold."""
+    """A clock's answer; ``signal`` is what the trace shows against the threshold.
+
+    ``refill``: nothing that is held is worth anything any more (a scene cut), so the frame is run as the first one was.
+    Clocks keep their states.
+    """
 
     fire: bool | Mask
     signal: float | None = None
+    refill: bool = False
 
     @property
     def fires(self) -> bool:

@@ -14,7 +14,6 @@ from clockseg._errors import MissingDependency, NetworkError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clockseg.carry import Carry
     from clockseg.datasets.clips import Clip
     from clockseg.schedule import Named, Schedule
     from clockseg.stages import StagedNetwork
@@ -134,7 +133,8 @@ def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> N
         "--carry",
         default="identity",
         metavar="SPEC",
-        help="what becomes of what is held: identity, it stays as it was (default)",
+        help='what becomes of what is held: identity, it stays as it was (default), or "warp(flow|codec|auto, scale=0.5)", '
+        "it moves along with the picture",
     )
 
 
@@ -183,22 +183,12 @@ def load_network(args: argparse.Namespace) -> StagedNetwork:
     return load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
 
 
-def parse_carry(text: str) -> Carry:
-    """The carry of this name."""
-    from clockseg._names import named
-    from clockseg.carry import Carry, identity
-
-    found = named(text, {"identity": identity}, what="carry")
-    if not isinstance(found, Carry):
-        raise UsageError(f"carry {text!r} is {found!r}, no carry; known: identity.")
-    return found
-
-
 def parse_schedules(texts: list[str] | None, net: StagedNetwork, carry: str) -> list[tuple[str, Schedule]]:
     """Each specification with its schedule for this network; without any, what the network recommends."""
     from dataclasses import replace
 
     from clockseg._watching import check
+    from clockseg.carry import parse_carry
     from clockseg.schedule import schedule_for
     from clockseg.spec import parse_schedule
 

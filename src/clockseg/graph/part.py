@@ -13,12 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from clockseg._errors import UsageError
+from clockseg._types import IMAGE as IMAGE
 from clockseg._types import Array, Size
 
 Tensors: TypeAlias = Mapping[str, Array]
 """What passes between parts: tensors by name."""
-IMAGE = "image"
-"""The frame in a value: uint8 RGB, [1, h, w, 3]."""
 LABELS = "labels"
 """The output of a network that labels: uint8 class ids, [1, h, w]."""
 FRAME_SIZE = "frame size"

@@ -54,7 +54,8 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool 
     output = (LABELS,) if sidecar.classes else (division.output,)
     same = None if plan else whole
     joined = GraphJoined(stages, groups, finish, division, sidecar.input.name, output, source.part, same)
-    return StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
+    made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
+    return replace(made, fused=source.fused(division), conclude=source.conclude(division))
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:
@@ -135,6 +136,18 @@ class _Source:
         if division.groups or (not division.finish and not self.sidecar.classes):
             return Pick((LABELS,) if self.sidecar.classes else (division.output,))
         return self.part("finish", (division.scores,), (), (division.output,))
+
+    def fused(self, division: Division) -> Part:
+        """Of what ``finish`` reads, the score maps from which the output is made: what is worth moving."""
+        if isinstance(self.finish(division), GraphPart):
+            return Pick((division.scores,))
+        return Pick(division.groups[-1].outputs if division.groups else (division.output,))
+
+    def conclude(self, division: Division) -> Part | None:
+        """From these to the output, where ``finish`` only picks it from what the last group made."""
+        if not division.groups or (division.groups[-1].outputs == (division.output,) and not self.sidecar.classes):
+            return None
+        return self.part("conclude", division.groups[-1].outputs, (), (division.output,))
 
     def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
         """The part from ``inputs`` to ``outputs`` and to the network's output, ``finished``, if that is given.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import types
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg._types import Array, Image, Size
-from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
+from clockseg._errors import UsageError
+from clockseg._opencv import opencv
+from clockseg._types import IMAGE, PICTURE_SIZE, Array, Image, Size
+from clockseg.graph.part import FRAME_SIZE, LABELS, Tensors
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Framing:
         return -(-width // self.pad_multiple) * self.pad_multiple, -(-height // self.pad_multiple) * self.pad_multiple
 
     def prepare(self, image: Image) -> dict[str, Array]:
-        """A frame, uint8 RGB [h, w, 3], as {"image": uint8 [1, H, W, 3]}; not copied if it has the working size."""
+        """A frame, uint8 RGB [h, w, 3], as {"image": uint8 [1, H, W, 3], ..}; not copied if it has the working size."""
         _check(image)
         frame = (image.shape[1], image.shape[0])
         (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
@@ -53,7 +53,7 @@ class Framing:
             image = _scale(image, (width, height))
         if (width, height) != (full_width, full_height):
             image = self._pad(image, (full_width, full_height))
-        return {IMAGE: image[None]}
+        return {IMAGE: image[None], PICTURE_SIZE: np.array((width, height))}
 
     def _pad(self, image: Image, size: Size) -> Image:
         height, width, _ = image.shape
@@ -76,7 +76,7 @@ class Framing:
             return _read_only(
                 found
                 if (width, height) == frame
-                else _cv2().resize(found, frame, interpolation=_cv2().INTER_NEAREST_EXACT)
+                else opencv().resize(found, frame, interpolation=opencv().INTER_NEAREST_EXACT)
             )
         [output] = [array for name, array in value.items() if name != FRAME_SIZE]
         return _read_only(self._restore_floats(output, frame) if self._is_map(output, frame) else output)
@@ -96,7 +96,7 @@ class Framing:
         pairs = zip(frame, self.scaled(frame), self.padded(frame), strict=True)
         full = tuple(round(padded * side / scaled) for side, scaled, padded in pairs)
         if planes.shape[:0:-1] != full:
-            planes = np.stack([_cv2().resize(plane, full, interpolation=_cv2().INTER_LINEAR) for plane in planes])
+            planes = np.stack([opencv().resize(plane, full, interpolation=opencv().INTER_LINEAR) for plane in planes])
         window = planes[:, : frame[1], : frame[0]]
         return window if output.ndim == 4 else window[0]
 
@@ -136,7 +136,7 @@ class OwnSize:
 
 def _scale(image: Image, size: Size) -> Image:
     smaller = size[0] * size[1] < image.shape[0] * image.shape[1]
-    cv2 = _cv2()
+    cv2 = opencv()
     found: Image = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
     return found
 
@@ -153,11 +153,3 @@ def _check(image: Any) -> None:
         raise UsageError(f"a frame is a numpy array, uint8 RGB [height, width, 3]; this is {given}.")
     if not image.size:
         raise UsageError(f"a frame must have pixels; this one is {image.shape[1]}x{image.shape[0]}.")
-
-
-def _cv2() -> types.ModuleType:
-    try:
-        import cv2
-    except ImportError as error:
-        raise MissingDependency("scaling frames needs OpenCV: pip install opencv-python-headless") from error
-    return cv2

@@ -1,0 +1,128 @@
+"""Motion: where each place of a picture was in an earlier one, and what that does not explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from clockseg._opencv import opencv
+from clockseg._types import Array
+
+OUTSIDE = 255
+"""The residual, in grey levels, of a place that lay outside of the earlier picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What is kept of a frame to find motion by.
+
+    ``grey``: its picture, uint8 [h, w], scaled down. ``share``: of the width and of the height of a map of the network,
+    the part that the picture covers; the rest is padding. ``vectors``: what its codec says of its motion, if anything.
+    """
+
+    grey: Array
+    share: tuple[float, float] = (1.0, 1.0)
+    vectors: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Where each place of picture ``now`` was in picture ``then``.
+
+    ``flow``: float32 [h, w, 2], x and y in pixels of its own grid: what is seen at (x, y) was at (x, y) + flow[y, x].
+
+    >>> blank = Sight(np.zeros((4, 6), np.uint8))
+    >>> shifted = Motion(np.ones((4, 6, 2), np.float32), blank, blank)
+    >>> shifted.after(shifted).flow[0, 0].tolist()
+    [2.0, 2.0]
+    """
+
+    flow: Array
+    then: Sight
+    now: Sight
+    _places: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
+    _residual: list[Array] = field(default_factory=list, repr=False)
+
+    def after(self, first: Motion) -> Motion:
+        """``first``, and then this one: one field from where ``first`` began."""
+        return Motion(self.flow + sampled(first.flow, grid(self.flow) + self.flow), first.then, self.now)
+
+    def places(self, height: int, width: int) -> Array:
+        """Where each cell of a map [height, width] was in the earlier map, in cells: float32 [height, width, 2]."""
+        if (height, width) not in self._places:
+            self._places[height, width] = self._found(height, width)
+        return self._places[height, width]
+
+    def _found(self, height: int, width: int) -> Array:
+        rows, columns = self.flow.shape[:2]
+        share_x, share_y = self.now.share
+        inside = max(1, round(width * share_x)), max(1, round(height * share_y))
+        scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
+        flow = np.zeros((height, width, 2), np.float32)
+        flow[: inside[1], : inside[0]] = _resized(self.flow, inside) * scale
+        # The padding goes with the picture's edge.
+        flow[inside[1] :] = flow[inside[1] - 1]
+        flow[:, inside[0] :] = flow[:, inside[0] - 1 : inside[0]]
+        return grid(flow) + flow
+
+    @property
+    def residual(self) -> Array:
+        """What the motion leaves unexplained: uint8 [h, w], the difference in grey levels after the move."""
+        if not self._residual:
+            self._residual.append(self._unlike())
+        return self._residual[0]
+
+    def _unlike(self) -> Array:
+        cv2 = opencv()
+        rows, columns = self.flow.shape[:2]
+        places = grid(self.flow) + self.flow
+        apart = cv2.absdiff(sampled(self.then.grey, places), self.now.grey)
+        # Half a pixel beyond the edge is still what the edge shows.
+        x, y = places[..., 0], places[..., 1]
+        apart[(x < -0.5) | (y < -0.5) | (x > columns - 0.5) | (y > rows - 0.5)] = OUTSIDE
+        return np.asarray(apart)
+
+    def unexplained(self, level: int = 12) -> float:
+        """The share of the picture that is off by more than ``level`` grey levels after the move, 0..1."""
+        return float(np.count_nonzero(self.residual > level) / self.residual.size)
+
+    def unexplained_map(self, height: int, width: int) -> Array:
+        """The residual over 255 at the size of a map of the network: float32 [1, 1, height, width], 0..1; 0 in the padding."""
+        share_x, share_y = self.now.share
+        inside = max(1, round(width * share_x)), max(1, round(height * share_y))
+        found = np.zeros((1, 1, height, width), np.float32)
+        found[0, 0, : inside[1], : inside[0]] = _resized(self.residual.astype(np.float32), inside, area=True) / 255
+        return found
+
+
+def grid(field: Array) -> Array:
+    """The places of a field [h, w, ..] themselves: float32 [h, w, 2], x and y.
+
+    >>> grid(np.zeros((2, 3)))[1].tolist()
+    [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+    """
+    height, width = field.shape[:2]
+    found = np.empty((height, width, 2), np.float32)
+    found[..., 0] = np.arange(width, dtype=np.float32)
+    found[..., 1] = np.arange(height, dtype=np.float32)[:, None]
+    return found
+
+
+def sampled(field: Array, places: Array, *, nearest: bool = False) -> Array:
+    """``field`` [h, w] or [h, w, channels] at ``places`` [h', w', 2]; beyond its edge, what the edge shows.
+
+    >>> sampled(np.float32([[0, 1, 2]]), np.float32([[[0.5, 0], [9, 0]]])).tolist()
+    [[0.5, 2.0]]
+    """
+    cv2 = opencv()
+    how = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
+    return np.asarray(cv2.remap(field, places, None, how, borderMode=cv2.BORDER_REPLICATE))
+
+
+def _resized(field: Array, size: tuple[int, int], *, area: bool = False) -> Array:
+    cv2 = opencv()
+    if (field.shape[1], field.shape[0]) == size:
+        return field
+    return np.asarray(cv2.resize(field, size, interpolation=cv2.INTER_AREA if area else cv2.INTER_LINEAR))

@@ -1,0 +1,33 @@
+"""A carry as text: what the command line, plans and summaries write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clockseg._errors import UsageError
+from clockseg._names import named
+from clockseg.carry.carry import Carry, Of
+from clockseg.carry.flow import Flow
+from clockseg.carry.identity import identity
+from clockseg.carry.warp import Estimator, Warp
+
+
+def parse_carry(text: str) -> Carry:
+    """The carry of this name.
+
+    >>> print(parse_carry("warp(flow, scale=0.25)"))
+    warp(flow(scale=0.25))
+    """
+    found: Any = named(text, {"identity": identity, "warp": _warp, "flow": Flow}, what="carry")
+    made: Any = _warp() if found is _warp else found
+    if isinstance(made, type) or not isinstance(made, Carry):
+        raise UsageError(f"carry {text!r} is {made!r}, no carry; known: identity, warp(flow), warp(codec), warp(auto).")
+    return made
+
+
+def _warp(motion: Any = Flow, *, of: Of = "output", **options: Any) -> Warp:
+    """``warp(flow, scale=0.5)``: options of what finds motion may stand beside it."""
+    made: Estimator = motion(**options) if isinstance(motion, type) else motion
+    if options and not isinstance(motion, type):
+        raise UsageError(f"warp({motion}, {', '.join(options)}=..): give options once, such as warp(flow, scale=0.5).")
+    return Warp(made, of)

@@ -1,0 +1,136 @@
+"""What is held moves along with the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from clockseg._errors import UsageError
+from clockseg._types import IMAGE, PICTURE_SIZE, Array, Image
+from clockseg.carry.carry import Of
+from clockseg.carry.motion import Motion, Sight, sampled
+
+CHANNELS = 64
+"""Channels of a map that OpenCV moves at once."""
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """What finds motion: ``Flow``, the codec's own vectors, or yours."""
+
+    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
+        """What it keeps of a frame: its picture at the working size, uint8 RGB, and what the codec says of its motion."""
+        ...
+
+    def observe(self, before: Sight, now: Sight) -> Motion:
+        """The motion from the frame before to this one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Moves what is held along with the picture: ``motion`` since it was computed, composed, and resampled once.
+
+    ``motion``: what finds it. ``of``: what is moved on a frame on which nothing fires. "output" moves labels (by the nearest
+    pixel) or numbers (bilinear): no part of the network runs. "fused" moves the last score map, from which labels are made
+    anew. "held" moves what each stage holds, and fuses anew; so it is on frames on which some stages fire, in any case.
+    A network with a correction for moved scores is given the fused ones.
+
+    >>> print(Warp(Flow(), of="fused"))
+    warp(flow, of="fused")
+    """
+
+    motion: Estimator
+    of: Of = "output"
+    looks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.motion, Estimator):
+            raise UsageError(f"warp({self.motion!r}); give what finds motion: flow, codec or auto.")
+        if self.of not in get_args(Of):
+            raise UsageError(f"warp(of={self.of!r}); give one of {', '.join(get_args(Of))}.")
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
+        """The frame's picture, at the network's working size where it has one."""
+        picture, share = _picture(prepared, image)
+        return self.motion.see(picture, share, vectors)
+
+    def observe(self, before: Sight, now: Sight) -> Motion:
+        """The motion from the frame before to this one."""
+        return self.motion.observe(before, now)
+
+    def compose(self, first: Motion | None, then: Motion | None) -> Motion | None:
+        """Both, one after the other."""
+        return then.after(first) if first is not None and then is not None else first or then
+
+    def move(self, value: Any, motion: Motion | None) -> Any:
+        """Every map in ``value``, which is an array or a dict of arrays; what has no places goes along as it is."""
+        if motion is None:
+            return value
+        if isinstance(value, Mapping):
+            return {name: _moved(array, motion, name) for name, array in value.items()}
+        return _moved(value, motion, "what is held")
+
+    def unexplained(self, value: Any, motion: Motion) -> dict[str, Array]:
+        """The residual at the places of the first map in ``value``."""
+        maps = value.values() if isinstance(value, Mapping) else [value]
+        height, width = next(one.shape[-2:] for one in maps if one.ndim >= 2)
+        return {"unexplained": motion.unexplained_map(height, width)}
+
+    def __str__(self) -> str:
+        return f"warp({self.motion})" if self.of == "output" else f'warp({self.motion}, of="{self.of}")'
+
+
+def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
+    """The picture that a network reads, without padding, and the share of its maps that it covers."""
+    if isinstance(prepared, Mapping) and IMAGE in prepared:
+        padded = prepared[IMAGE][0]
+        height, width = padded.shape[:2]
+        columns, rows = (int(side) for side in prepared.get(PICTURE_SIZE, (width, height)))
+        return padded[:rows, :columns], (columns / width, rows / height)
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3:
+        raise UsageError(f"warp finds motion in frames, uint8 RGB [height, width, 3]; this is {type(image).__name__}.")
+    return image, (1.0, 1.0)
+
+
+def _moved(value: Any, motion: Motion, name: str) -> Any:
+    """One array: [1, channels, h, w] or [1, h, w] (also [h, w] alone), in whatever it is of."""
+    if isinstance(value, np.ndarray) and value.ndim == 4 and value.shape[0] == 1:
+        return _moved_map(value, motion, name)
+    if isinstance(value, np.ndarray) and value.ndim in (2, 3) and value.shape[:-2] in ((), (1,)):
+        height, width = value.shape[-2:]
+        labels = value.dtype.kind in "ui"
+        plane = sampled(_wide(value.reshape(height, width), labels), motion.places(height, width), nearest=labels)
+        return plane.astype(value.dtype, copy=False).reshape(value.shape)
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value
+    shape = f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise UsageError(
+        f"{name} is {shape}, no map [1, channels, h, w], and can't be moved; "
+        'carry it as it was (identity), or move the output alone (of="output").'
+    )
+
+
+def _moved_map(value: Array, motion: Motion, name: str) -> Array:
+    """A map [1, channels, h, w]; it lies in memory as [1, h, w, channels] after."""
+    if value.dtype.kind in "iu" and value.dtype != np.uint8:
+        raise UsageError(
+            f"{name} is {value.dtype}: places and ids can't be mixed, so it can't be moved; carry identity."
+        )
+    channels, height, width = value.shape[1:]
+    last = _wide(np.ascontiguousarray(value[0].transpose(1, 2, 0)), False)
+    places = motion.places(height, width)
+    parts = [sampled(last[..., start : start + CHANNELS], places) for start in range(0, channels, CHANNELS)]
+    found = np.concatenate([part.reshape(height, width, -1) for part in parts], axis=2) if len(parts) > 1 else parts[0]
+    narrow = np.rint(found) if value.dtype == np.uint8 else found
+    return narrow.reshape(1, height, width, channels).astype(value.dtype, copy=False).transpose(0, 3, 1, 2)
+
+
+def _wide(array: Array, labels: bool) -> Array:
+    """In a type that OpenCV moves."""
+    if labels:
+        return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float64)
+    return array.astype(np.float32, copy=False)
