@@ -1,0 +1,281 @@
+"""Held values that move along with the picture: motion composed, resampled once, whatever the map is of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from clockseg import Session, UsageError, alternating, frame_oracle, skip_frame
+from clockseg._types import IMAGE, PICTURE_SIZE
+from clockseg.carry import Flow, Motion, Sight, Warp, identity, parse_carry
+from clockseg.carry.motion import OUTSIDE, grid, sampled
+from clockseg.networks.load import load
+from clockseg.schedule import schedule_for
+from clockseg.stages import Correction, Group, Stage, StagedNetwork
+
+BLANK = Sight(np.zeros((8, 12), np.uint8))
+
+
+def shift(x: float, y: float = 0.0, sight: Sight = BLANK) -> Motion:
+    """Everything came from (x, y) away."""
+    return Motion(np.broadcast_to(np.float32([x, y]), (*sight.grey.shape, 2)).copy(), sight, sight)
+
+
+def texture(width: int = 160, height: int = 96, seed: int = 0) -> np.ndarray:
+    """A picture with something to see at every place, uint8 RGB."""
+    import cv2
+
+    noise = np.random.default_rng(seed).integers(0, 256, (height // 4, width // 4, 3), dtype=np.uint8)
+    return np.asarray(cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC))
+
+
+def panned(pixels: int, frames: int) -> list[np.ndarray]:
+    """A picture that moves to the left by ``pixels`` a frame."""
+    wide = texture(160 + pixels * frames)
+    return [np.ascontiguousarray(wide[:, pixels * t : pixels * t + 160]) for t in range(frames)]
+
+
+def test_a_shift_moves_every_kind_of_map() -> None:
+    ramp = np.broadcast_to(np.arange(12.0, dtype=np.float32), (1, 3, 8, 12)).copy()
+    carry, motion = Warp(Flow()), shift(2)
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16, np.uint8):
+        moved = carry.move(ramp.astype(dtype), motion)
+        assert moved.dtype == dtype and moved.shape == ramp.shape
+        assert moved[0, 0, 0].astype(int).tolist() == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11]
+    labels = ramp[0, :1].astype(np.uint8)
+    assert carry.move(labels, shift(1.6))[0, 0].tolist() == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11]
+    assert carry.move(labels.astype(np.int32), shift(1.6))[0, 0, :3].tolist() == [2, 3, 4]
+
+
+def test_many_channels_move_as_one() -> None:
+    value = np.random.default_rng(0).random((1, 700, 8, 12), np.float32)
+    moved = Warp(Flow()).move(value, shift(3))
+    assert np.array_equal(moved[..., :9], value[..., 3:])
+
+
+def test_bytes_are_rounded_not_cut() -> None:
+    value = np.broadcast_to(np.uint8([0, 3]), (1, 1, 8, 2)).copy()
+    moved = Warp(Flow()).move(value, Motion(np.full((8, 2, 2), [0.5, 0], np.float32), BLANK, BLANK))
+    assert moved[0, 0, 0].tolist() == [2, 3]
+
+
+def test_a_dict_moves_map_by_map_and_vectors_stay() -> None:
+    value = {"scores": np.zeros((1, 2, 8, 12), np.float32), "frame size": np.array([12, 8])}
+    moved = Warp(Flow()).move(value, shift(1))
+    assert moved["frame size"] is value["frame size"] and moved["scores"].shape == (1, 2, 8, 12)
+    assert Warp(Flow()).move(value, None) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.zeros((1, 40, 7, 9, 2), np.float32), "no map"),
+        (np.zeros((2, 40, 7), np.float32), "no map"),
+        (np.zeros((1, 2, 8, 12), np.int64), "ids can't be mixed"),
+        ("h1", "no map"),
+    ],
+)
+def test_what_has_no_places_is_refused(value: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Warp(Flow()).move({"held": value}, shift(1))
+
+
+def test_motions_compose_where_the_first_was() -> None:
+    """A pan of 3 and one of 2 are one of 5; of two fields the first is read where the second came from."""
+    assert np.allclose(shift(2).after(shift(3)).flow, [5, 0])
+    first = shift(0)
+    first.flow[:, 6:] = [1, 0]
+    then = shift(2)
+    assert np.allclose(then.after(first).flow[0, :, 0], [2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3])
+    assert Warp(Flow()).compose(None, then) is then and Warp(Flow()).compose(None, None) is None
+
+
+def test_padding_stays_out_of_it() -> None:
+    """The picture covers 3/4 of a map's width and 1/2 of its height: motion is scaled to that part alone."""
+    sight = Sight(np.zeros((8, 12), np.uint8), (0.75, 0.5))
+    places = shift(2, 1, sight).places(16, 16)
+    moved = places - grid(places)
+    assert np.allclose(moved[:8, :12], [2, 1]) and np.allclose(moved[8:, 12:], [2, 1])
+    wide = shift(2, 0, sight).unexplained_map(16, 16)
+    assert wide.shape == (1, 1, 16, 16) and not wide[0, 0, 8:].any() and not wide[0, 0, :, 12:].any()
+
+
+def test_what_came_from_outside_is_not_explained() -> None:
+    motion = shift(3)
+    assert (motion.residual[:, -3:] == OUTSIDE).all() and not motion.residual[:, :-3].any()
+    assert motion.unexplained() == 3 / 12
+
+
+def test_flow_finds_a_pan_and_leaves_little() -> None:
+    carry = Warp(Flow())
+    first, then = (carry.see(None, image, None) for image in panned(6, 2))
+    motion = carry.observe(first, then)
+    inner = motion.flow[8:-8, 8:-8]
+    assert np.abs(np.median(inner, axis=(0, 1)) - [3, 0]).max() < 0.3  # half of the size
+    assert motion.unexplained() < 0.15 < Motion(np.zeros_like(motion.flow), first, then).unexplained()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (3, 200), (17, 16), (640, 9)])
+def test_flow_copes_with_any_size(width: int, height: int) -> None:
+    carry = Warp(Flow(0.1))
+    image = np.zeros((height, width, 3), np.uint8)
+    motion = carry.observe(carry.see(None, image, None), carry.see(None, image, None))
+    assert carry.move(np.ones((height, width), np.uint8), motion).tolist() == np.ones((height, width)).tolist()
+
+
+def colours(value: Any) -> np.ndarray:
+    return (value[..., 0] >= 128).astype(np.uint8)[None]
+
+
+def network(**more: Any) -> StagedNetwork:
+    """Two stages that look at the picture, one group; labels are where it is bright."""
+    counted = [Stage("near", lambda image: image, scores=None), Stage("far", lambda image: image, scores=None)]
+    made = StagedNetwork("toy", tuple(counted), (Group("sum", ("near", "far"), lambda a, b: colours(b)),))
+    return replace(made, restore=lambda output, image: output[0], **more)
+
+
+@pytest.mark.parametrize("of", ["output", "fused", "held"])
+def test_labels_follow_the_picture(of: Any) -> None:
+    frames = panned(6, 4)
+    schedule = replace(schedule_for(skip_frame(4), 2), carry=Warp(Flow(1), of))
+    if of == "held":
+        # What these stages hold is a frame, no map.
+        with pytest.raises(UsageError, match="no map"):
+            list(map(Session(network(), schedule), frames))
+        return
+    session = Session(network(), schedule)
+    kept = Session(network(), skip_frame(4))
+    for t, image in enumerate(frames):
+        truth, moved, stale = colours(image)[0], session(image), kept(image)
+        inside = slice(8, -8 - 6 * t)
+        right, wrong = ((one != truth)[8:-8, inside].mean() for one in (moved, stale))
+        assert right <= 0.08 and (t == 0 or right < wrong / 3)
+    assert session.record.carried == of and session.record.fired == (False, False)
+    assert session.record.moved == (False, False) and session.record.seconds.motion > 0
+
+
+def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
+    seen: list[Any] = []
+
+    def mend(prepared: Any, moved: Any, unexplained: Any) -> Any:
+        seen.append((prepared, moved, unexplained))
+        return np.full_like(moved, 7)
+
+    frames = panned(2, 4)
+    schedule = replace(schedule_for(skip_frame(2), 2), carry=Warp(Flow()))
+    session = Session(network(correction=Correction(mend)), schedule)
+    outputs = [session(image) for image in frames]
+    assert [int(output.max()) for output in outputs] == [1, 7, 1, 7]
+    prepared, moved, given = seen[0]
+    assert prepared is frames[1] and moved.shape == (1, 96, 160) and given["unexplained"].shape == (1, 1, 96, 160)
+    assert session.record.carried == "corrected"
+    plain = Session(network(correction=Correction(mend)), skip_frame(2))
+    assert [int(plain(image).max()) for image in frames] == [1, 1, 1, 1]
+
+
+def test_a_correction_that_reads_a_stage_waits_until_it_fires() -> None:
+    net = network(correction=Correction(lambda trunk, moved, unexplained: np.full_like(moved, int(trunk[0, 0, 0])), "near"))
+    frames = [np.full((32, 32, 3), value, np.uint8) for value in (200, 50, 60, 250)]
+    session = Session(net, replace(alternating(2), carry=Warp(Flow())))
+    assert [int(session(image)[0, 0]) for image in frames] == [1, 50, 0, 250]
+    with pytest.raises(UsageError, match="one of its stages"):
+        network(correction=Correction(mend_nothing, "deep"))
+
+
+def mend_nothing(*values: Any) -> Any:
+    return values[1]
+
+
+def test_what_stages_hold_is_moved_when_it_is_fused_with_what_is_fresh() -> None:
+    """Held values are moved once by all the motion since, on frames on which another stage fires."""
+    moved: list[Any] = []
+    stages = (Stage("near", lambda image: image[None, ..., 0], scores=None), Stage("far", lambda a: a, scores=None))
+
+    def fuse(near: Any, far: Any) -> Any:
+        moved.append(np.abs(near.astype(int) - far)[:, 8:-8, 8:120].mean())
+        return near
+
+    net = StagedNetwork("toy", stages, (Group("sum", ("near", "far"), fuse),))
+    for carry, fine in ((identity, False), (Warp(Flow(1)), True)):
+        moved.clear()
+        session = Session(net, replace(schedule_for(alternating, 2), carry=carry))
+        for image in panned(4, 2):
+            session(image)
+        assert (moved[-1] < 10) == fine
+
+
+@pytest.fixture(scope="module")
+def street() -> StagedNetwork:
+    return load("street", engine="onnxruntime", size=(96, 64))
+
+
+def test_of_a_network_on_disk_score_maps_or_labels_are_moved(street: StagedNetwork) -> None:
+    frames = panned(2, 3)
+    outputs = {}
+    for of in ("output", "fused", "held"):
+        session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), of)))
+        outputs[of] = [session(image) for image in frames]
+        assert outputs[of][-1].shape == (96, 160) and outputs[of][-1].dtype == np.uint8
+    assert np.array_equal(outputs["output"][0], outputs["fused"][0])
+    assert (outputs["output"][2] != outputs["fused"][2]).mean() < 0.1
+
+
+def test_without_motion_a_moved_score_map_gives_the_very_labels(street: StagedNetwork) -> None:
+    image = texture()
+    session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), "fused")))
+    first = session(image).copy()
+    assert np.array_equal(session(image), first) and session.record.carried == "fused"
+
+
+def test_every_stage_on_every_frame_is_the_same_under_any_carry(street: StagedNetwork) -> None:
+    frames = panned(2, 3)
+    plain = [Session(street, frame_oracle)(image) for image in frames]
+    session = Session(street, replace(frame_oracle(3), carry=Warp(Flow())))
+    assert all(np.array_equal(session(image), other) for image, other in zip(frames, plain, strict=True))
+
+
+def test_the_picture_in_its_padding_is_told(street: StagedNetwork) -> None:
+    prepared = street.prepare(texture(160, 80))
+    assert prepared[IMAGE].shape == (1, 64, 96, 3) and prepared[PICTURE_SIZE].tolist() == [96, 48]
+    sight = Warp(Flow()).see(prepared, None, None)
+    assert sight.grey.shape == (24, 48) and sight.share == (1.0, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("identity", "identity"),
+        ("warp(flow)", "warp(flow)"),
+        ("warp", "warp(flow)"),
+        ("warp(flow, scale=0.25)", "warp(flow(scale=0.25))"),
+        ('warp(flow(scale=0.25, fine=True), of="held")', 'warp(flow(scale=0.25, fine=True), of="held")'),
+    ],
+)
+def test_a_carry_by_name_and_back(text: str, told: str) -> None:
+    made = parse_carry(text)
+    assert str(made) == told and parse_carry(told) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("warp(flow, scale=0)", "above 0 and at most 1"),
+        ("warp(flow, scale=1.5)", "above 0 and at most 1"),
+        ('warp(flow, of="labels")', "give one of output, fused, held"),
+        ("warp(flow(), scale=0.5)", "options once"),
+        ("warp(3)", "what finds motion"),
+        ("flow", "no carry"),
+        ("drift", "no carry 'drift'"),
+    ],
+)
+def test_a_wrong_carry_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_carry(text)
+
+
+def test_places_beyond_the_edge_show_the_edge() -> None:
+    assert sampled(np.float32([[1, 2]]), np.float32([[[-5, 0], [9, 3]]])).tolist() == [[1.0, 2.0]]
