@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,16 +57,16 @@ class Motion:
         return self._places[height, width]
 
     def _found(self, height: int, width: int) -> Array:
+        cv2 = opencv()
         rows, columns = self.flow.shape[:2]
         share_x, share_y = self.now.share
         inside = max(1, round(width * share_x)), max(1, round(height * share_y))
         scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
-        flow = np.zeros((height, width, 2), np.float32)
-        flow[: inside[1], : inside[0]] = _resized(self.flow, inside) * scale
+        flow = _resized(self.flow * scale, inside)
         # The padding goes with the picture's edge.
-        flow[inside[1] :] = flow[inside[1] - 1]
-        flow[:, inside[0] :] = flow[:, inside[0] - 1 : inside[0]]
-        return grid(flow) + flow
+        edges = (0, height - inside[1], 0, width - inside[0])
+        flow = cv2.copyMakeBorder(flow, *edges, cv2.BORDER_REPLICATE) if any(edges) else flow
+        return np.asarray(np.add(flow, _places(height, width), out=flow))
 
     @property
     def residual(self) -> Array:
@@ -98,15 +99,20 @@ class Motion:
 
 
 def grid(field: Array) -> Array:
-    """The places of a field [h, w, ..] themselves: float32 [h, w, 2], x and y.
+    """The places of a field [h, w, ..] themselves: float32 [h, w, 2], x and y; read-only.
 
     >>> grid(np.zeros((2, 3)))[1].tolist()
     [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """
-    height, width = field.shape[:2]
+    return _places(*field.shape[:2])
+
+
+@lru_cache(maxsize=8)
+def _places(height: int, width: int) -> Array:
     found = np.empty((height, width, 2), np.float32)
     found[..., 0] = np.arange(width, dtype=np.float32)
     found[..., 1] = np.arange(height, dtype=np.float32)[:, None]
+    found.flags.writeable = False
     return found
 
 

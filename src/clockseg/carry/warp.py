@@ -98,6 +98,8 @@ def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
 
 def _moved(value: Any, motion: Motion, name: str) -> Any:
     """One array: [1, channels, h, w] or [1, h, w] (also [h, w] alone), in whatever it is of."""
+    if type(value).__module__ == "torch":
+        return _moved_tensor(value, motion, name)
     if isinstance(value, np.ndarray) and value.ndim == 4 and value.shape[0] == 1:
         return _moved_map(value, motion, name)
     if isinstance(value, np.ndarray) and value.ndim in (2, 3) and value.shape[:-2] in ((), (1,)):
@@ -108,7 +110,24 @@ def _moved(value: Any, motion: Motion, name: str) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value
     shape = f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-    raise UsageError(
+    raise _no_map(name, shape)
+
+
+def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
+    from clockseg.carry.torch_maps import moved
+
+    shape, numbers = tuple(value.shape), value.is_floating_point() or str(value.dtype) == "torch.uint8"
+    if len(shape) == 1:
+        return value
+    if len(shape) > 4 or (len(shape) > 2 and shape[0] != 1) or (len(shape) == 4 and not numbers):
+        raise _no_map(name, f"{value.dtype} {list(shape)}")
+    whole = value.reshape(1, -1, *shape[-2:])
+    nearest = not value.is_floating_point() and len(shape) < 4
+    return moved(whole, motion.places(*shape[-2:]), nearest=nearest).reshape(shape)
+
+
+def _no_map(name: str, shape: str) -> UsageError:
+    return UsageError(
         f"{name} is {shape}, no map [1, channels, h, w], and can't be moved; "
         'carry it as it was (identity), or move the output alone (of="output").'
     )
