@@ -232,7 +232,7 @@ def test_a_network_without_skips_gets_even_stages() -> None:
 def test_more_stages_than_places() -> None:
     found = chosen(SEGFORMER, 9)
     assert found.cuts == (("a",), ("b",), ("c",), ("d",))
-    assert "only 4 of 9 stages: no more places to cut follow each other" in found.note
+    assert "only 4 of 9 stages: there are only 4 places to cut at" in found.note
     assert chosen(SEGFORMER, 1).cuts == (("d",),)
 
 
@@ -244,6 +244,28 @@ def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
     assert len(found.cuts) == 6
     assert found.cuts[0] == ("t0",)
     assert max(found.stages[1:]) < 0.35
+
+
+@pytest.mark.parametrize("purpose", ["time", "latency", "detail"])
+@pytest.mark.parametrize("text", [SEGFORMER, UNET, RESIDUAL])
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(0.93, 1.07), min_size=60, max_size=60))
+def test_noise_in_times_changes_nothing(text: str, purpose: str, noise: list[float]) -> None:
+    graph, shapes, work = net(text)
+    seconds = {node.name: work.get(node.name, 0.0) * one for node, one in zip(graph.nodes, noise, strict=False)}
+    found = choose(graph, shapes, work, output="y", seconds=seconds, purpose=purpose)  # type: ignore[arg-type]
+    assert found.cuts == choose(graph, shapes, work, output="y", purpose=purpose).cuts  # type: ignore[arg-type]
+
+
+def test_times_that_are_really_others_choose() -> None:
+    """By multiply-adds the first stage ends at a; where c takes nearly all the time, cutting there spares nothing less."""
+    graph, shapes, work = net(RESIDUAL)
+    slow = max(work, key=lambda name: work[name])
+    seconds = {**work, slow: 50 * work[slow]}
+    by_time = choose(graph, shapes, work, output="y", seconds=seconds, stages=2, purpose="latency")
+    by_work = choose(graph, shapes, work, output="y", stages=2, purpose="latency")
+    assert max(by_time.stages) >= 0.9  # the shares told are of time
+    assert max(by_work.stages) < 0.6
 
 
 def test_what_can_not_be_chosen() -> None:

@@ -16,8 +16,10 @@ import networks
 from clockseg._errors import DataError, NetworkError, UsageError
 from clockseg.commands.main import main
 from clockseg.graph import sidecar
+from clockseg.graph.static import Static
 from clockseg.networks import cut_check, cutting
 from clockseg.networks.class_names import read_class_names, read_palette
+from clockseg.networks.cut_output import _class_axis
 from clockseg.networks.cut_settling import Cutting, Settled, settle
 from clockseg.networks.cut_source import Said, onnx_source
 from clockseg.networks.cutting import cut_network
@@ -264,6 +266,32 @@ def test_channels_last_in_and_out(tmp_path: Path) -> None:
     assert np.array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("shape", "frame", "axis"),
+    [
+        ((1, 300, 16, 24), (192, 128), 1),  # 300 features of stride 8
+        ((1, 128, 192, 19), (192, 128), 3),
+        ((1, 512, 512, 19), (512, 512), 3),
+        ((1, 19, 33, 65), (1024, 512), 1),
+        ((1, 4, 8, 8), (128, 256), 1),  # of no proportion at all
+        ((1, 1000, 1, 1), (224, 224), 1),
+    ],
+)
+def test_the_axis_of_classes_by_the_proportions(shape: tuple[int, ...], frame: tuple[int, int], axis: int) -> None:
+    static = Static(types={"y": (TensorProto.FLOAT, shape)})
+    assert _class_axis(static, "y", None, frame) == axis
+    assert _class_axis(static, "y", shape[axis], frame) == axis
+
+
+def test_many_channels_are_channels(tmp_path: Path) -> None:
+    """Of 300 channels, no label map holds the ids; they were once taken for rows."""
+    build = networks.Builder(6)
+    deep = build.block(build.block("input", 3, 8, stride=2, to="low"), 8, 8, stride=2, to="deep")
+    build.conv(deep, 8, 300, kernel=1, to="scores")
+    with pytest.raises(NetworkError, match="'scores' has 300 channels, and label maps hold 255 classes"):
+        settled(tmp_path, build.model({"scores": 300}))
+
+
 def test_class_ids_without_scores_behind_them(tmp_path: Path) -> None:
     """A threshold on one channel, as ids: there is nothing to walk back to."""
     nodes = [
@@ -424,6 +452,42 @@ def test_nothing_is_written_where_parts_and_whole_differ(tmp_path: Path, monkeyp
     with pytest.raises(NetworkError, match="Nothing was written"):
         cut(tmp_path, networks.tiny())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx"]
+
+
+def halved(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` computing in 16 bits."""
+    for weight in model.graph.initializer:
+        if weight.data_type == TensorProto.FLOAT:
+            half = numpy_helper.to_array(weight).astype(np.float16)
+            weight.CopyFrom(numpy_helper.from_array(half, weight.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    return model
+
+
+def test_a_network_of_16_bits_may_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = saved(tmp_path, halved(networks.tiny())), tmp_path / "net.onnx"
+    assert main(["cut", str(source), *FLAGS, "--output", "scores", "--at", "low,mid,deep", "--out", str(out)]) == 0
+    [told] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  tolerance")]
+    assert "0.01" in told and "16 bits" in told
+    net = load(out, engine="openvino")
+    scores = labels_by_reference(networks.tiny(), frame(), "scores")[0]
+    second, first = np.sort(scores, axis=0)[-2:]
+    sure = first - second > 0.02 * np.abs(scores).max()
+    assert sure.mean() > 0.5
+    assert np.array_equal(net(frame())[sure], scores.argmax(0)[sure])
+
+
+def test_weights_of_16_bits_that_are_widened_must_be_exact(tmp_path: Path) -> None:
+    model = networks.tiny()
+    for weight in list(model.graph.initializer):
+        if weight.data_type == TensorProto.FLOAT:
+            name, half = weight.name, numpy_helper.to_array(weight).astype(np.float16)
+            weight.CopyFrom(numpy_helper.from_array(half, f"{name}.half"))
+            model.graph.node.insert(0, helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+    found = cut(tmp_path, model)
+    assert found.apart.difference <= 1e-4
+    assert "tolerance" not in {one.what for one in found.told}
 
 
 def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

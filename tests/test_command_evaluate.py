@@ -23,6 +23,8 @@ KEYS = [
     "iu",
     "boundary",
     "agreement",
+    "flicker",
+    "uncut_flicker",
     "reaction_lag",
     "fire_rate",
     "network_rate",
@@ -145,8 +147,8 @@ def test_a_clip_cut_short_is_counted_and_told(capsys, data, monkeypatch):
 
     whole = Clip.frames
 
-    def cut_short(self, *, problem):
-        yield from whole(self)
+    def cut_short(self, *, problem, **how):
+        yield from whole(self, **how)
         problem("decoding stopped after 3 frames")
 
     monkeypatch.setattr(Clip, "frames", cut_short)

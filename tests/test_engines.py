@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,22 @@ def test_f32_is_f32_even_where_bf16_is_at_hand(tmp_path: Path) -> None:
         assert stage.features(found).dtype == stage.scores(stage.head(found)).dtype == np.float32
 
 
-def test_other_parts_are_left_alone() -> None:
-    plain = StagedNetwork("plain", (Stage("a", str.upper),))
-    assert openvino(plain)("x") == onnxruntime(plain)("x") == "X"
+@pytest.mark.parametrize("compile", [openvino, onnxruntime])
+def test_other_parts_are_left_alone(tmp_path: Path, compile: Any) -> None:
+    net = load(networks.write_tiny(tmp_path), engine=None)
+    plain = replace(net, prepare=lambda image: image, restore=lambda value, image: value)
+    counted = replace(plain, finish=lambda value: "X")
+    assert compile(counted).finish({}) == "X"
+
+
+@pytest.mark.parametrize("compile", [openvino, onnxruntime])
+def test_a_network_with_nothing_to_compile_is_refused(tmp_path: Path, compile: Any) -> None:
+    """It would be the same network under an engine's name."""
+    with pytest.raises(UsageError, match="'plain' has no parts of an ONNX graph"):
+        compile(StagedNetwork("plain", (Stage("a", str.upper),)))
+    running = load(networks.write_tiny(tmp_path), engine="onnxruntime")
+    with pytest.raises(UsageError, match="with engine=None"):
+        compile(running)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

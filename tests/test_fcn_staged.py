@@ -162,8 +162,9 @@ def test_load_at_the_frames_own_size(tmp_path: Path) -> None:
 def test_load_refuses(tmp_path: Path) -> None:
     file = tmp_path / "tiny.safetensors"
     save_fcn(narrow(), description(narrow()), file)
-    with pytest.raises(UsageError, match="precision 'bf16'"):
-        load(file, precision="bf16")
+    with pytest.raises(UsageError, match="precision 'int8'; torch runs here in f32, bf16, f16"):
+        load(file, precision="int8")
+    assert load(file, precision="bf16").engine == "torch bf16"
     with pytest.raises(UsageError, match="engine 'torch' runs checkpoints"):
         load("street", engine="torch")
     if not torch.cuda.is_available():

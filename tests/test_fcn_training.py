@@ -389,6 +389,8 @@ def test_other_choices_are_not_resumed(data: Path, tmp_path: Path) -> None:
         train_fcn(data, tmp_path / "out", recipe=published(), shape=TINY)
     with pytest.raises(UsageError, match=r"seed 1337 \(now 5\)"):
         train_fcn(data, tmp_path / "out", recipe=published(), shape=TINY, choices=FCNChoices(resume=True, seed=5))
+    told = (tmp_path / "out" / "log.jsonl").read_text()
+    assert told.count('"start"') == 1  # what was refused has not begun
     (tmp_path / "out" / "fcn8s.state.pt").write_bytes(b"nothing")
     with pytest.raises(DataError, match="can't be resumed"):
         train_fcn(data, tmp_path / "out", recipe=published(), shape=TINY, choices=FCNChoices(resume=True))

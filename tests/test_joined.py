@@ -204,7 +204,7 @@ def test_bf16_maps_that_may_only_be_read(plain: StagedNetwork) -> None:
         (Schedule((ALWAYS, ALWAYS, AtLeastEvery(2))), {1}),
         (adaptive(0), {2}),  # the first two stages; the last, once its clock has seen the second's map, with the groups
         (adaptive(2.0), {2}),
-        (difference(9.0, of="pixels"), {0}),
+        (difference(3.0, of="pixels"), {0}),
         (difference(0.0, of="pixels"), {1}),
         (pipelined(3), {4}),  # each stage by itself, and the groups
         (pipelined(2), {3}),

@@ -7,10 +7,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import clockseg
+from clockseg import __main__ as entry
+from clockseg import provenance
+from clockseg.provenance import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [
@@ -30,7 +34,9 @@ PUBLIC = [
     "alternating",
     "at_least_every",
     "both",
+    "budget",
     "candidates",
+    "carried",
     "confidence",
     "cut",
     "difference",
@@ -42,16 +48,21 @@ PUBLIC = [
     "fixed_rate",
     "frame_oracle",
     "invert",
+    "learned",
     "load",
+    "motion_residual",
     "paced",
+    "parse_carry",
     "parse_schedule",
     "pipelined",
+    "plan",
     "read_labels",
     "read_schedule_file",
     "read_summary",
     "read_trace",
     "read_values",
     "record",
+    "regions",
     "replay",
     "run",
     "segment",
@@ -138,3 +149,29 @@ def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -
     monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
     assert main(command) == 1
     assert "pip install 'clockseg[torch]'" in capsys.readouterr().err
+
+
+class _Interrupted:
+    """Finds modules as an interrupt in the middle of it would."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "clockseg.commands.main":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_the_command_has_begun_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "clockseg.commands.main", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Interrupted(), *sys.meta_path])
+    assert entry.main() == 130
+    assert capfd.readouterr() == ("", "")
+
+
+def test_torch_is_among_the_versions_only_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert "torch" not in versions()
+    assert "torch" not in sys.modules
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    monkeypatch.setattr(provenance, "version", lambda package: f"{package}'s")
+    assert versions()["torch"] == "torch's"

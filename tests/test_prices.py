@@ -240,3 +240,23 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any, m
     last = priced(net).stages["deep"].multiply_adds
     assert alternated.relative_multiply_adds(uncut) == pytest.approx(1 - last / 2 / priced(net).full.multiply_adds)
     assert [one.joules_per_frame for one in runs.spent] == [3, 3, 3]
+
+
+def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:
+    net = load("street", engine="onnxruntime", size=(64, 64))
+    prices = priced(net, repeat=1)
+    assert prices.conclude is not None
+    assert prices.correction is None
+    assert 0 < prices.conclude.multiply_adds < prices.finish.multiply_adds + prices.full.multiply_adds
+    assert prices.conclude.seconds is not None
+    assert prices.conclude.seconds > 0
+    mended = Prices(prices.stages, prices.groups, prices.reads, prices.finish, correction=Price(7))
+    [(_, first), (_, held)] = run(net, [np.zeros((64, 64, 3), np.uint8)] * 2, skip_frame(2))
+    assert prices.ran(first)[-1] == FINISH
+    for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), prices.conclude.multiply_adds)):
+        assert prices.ran(held._replace(carried=carried)) == parts
+        assert prices.frame(held._replace(carried=carried)).multiply_adds == cost
+    assert mended.ran(held._replace(carried="fused")) == (FINISH,)
+    assert mended.frame(held._replace(carried="corrected")).multiply_adds == 7
+    stage = held._replace(carried="corrected", fired=(True, False, False))
+    assert mended.ran(stage) == (next(iter(prices.stages)), "correction")

@@ -86,7 +86,8 @@ def test_the_trace_says_what_ran_and_what_it_cost(net, video, tmp_path) -> None:
     assert [line["fired"] for line in trace] == [[True, True, k % 2 == 0] for k in range(7)]
     assert [line["fill"] for line in trace] == [True] + [False] * 6
     for line in trace:
-        assert list(line) == ["frame", "pts", "time_base", "pts_seconds", "size", "fill", "fired", "signal", "seconds"]
+        said = ["fill", "fired", "signal", "carried", "share", "seconds"]
+        assert list(line) == ["frame", "pts", "time_base", "pts_seconds", "size", *said]
         assert list(line["seconds"]) == SECONDS
         assert line["size"] == [64, 48]
         assert line["seconds"]["encode"] > 0 < line["seconds"]["decode"]
@@ -150,7 +151,7 @@ def test_a_failure_leaves_the_old_result_and_nothing_half_written(net, video, tm
         segment(video, tmp_path / "out", net, frame_oracle, overwrite=True, progress=stop)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     with pytest.raises(KeyboardInterrupt):
-        segment(video, tmp_path / "new", net, frame_oracle, write=("labels", "png", "trace"), progress=stop)
+        segment(video, tmp_path / "new" / "drive", net, frame_oracle, write=("labels", "png", "trace"), progress=stop)
     assert not (tmp_path / "new").exists()
 
 
@@ -272,7 +273,7 @@ def test_a_name_that_starts_with_a_dash(network, video, tmp_path, monkeypatch) -
         (["--schedule", ""], "1 to 2000 characters"),
         (["--schedule", "fixed_rate((1, 2))"], "for 2 stages, the network has 3"),
         (["--schedule", "adaptive(0.25, watch=3)"], "no such stage"),
-        (["--carry", "warp"], "carry"),
+        (["--carry", "warp9"], "carry"),
         (["--write", "labels,video"], "'video'"),
         (["--network", "streets"], "street"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from clockseg._errors import DataError, MissingDependency, UsageError  # noqa: E402
+from clockseg._errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.commands import train_fcn  # noqa: E402
 from clockseg.commands.main import main  # noqa: E402
 from clockseg.networks import efficientnet_lite  # noqa: E402
@@ -317,7 +318,7 @@ def test_folding_leaves_the_module_as_it_was() -> None:
 
 def test_a_wrong_graph_is_noticed(tmp_path: Path) -> None:
     net = randomised()
-    model = to_onnx(net, tmp_path / "scratch")
+    model = to_onnx(net)
     with torch.no_grad():
         net.score.bias += 1
     with pytest.raises(Exception, match="away from the module's"):
@@ -427,6 +428,15 @@ def test_a_state_is_saved_when_time_has_passed_though_nothing_was_reported(
     with pytest.raises(KeyboardInterrupt, match="step 1"):
         train(data, tmp_path / "out", recipe=replace(RECIPE, iterations=1000), choices=CHOICES)
     assert [entry["event"] for entry in read_log(tmp_path / "out")] == ["start"]
+
+
+def test_a_loss_that_runs_away_ends_the_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "segmentation_loss", lambda scores, *_: scores.fused.sum() * math.nan)
+    with pytest.raises(TrainingError, match="the loss is nan at step 1"):
+        train(data, tmp_path / "out", recipe=replace(RECIPE, iterations=2), choices=CHOICES)
+    assert not (tmp_path / "out" / "street.safetensors").exists()
 
 
 def _interrupt(state: dict[str, Any], file: Path) -> None:

@@ -559,3 +559,20 @@ def test_segformer_b0_in_its_four_stages() -> None:
     assert sum(work.values()) == 91_484_160  # of 158,724,096 unsplit
     for size in ((96, 64), (128, 96)):
         assert apart(net(image(size)), module(image(size)).logits) <= CLOSE
+
+
+class _Deciding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 2, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        return self.b(2 * x if x.sum() > 0 else x)
+
+
+def test_what_depends_on_the_numbers_is_refused_in_a_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    """torch.export prints the graph that it has by then."""
+    with pytest.raises(NetworkError, match="can't follow the module"):
+        cut(_Deciding(), torch.zeros(1, 3, 16, 16), at=["a"])
+    assert capfd.readouterr() == ("", "")

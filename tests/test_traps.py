@@ -21,6 +21,8 @@ from clockseg import (
     UsageError,
     adaptive,
     alternating,
+    confidence,
+    difference,
     every,
     exponential,
     fixed_rate,
@@ -74,6 +76,14 @@ def test_trap_1_the_first_frame_runs_everything_and_is_in_no_rate(schedule) -> N
 def test_trap_1_a_threshold_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(UsageError, match="threshold is nan"):
         adaptive(float("nan"))
+
+
+@pytest.mark.parametrize("clock", [adaptive, confidence, difference])
+@pytest.mark.parametrize("threshold", [15, -0.1, float("inf")])
+def test_a_threshold_that_is_no_share_is_refused(clock, threshold: float) -> None:
+    """Per cent that were meant as a share would never fire."""
+    with pytest.raises(UsageError, match=r"compared with a share, so give 0 to 1, such as 0\.25 for 25 %"):
+        clock(threshold)
 
 
 # Sizes.

@@ -23,15 +23,32 @@ from clockseg._version import __version__
 if TYPE_CHECKING:
     from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation import evaluate
-    from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert, paced
+    from clockseg.carry import parse_carry
+    from clockseg.gate import (
+        adaptive,
+        at_least_every,
+        both,
+        budget,
+        confidence,
+        difference,
+        either,
+        every,
+        invert,
+        learned,
+        motion_residual,
+        paced,
+        regions,
+    )
     from clockseg.networks.cut import cut
     from clockseg.networks.cut_candidates import candidates
     from clockseg.networks.load import load
+    from clockseg.planning import plan
     from clockseg.recording import record, replay
     from clockseg.results import read_labels, read_summary, read_trace, read_values
     from clockseg.schedule import (
         Schedule,
         alternating,
+        carried,
         exponential,
         fixed_rate,
         frame_oracle,
@@ -51,22 +68,29 @@ _HOMES = {
     "clockseg.networks.cut_candidates": ("candidates",),
     "clockseg.networks.cut": ("cut",),
     "clockseg.networks.load": ("load",),
+    "clockseg.carry": ("parse_carry",),
+    "clockseg.planning": ("plan",),
     "clockseg.results": ("read_labels", "read_summary", "read_trace", "read_values"),
     "clockseg.gate": (
         "adaptive",
         "at_least_every",
         "both",
+        "budget",
         "confidence",
         "difference",
         "either",
         "every",
         "invert",
+        "learned",
+        "motion_residual",
         "paced",
+        "regions",
     ),
     "clockseg.recording": ("record", "replay"),
     "clockseg.schedule": (
         "Schedule",
         "alternating",
+        "carried",
         "exponential",
         "fixed_rate",
         "frame_oracle",
@@ -101,7 +125,9 @@ __all__ = [
     "alternating",
     "at_least_every",
     "both",
+    "budget",
     "candidates",
+    "carried",
     "confidence",
     "cut",
     "difference",
@@ -113,16 +139,21 @@ __all__ = [
     "fixed_rate",
     "frame_oracle",
     "invert",
+    "learned",
     "load",
+    "motion_residual",
     "paced",
+    "parse_carry",
     "parse_schedule",
     "pipelined",
+    "plan",
     "read_labels",
     "read_schedule_file",
     "read_summary",
     "read_trace",
     "read_values",
     "record",
+    "regions",
     "replay",
     "run",
     "segment",

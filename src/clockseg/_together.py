@@ -71,7 +71,8 @@ class Took(NamedTuple):
 class Made(NamedTuple):
     """What a run gave: trunk and held value of each of its stages, its groups' values by name, and the output.
 
-    Values that weren't to be kept may be missing from these. ``output`` is None where the run doesn't finish.
+    Values that weren't to be kept may be missing from these. ``output`` is None where the run doesn't finish. ``share``: of
+    the frame, what was computed; the rest is as it was.
     """
 
     trunks: tuple[Any, ...]
@@ -79,6 +80,7 @@ class Made(NamedTuple):
     groups: Mapping[str, Any]
     output: Any
     took: Took
+    share: float = 1.0
 
 
 class Together(Protocol):

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from clockseg._errors import DataError, UsageError
+from clockseg._errors import UsageError
 from clockseg._types import Labels
 from clockseg._watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.flicker import Flickers, flicker_facts
 from clockseg.interleaving import Interleaving
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.reaction import Reaction, Reactions
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.scored_classes import checked_labels, class_names, scored_classes
 from clockseg.session import Session
 from clockseg.spent import Spent
 from clockseg.stages import StagedNetwork
@@ -29,6 +29,8 @@ from clockseg.trace import Progress, Tally
 
 Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
 """Schedules by what they are called; pairs where a name may come twice."""
+Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, Schedule | Named]]
+"""Other networks by what they are called: whole on every frame, or under a schedule."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Evaluation:
     ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
     ``agreement``: against the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``.
     ``tally`` and ``uncut``: who fired, and the seconds of the schedule and of the uncut network on the same frames.
-    ``spent`` and ``uncut_spent``: their multiply-adds and joules.
+    ``spent`` and ``uncut_spent``: their multiply-adds and joules. ``flickers`` and ``uncut_flickers``: their labels against
+    those of the frame before, moved along with the picture (``clockseg.flicker``).
     ``reaction``: how late it shows what appears or vanishes in the uncut network's labels (``clockseg.reaction``).
     """
 
@@ -54,6 +57,8 @@ class Evaluation:
     reaction: Reaction = field(default_factory=Reaction)
     spent: Spent = field(default_factory=Spent)
     uncut_spent: Spent = field(default_factory=Spent)
+    flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
+    uncut_flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
 
     def __add__(self, other: Evaluation) -> Evaluation:
         if not isinstance(other, Evaluation):
@@ -73,6 +78,8 @@ class Evaluation:
             reaction=self.reaction + other.reaction,
             spent=self.spent + other.spent,
             uncut_spent=self.uncut_spent + other.uncut_spent,
+            flickers=self.flickers + other.flickers,
+            uncut_flickers=self.uncut_flickers + other.uncut_flickers,
         )
 
     @property
@@ -108,6 +115,8 @@ class Evaluation:
                 "fw_iu": finite(self.agreement.fw_iu),
                 "pixel_acc": finite(self.agreement.pixel_acc),
             },
+            "flicker": flicker_facts(self.flickers),
+            "uncut_flicker": flicker_facts(self.uncut_flickers),
             "reaction_lag": self.reaction.facts(),
             "fire_rate": self.tally.fire_rate,
             "network_rate": self.tally.network_rate,
@@ -130,7 +139,7 @@ def evaluate(
     clips: Iterable[Clip],
     *,
     classes: Sequence[str] | None = None,
-    baselines: Sequence[tuple[str, StagedNetwork]] = (),
+    baselines: Baselines = (),
     session: Callable[[StagedNetwork, Schedule], Session] = Session,
     boundary: bool = True,
     progress: Callable[[Progress], None] | None = None,
@@ -141,10 +150,10 @@ def evaluate(
     ``classes``: the network's class names in the order of its ids (default: its sidecar's); clips with labels must have
     the same, else ``DataError``. Where a data set lets a network know more classes (``Classes.others``), every output,
     the uncut network's too, is mapped to the data set's ids before it is counted: scores and agreement are in these
-    classes. ``baselines``: other networks of the same classes, each run whole on every frame and told after the
-    schedules. ``session`` makes what runs a schedule (pipelines at once: ``clockseg.pipeline.running``). ``warn`` is told
-    what of a video could not be decoded. A clip that can't be read raises; to go on with the others, evaluate clip by
-    clip and add.
+    classes. ``baselines``: other networks of the same classes, told after the schedules: each runs whole on every frame, or
+    under the schedule beside it. ``session`` makes what runs a schedule (pipelines at once: ``clockseg.pipeline.running``).
+    ``warn`` is told what of a video could not be decoded. A clip that can't be read raises; to go on with the others,
+    evaluate clip by clip and add.
 
     >>> from clockseg.stages import Stage
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
@@ -152,15 +161,15 @@ def evaluate(
     True
     """
     pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    prepared = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
-    for _, schedule in prepared:
-        check(net, schedule)
-    names = class_names(net, classes, baselines)
+    prepared = [(name, net, schedule_for(schedule, len(net))) for name, schedule in pairs] + _beside(baselines)
+    for _, each, schedule in prepared:
+        check(each, schedule)
+    names = class_names(net, classes, [(name, each) for name, each, _ in prepared[len(pairs) :]])
 
     def fresh() -> list[tuple[str, Session]]:
         """Nothing is held over from another clip, and clocks start at t = 0."""
-        whole = [(name, Session(other.uncut(), frame_oracle)) for name, other in baselines]
-        return [(name, session(net, schedule)) for name, schedule in prepared] + whole
+        first = [(name, session(each, schedule)) for name, each, schedule in prepared[: len(pairs)]]
+        return first + [(name, Session(each, schedule)) for name, each, schedule in prepared[len(pairs) :]]
 
     totals: list[Evaluation] = []
     for clip in clips:
@@ -170,6 +179,15 @@ def evaluate(
         found = _Run(net, [one for _, one in sessions], blank, clip, lookup).evaluate(progress, warn)
         totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
     return tuple(totals or (_nothing(name, one, names, boundary) for name, one in fresh()))
+
+
+def _beside(baselines: Baselines) -> list[tuple[str, StagedNetwork, Schedule]]:
+    """Each baseline as it runs."""
+    found = []
+    for name, net, *schedule in baselines:
+        each = net if schedule else net.uncut()
+        found.append((name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))))
+    return found
 
 
 class _Run:
@@ -188,13 +206,16 @@ class _Run:
         self.blank = blank
         self.runs = Interleaving(net, sessions)
         self.reactions = Reactions(len(blank))
+        self.flickers = Flickers(1 + len(blank), len(blank[0].classes) if blank else 0)
         sums = [one.scores for one in blank]
         self.agreement, self.scores, self.boundary, self.oracle = list(sums), list(sums), list(sums), sums[:1]
 
     def evaluate(self, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]) -> list[Evaluation]:
         expected = len(self.clip.taken) if self.clip.taken is not None else self.clip.limit
         # Decoding waits for the networks and they for it: a thread that decodes ahead would take time from what is timed.
-        for done, frame in enumerate(self.clip.frames(problem=lambda text: warn(f"{self.clip.path}: {text}"))):
+        vectors = self.runs.reads_vectors
+        frames = self.clip.frames(problem=lambda text: warn(f"{self.clip.path}: {text}"), vectors=vectors)
+        for done, frame in enumerate(frames):
             self._score(frame, self._outputs(frame))
             if progress is not None:
                 progress(Progress(self.clip.name, done + 1, expected, self.runs.tallies[-len(self.blank)]))
@@ -202,7 +223,7 @@ class _Run:
 
     def _outputs(self, frame: ClipFrame) -> list[Labels]:
         """The labels of the uncut network and of every schedule, in that order."""
-        pairs = zip(self.runs(frame.image), self.runs.sessions, strict=True)
+        pairs = zip(self.runs(frame.image, vectors=frame.vectors), self.runs.sessions, strict=True)
         found = [checked_labels(out, frame, one.net) for out, one in pairs]
         return found if self.lookup is None else [self.lookup[labels] for labels in found]
 
@@ -218,6 +239,7 @@ class _Run:
             if band is not None and frame.labels is not None:
                 self.boundary[index] += confusion(frame.labels, labels, count, where=band)
         self.reactions.see(outputs[0], outputs[1:])
+        self.flickers.see(frame.image, outputs if self.blank else [])
 
     def _band(self, frame: ClipFrame) -> Any:
         classes = self.clip.classes
@@ -238,62 +260,14 @@ class _Run:
             reaction=reaction,
             spent=self.runs.spent[index + 1],
             uncut_spent=self.runs.spent[0],
+            flickers=self.flickers.counted[index + 1],
+            uncut_flickers=self.flickers.counted[0],
         )
 
 
 def _nothing(name: str, session: Session, classes: tuple[str, ...], boundary: bool) -> Evaluation:
     none = Confusion.none(len(classes))
     stages = Tally(tuple(stage.name for stage in session.net.stages))
-    carry = str(session.schedule.carry)
-    return Evaluation(name, carry, classes, none, none if boundary else None, none, none, stages, Tally(("whole",)))
-
-
-def class_names(
-    net: StagedNetwork, classes: Sequence[str] | None = None, baselines: Sequence[tuple[str, StagedNetwork]] = ()
-) -> tuple[str, ...]:
-    """What ``net`` gives the ids of: ``classes``, else its sidecar's; a baseline that says otherwise is a ``UsageError``."""
-    names = tuple(classes or (net.sidecar.classes if net.sidecar is not None else ()))
-    if not names:
-        raise UsageError(
-            f"network {net.name!r} does not say what its classes are; give classes=[name, ..] in their order."
-        )
-    for name, other in baselines:
-        if other.sidecar is not None and tuple(other.sidecar.classes) != names:
-            raise UsageError(
-                f"baseline {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
-                f"{', '.join(names)}; give baselines of the same classes in the same order."
-            )
-    return names
-
-
-def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tuple[tuple[str, ...], Labels | None]:
-    """The classes a clip is scored in, and the lookup from the network's ids to theirs; None where they are the same."""
-    classes = clip.classes
-    if classes is None or (classes.names == names and classes.renames is None):
-        return names, None
-    if not (clip.labelled or classes.others is not None or classes.renames is not None):
-        return names, None
-    try:
-        return classes.names, classes.lookup(names)
-    except DataError as error:
-        raise DataError(
-            f"{clip.path} has {len(classes.names)} classes ({', '.join(classes.names)}), network {net.name!r} has "
-            f"{len(names)} ({', '.join(names)}); {error} Clips without labels are evaluated for agreement alone."
-        ) from None
-
-
-def checked_labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
-    """The output of ``net`` for ``frame``, if it is a label map of the frame's size; else ``UsageError``.
-
-    >>> from clockseg.stages import Stage
-    >>> net = StagedNetwork("one", (Stage("a", str.upper),))
-    >>> checked_labels([[0, 1]], ClipFrame(0, np.zeros((1, 2, 3), np.uint8), None), net).tolist()
-    [[0, 1]]
-    """
-    labels = np.asarray(output)
-    if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
-        raise UsageError(
-            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)} for a frame of {list(frame.image.shape)}; "
-            "evaluation compares label maps: class ids [h, w] of the frame's size."
-        )
-    return labels
+    carry, near = str(session.schedule.carry), none if boundary else None
+    uncut = Tally(("whole",))
+    return Evaluation(name, carry, classes, none, near, none, none, stages, uncut, flickers=none, uncut_flickers=none)

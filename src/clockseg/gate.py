@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from clockseg._errors import UsageError
 from clockseg.clocks import (
     ALWAYS,
+    Along,
     AtLeastEvery,
     Both,
+    Budget,
     Change,
     Clock,
     Confidence,
@@ -17,11 +20,69 @@ from clockseg.clocks import (
     Either,
     Every,
     Invert,
+    Learned,
+    MotionResidual,
     Paced,
+    Regions,
+    Whole,
 )
 from clockseg.clocks.change import Reference
 from clockseg.clocks.every import whole_number
 from clockseg.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class InRegions:
+    """A schedule whose first ``stages`` stages fire in places, by ``clock``; those after them whole, by ``rest``.
+
+    ``stages``: None for all of them. ``rest``: None for the frames on which the first stages fire whole.
+    """
+
+    clock: Regions
+    stages: int | None = None
+    rest: Gate | None = None
+
+    def __call__(self, stages: int) -> Schedule:
+        """The schedule for so many stages."""
+        count = stages if self.stages is None else self.stages
+        if count > stages:
+            raise UsageError(f"regions of {count} stages in a network of {stages}; give stages=1 to {stages}.")
+        gating = (Whole(),) if self.rest is None else self.rest.clocks
+        after = stages - count
+        if self.rest is not None and len(gating) > after:
+            raise UsageError(
+                f"rest of {len(gating)} clocks for {after} stages after regions; give a clock a stage, or one."
+            )
+        follow = (*gating, *(ALWAYS,) * (after - len(gating)))[:after]
+        return Schedule((self.clock, *(Along(),) * (count - 1), *follow))
+
+
+def regions(
+    threshold: float,
+    *,
+    stages: int | None = None,
+    rest: Gate | None = None,
+    tile: int = 32,
+    halo: int | None = None,
+    spread: int = 0,
+    level: float = 16,
+    every: int | None = None,
+    most: float = 0.5,
+) -> InRegions:
+    """For a fixed camera: computes only the tiles that changed since they were last computed (``Regions``; docs/regions.md).
+
+    ``stages``: the first so many fire in places, all of them if None; the rest fire whole, by the clock ``rest`` (None: when
+    the first ones do). A stage with an operation over the whole picture can't fire in places. ``every``: the whole picture
+    after so many frames without, at least.
+
+    >>> regions(0.1, stages=2, every=50)(3).clocks[1:]
+    (Along(), Whole())
+    """
+    if stages is not None:
+        whole_number(stages, "regions' stages")
+    if rest is not None and not isinstance(rest, Gate):
+        raise UsageError(f"regions(rest={rest!r}); give a clock such as at_least_every(8).")
+    return InRegions(Regions(threshold, tile, halo, spread, level, every, most), stages, rest)
 
 
 @dataclass(frozen=True)
@@ -31,8 +92,8 @@ class Gate:
     One clock gates them all: the first of them asks, the rest follow (nested firing). Several: one for each of the
     last stages. ``after=None``: the clocks gate the last ones.
 
-    >>> Gate((Change(0.25),))(3).clocks
-    (Every(period=1), Every(period=1), Change(threshold=0.25, watch=None, reference='fired', strict=False))
+    >>> Gate((AtLeastEvery(8),))(3).clocks
+    (Every(period=1), Every(period=1), AtLeastEvery(frames=8))
     """
 
     clocks: tuple[Clock, ...]
@@ -53,14 +114,19 @@ class Gate:
 
 
 def adaptive(
-    *thresholds: float, watch: int | None = None, reference: Reference = "fired", strict: bool = False
+    *thresholds: float,
+    watch: int | None = None,
+    reference: Reference = "fired",
+    strict: bool = False,
+    classes: tuple[str | int, ...] = (),
 ) -> Gate:
     """The paper's adaptive clock (section 4.3): fires when the watched labels changed by at least the threshold, 0..1.
 
     One threshold gates every stage after the watched one (``watch``: a stage's number; by default the last but one).
     Several give each of the last stages its own, watching the stage before it: with ``adaptive(t2, t3)`` a frame of a
     three-stage network may stop after stage 1, 2 or 3. ``reference="previous"`` compares with the frame before instead
-    of the last firing; ``strict`` fires at ``>`` instead of ``>=``.
+    of the last firing; ``strict`` fires at ``>`` instead of ``>=``. ``classes``: counts only changes from or to these, names
+    or ids, over the places that show one of them (``clockseg.maps.change_of``).
 
     >>> len(adaptive(0.25)(3)), len(adaptive(0.1, 0.25)(3).clocks)
     (3, 3)
@@ -71,7 +137,7 @@ def adaptive(
         raise UsageError("adaptive with several thresholds watches the stage before each; leave watch out.")
     if watch is not None:
         whole_number(watch, "adaptive's watch (a stage's number)")
-    clocks = tuple(Change(threshold, watch, reference, strict) for threshold in thresholds)
+    clocks = tuple(Change(threshold, watch, reference, strict, classes) for threshold in thresholds)
     return Gate(clocks, after=watch)
 
 
@@ -81,6 +147,7 @@ def difference(
     of: Literal["labels", "scores", "features", "pixels"] = "labels",
     watch: int | None = None,
     reference: Reference = "fired",
+    classes: tuple[str | int, ...] = (),
 ) -> Gate:
     """A change clock on labels (as ``adaptive``), scores, features, or pixels, which gate the whole network.
 
@@ -88,7 +155,9 @@ def difference(
     'pixels'
     """
     if of == "labels":
-        return adaptive(threshold, watch=watch, reference=reference)
+        return adaptive(threshold, watch=watch, reference=reference, classes=classes)
+    if classes:
+        raise UsageError(f'difference(of={of!r}) knows no classes; leave them out, or give of="labels".')
     if of == "pixels" and watch is not None:
         raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
     if watch is not None:
@@ -113,6 +182,49 @@ def paced(gate: Gate, rate: float, *, gain: float = 0.2) -> Gate:
     """
     (rows, after) = _gates((gate,), "paced")
     return Gate(tuple(Paced(row[0], rate, gain) for row in rows), after)  # type: ignore[arg-type]  # it refuses others
+
+
+def motion_residual(threshold: float) -> Gate:
+    """Fires the whole network when motion leaves that much of the picture unexplained, 0..1 (``MotionResidual``).
+
+    >>> motion_residual(0.1)(3).clocks[0]
+    MotionResidual(threshold=0.1)
+    """
+    return Gate((MotionResidual(threshold),), after=0)
+
+
+def learned(file: str, threshold: float = 0.1) -> Gate:
+    """Fires where the graph in ``file`` expects at least that share of labels to change, 0..1 (``Learned``).
+
+    It gates the whole network; where it reads features or scores of a stage, the stages after that one.
+
+    >>> learned("clock.onnx")(3)  # doctest: +SKIP
+    """
+    clock = Learned(file, threshold)
+    return Gate((clock,), after=clock.watch or 0)
+
+
+def budget(
+    signal: Gate | Callable[[float], Gate] | None = None,
+    *,
+    network_rate: float | None = None,
+    fps: float | None = None,
+    cap: int | None = None,
+) -> Gate:
+    """Keeps to a share of frames, or to frames a second: it finds its own threshold (``Budget``) and refills at cuts.
+
+    ``signal``: what tells when firing is worth it, ``motion_residual``, ``adaptive``, ``difference(0, of="scores")`` or
+    another gate, which also says what it gates; by default the whole network, by what motion leaves unexplained, or, where
+    the carry finds no motion, by the difference of pictures. ``cap``: frames after which it fires in any case.
+
+    >>> budget(network_rate=0.25, cap=12)(3).clocks[0].cap
+    12
+    """
+    if signal is None:
+        return Gate((Budget(network_rate, fps, cap),), after=0)
+    gate = signal if isinstance(signal, Gate) or not callable(signal) else signal(0.0)
+    rows, after = _gates((gate,), "budget")
+    return Gate(tuple(Budget(network_rate, fps, cap, row[0]) for row in rows), after)
 
 
 def every(n: int) -> Gate:

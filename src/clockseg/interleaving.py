@@ -38,8 +38,13 @@ class Interleaving:
         self._meters = [Meter(session.net) for session in self.sessions]
         self._energy = counting(net.engine)
 
-    def __call__(self, image: Any) -> list[Any]:
-        """The outputs for this frame: of the uncut network, then of every session."""
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether any of them moves what is held by what the codec says, so that frames have to come with it."""
+        return any(session.schedule.carry.reads_vectors for session in self.sessions)
+
+    def __call__(self, image: Any, *, vectors: Any = None) -> list[Any]:
+        """The outputs for this frame: of the uncut network, then of every session; ``vectors``: see ``session.step``."""
         done = self.tallies[0].frames
         outputs: list[Any] = [None] * len(self.sessions)
         order = list(range(len(self.sessions)))
@@ -48,7 +53,7 @@ class Interleaving:
         self._compile(image)
         for index in order:
             self._energy.spent()
-            outputs[index] = self.sessions[index](image)
+            outputs[index] = self.sessions[index](image, vectors=vectors)
             joules, record = self._energy.spent(), self.sessions[index].record
             self.tallies[index] = self.tallies[index].add(record, first=done == 0)
             if done:

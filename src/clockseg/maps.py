@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from clockseg._errors import UsageError
@@ -46,6 +48,26 @@ def change(now: Array, before: Array) -> float:
     if now.shape != before.shape:
         raise UsageError(f"label maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
     return float(np.count_nonzero(now != before)) / now.size
+
+
+SMALLEST_SHARE = 0.001
+"""Of a map: what holds less of it counts as holding that much, so that a stray place is no great change."""
+
+
+def change_of(classes: Sequence[int], now: Array, before: Array) -> float:
+    """Places that show one of ``classes`` in either label map and differ, over all that show one in either, 0..1.
+
+    For a single class it is 1 - intersection over union. Where they hold less than ``SMALLEST_SHARE`` of the map, over that.
+
+    >>> change_of([1], np.array([0, 1, 1, 2]), np.array([0, 1, 0, 3]))
+    0.5
+    """
+    now, before = np.asarray(now), np.asarray(before)
+    if now.shape != before.shape:
+        raise UsageError(f"label maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
+    either = np.isin(now, classes) | np.isin(before, classes)
+    changed, shown = int(np.count_nonzero(either & (now != before))), int(np.count_nonzero(either))
+    return changed / max(shown, SMALLEST_SHARE * now.size, 1.0)
 
 
 def relative_difference(a: Array, b: Array) -> float:

@@ -15,6 +15,8 @@ from clockseg._errors import UsageError
 from clockseg.trace import Record
 
 FINISH = "finish"
+CONCLUDE = "conclude"
+CORRECTION = "correction"
 WHOLE = "whole"
 """The uncut network, beside its parts."""
 
@@ -40,9 +42,9 @@ class Price:
         seconds = (self.seconds or 0.0) + (other.seconds or 0.0) if known else None
         return Price(self.multiply_adds + other.multiply_adds, self.moved + other.moved, seconds)
 
-    def __mul__(self, runs: int) -> Price:
+    def __mul__(self, runs: float) -> Price:
         seconds = None if self.seconds is None else runs * self.seconds
-        return Price(runs * self.multiply_adds, runs * self.moved, seconds)
+        return Price(round(runs * self.multiply_adds), round(runs * self.moved), seconds)
 
     __rmul__ = __mul__
 
@@ -55,7 +57,8 @@ class Prices:
     """The price of each part of a network at one working size.
 
     ``stages``: of bodies with their heads; ``groups``, and what each of them ``reads``, in the order they run;
-    ``finish``: of what makes the output of ``last``; ``whole``: of the uncut network. ``size``: (WIDTH, HEIGHT).
+    ``finish``: of what makes the output of ``last``; ``whole``: of the uncut network. ``conclude`` and ``correction``: of what
+    makes an output of scores that were moved, where the network has them. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.schedule import alternating
     >>> from clockseg.session import run
@@ -72,6 +75,8 @@ class Prices:
     finish: Price = NOTHING
     whole: Price | None = None
     size: tuple[int, int] | None = None
+    conclude: Price | None = None
+    correction: Price | None = None
 
     @property
     def last(self) -> str:
@@ -84,7 +89,7 @@ class Prices:
         return reduce(add, (*self.stages.values(), *self.groups.values(), self.finish))
 
     def ran(self, record: Record) -> tuple[str, ...]:
-        """The stages, the groups and ``finish``, as far as they ran at this frame, in order.
+        """The stages, the groups, and what made the output, as far as they ran at this frame, in order.
 
         >>> from clockseg.trace import Seconds
         >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
@@ -102,6 +107,12 @@ class Prices:
         moved = record.moved or (False,) * len(record.fired)
         changed = {name for name, *new in zip(self.stages, record.fired, moved, strict=True) if any(new)}
         yield from (name for name, fired in zip(self.stages, record.fired, strict=True) if fired)
+        if record.carried:
+            # Nothing is fused; moved labels are the output as they are.
+            yield from {"fused": (FINISH if self.conclude is None else CONCLUDE,), "corrected": (CORRECTION,)}.get(
+                record.carried, ()
+            )
+            return
         for name in self.groups:
             if changed.intersection(self.reads[name]):
                 changed.add(name)
@@ -110,9 +121,15 @@ class Prices:
             yield FINISH
 
     def frame(self, record: Record) -> Price:
-        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion."""
-        parts = {**self.stages, **self.groups, FINISH: self.finish}
-        return reduce(add, (parts[name] for name in self.ran(record)), NOTHING)
+        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion.
+
+        Where stages fired in places, of each part the share of the frame that was computed.
+        """
+        moved = {CONCLUDE: self.conclude or NOTHING, CORRECTION: self.correction or NOTHING}
+        parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
+        shares = dict(zip(self.stages, record.share, strict=False))
+        fused = record.share[-1] if record.share else 1
+        return reduce(add, (shares.get(name, fused) * parts[name] for name in self.ran(record)), NOTHING)
 
     def total(self, records: Iterable[Record]) -> Price:
         """What these frames cost together: of a session, of ``run`` or of ``replay``."""

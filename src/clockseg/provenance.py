@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -11,13 +12,14 @@ PACKAGES = ("numpy", "onnx", "av", "opencv-python-headless", "openvino", "onnxru
 
 
 def versions() -> dict[str, str]:
-    """Of clockseg, Python and what it runs on; what isn't installed is left out.
+    """Of clockseg, Python and what it runs on; what isn't installed is left out, and torch where nothing has loaded it.
 
     >>> sorted(versions())[:2]
     ['av', 'clockseg']
     """
     found = {"clockseg": _version("clockseg"), "python": platform.python_version()}
-    found |= {package: _version(package) for package in PACKAGES}
+    packages = (*PACKAGES, "torch") if "torch" in sys.modules else PACKAGES
+    found |= {package: _version(package) for package in packages}
     return {name: number for name, number in found.items() if number}
 
 

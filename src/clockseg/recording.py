@@ -8,8 +8,6 @@ identity, nested or not, delayed or not, made of clocks that go by what was reco
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,18 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg._errors import UsageError
+from clockseg._store import Place, Store
 from clockseg._types import Array, Image
-from clockseg._watching import check, parts
+from clockseg._watching import check, check_replayable, parts
 from clockseg.carry import identity
-from clockseg.clocks import PICTURE, Change, Clock, Plain, Watch
+from clockseg.clocks import PICTURE, Budget, Change, Clock, Watch
 from clockseg.maps import labels
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Memory, Session, fill
 from clockseg.stages import Stage, StagedNetwork, same
 from clockseg.trace import Record, Seconds
-
-MEMORY_BYTES = 64_000_000
-"""What a recording holds in memory; the rest goes to a temporary file, which is gone with the recording."""
 
 
 def label_map(stage: int) -> Watch:
@@ -52,7 +48,7 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
     if schedule.carry != identity:
         raise UsageError(
             f"carry {schedule.carry} can't be replayed: clocks would be shown what it moved, which isn't recorded. "
-            "Give the identity."
+            "Give the identity, or a clockseg.tape.Tape, which records what a carry moves."
         )
     found: set[Watch] = set()
     for number, clock in enumerate(schedule.clocks, start=1):
@@ -62,43 +58,12 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
 
 
 def _needs(clock: Clock, number: int) -> frozenset[Watch]:
-    if isinstance(clock, Plain):
-        raise UsageError(
-            f"the clock of stage {number}, {clock!r}, can't be replayed: nobody knows what a plain function reads of the "
-            "tick, the wall time or the picture perhaps. Give a clock that says what it looks at."
-        )
+    check_replayable(clock, number)
+    if isinstance(clock, Budget) and clock.signal is not None:
+        return frozenset()  # what its signal is made of says so itself
     if isinstance(clock, Change):
         return frozenset(label_map(watch.stage) for watch in clock.looks(number))
     return clock.looks(number)
-
-
-class _Place(NamedTuple):
-    """Where an array lies."""
-
-    offset: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-class _Store:
-    """Arrays one after the other, in memory up to ``MEMORY_BYTES`` and in a temporary file beyond."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - lives as long as the store
-        self._end = 0
-        weakref.finalize(self, self._file.close)
-
-    def add(self, array: Array) -> _Place:
-        array = np.ascontiguousarray(array)
-        place = _Place(self._end, array.dtype, array.shape)
-        self._file.seek(self._end)
-        self._end += self._file.write(array.tobytes())
-        return place
-
-    def __getitem__(self, place: _Place) -> Array:
-        self._file.seek(place.offset)
-        count = int(np.prod(place.shape, dtype=np.int64))
-        return np.frombuffer(self._file.read(count * place.dtype.itemsize), place.dtype).reshape(place.shape)
 
 
 class _Recorded(NamedTuple):
@@ -106,14 +71,15 @@ class _Recorded(NamedTuple):
 
     shape: tuple[int, ...]
     seconds: Seconds
-    places: tuple[_Place, ...]
+    places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
     """What ``record`` keeps: of each frame, what the clocks may look at, and the seconds of every stage.
 
-    ``stages``: their names; ``scored``: the numbers of those that have a score map; ``kept``: what was kept, in order.
+    ``stages``: their names; ``scored``: the numbers of those that have a score map; ``kept``: what was kept, in order;
+    ``sidecar``: the network's own, which names classes.
     A slice, such as ``recording[:125]``, is a recording of those frames, whose first is filled; it shares the memory.
     """
 
@@ -122,7 +88,8 @@ class Recording:
     scored: frozenset[int]
     kept: tuple[Watch, ...]
     frames: tuple[_Recorded, ...]
-    store: _Store
+    store: Store
+    sidecar: Any = None
 
     def __len__(self) -> int:
         """The number of frames."""
@@ -158,7 +125,7 @@ def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch]
     kept = tuple(sorted(map(label_map, scored) if keep is None else set(keep)))
     for watch in kept:
         _check_keep(net, watch, scored)
-    store, frames, schedule = _Store(), list[_Recorded](), frame_oracle(len(net))
+    store, frames, schedule = Store(), list[_Recorded](), frame_oracle(len(net))
     for image in images:
         if not frames or frames[-1].shape != np.shape(image):
             # Engines compile for this size now, and not in what is timed.
@@ -166,7 +133,8 @@ def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch]
         _, memory = fill(net, schedule, image)
         places = tuple(store.add(_looked_at(net, memory, watch, image)) for watch in kept)
         frames.append(_Recorded(np.shape(image), memory.record.seconds, places))
-    return Recording(net.name, tuple(stage.name for stage in net.stages), scored, kept, tuple(frames), store)
+    names = tuple(stage.name for stage in net.stages)
+    return Recording(net.name, names, scored, kept, tuple(frames), store, net.sidecar)
 
 
 def _check_keep(net: StagedNetwork, watch: Watch, scored: frozenset[int]) -> None:
@@ -266,4 +234,4 @@ def _stand_in(recording: Recording) -> StagedNetwork:
         Stage(name, scores=scores(number), body=same, features=looked_up(Watch("features", number)))
         for number, name in enumerate(recording.stages, start=1)
     )
-    return StagedNetwork(recording.network, stages)
+    return StagedNetwork(recording.network, stages, sidecar=recording.sidecar)

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from clockseg._types import Array, Image
+from clockseg._whole_file import part_name
 from clockseg.deviation import gives_numbers
 from clockseg.palette import palette
 from clockseg.results import FILES, trace_line
@@ -30,7 +31,6 @@ from clockseg.video import (
     write_npy,
     write_png,
 )
-from clockseg.video._part import part_name
 from clockseg.video._whole import Whole
 from clockseg.video.values import LARGEST
 

@@ -130,7 +130,7 @@ class ResultFolder:
             raise UsageError(
                 f"{path} holds a result already ({', '.join(old)}); give another --out, or --overwrite to replace it."
             )
-        self._made = not path.exists()
+        self._made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(self.part, ignore_errors=True)
@@ -153,11 +153,11 @@ class ResultFolder:
         self.part.rmdir()
 
     def abandon(self) -> None:
-        """Remove what was written, and the folder if this run made it."""
+        """Remove what was written, and the folders that this run made, unless something else is in them by now."""
         shutil.rmtree(self.part, ignore_errors=True)
-        if self._made:
-            with suppress(OSError):
-                self.path.rmdir()
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
 
 
 def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
@@ -174,6 +174,8 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
             "fill": record.fill,
             "fired": list(record.fired),
             "signal": [_finite(signal) for signal in record.signal],
+            "carried": record.carried,
+            "share": [round(part, 4) for part in record.share],
             "seconds": {
                 "decode": round(frame.decode_seconds, 6),
                 "stages": [round(spent, 6) for spent in seconds.stages],

@@ -7,7 +7,7 @@ takes a ``Schedule`` it takes such a function too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -92,6 +92,18 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
     if len(made) != stages:
         raise UsageError(f"the schedule is for {len(made)} stages, the network has {stages}; give one clock a stage.")
     return made
+
+
+def carried(schedule: Schedule | Named, carry: Carry) -> Named:
+    """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
+
+    >>> from clockseg.carry import Flow, Warp
+    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
+    warp(flow)
+    """
+    if not isinstance(carry, Carry) or isinstance(carry, type):
+        raise UsageError(f"carried(.., {carry!r}): no carry; give one such as identity or Warp(Flow()).")
+    return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
 
 
 def frame_oracle(stages: int) -> Schedule:

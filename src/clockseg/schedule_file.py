@@ -1,4 +1,4 @@
-"""A schedule on disk, what ``clockseg tune`` writes and ``--schedule FILE.toml`` takes.
+"""A schedule on disk, what ``clockseg tune`` and ``clockseg plan`` write and ``--schedule FILE.toml`` takes.
 
 format = "clockseg-schedule-1"
 schedule = "either(adaptive(0.1834), at_least_every(8))"
@@ -6,6 +6,11 @@ schedule = "either(adaptive(0.1834), at_least_every(8))"
 [network]                           # what it was made for; may be left out
 name = "street"
 stages = ["stride8", "stride16", "context"]
+
+[run]                               # of a plan: the network to run, as the command line has it
+network = "street"
+size = "640"
+precision = "bf16"
 
 [tuned]                             # how it was found; anything, or left out
 videos = ["drive.mp4"]
@@ -17,17 +22,21 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError, UsageError
+from clockseg._whole_file import whole
 from clockseg.schedule import Schedule, schedule_for
 from clockseg.spec import parse_schedule
 from clockseg.stages import StagedNetwork
 
 FORMAT = "clockseg-schedule-1"
+RUN = ("network", "size", "precision")
+"""What a plan says of the network to run."""
+NETWORK_FILES = (".onnx", ".safetensors")
 _EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune writes one.'
 
 
@@ -35,8 +44,9 @@ _EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clock
 class ScheduleFile:
     """What a schedule file says: the schedule as the command line writes it, and the network it was made for.
 
-    ``network`` and ``stages``: names, empty where the file leaves them out; ``tuned``: how it was found. It is a
-    schedule by itself: ``Session(net, read_schedule_file("night.toml"))``.
+    ``network`` and ``stages``: names, empty where the file leaves them out; ``tuned``: how it was found. ``run``: of a
+    plan, what to run it on, as the options ``--network``, ``--size`` and ``--precision`` have it; a network's file is written
+    as seen from the plan's folder. It is a schedule by itself: ``Session(net, read_schedule_file("night.toml"))``.
 
     >>> ScheduleFile("adaptive(0.25)")(3).clocks[2].threshold
     0.25
@@ -46,6 +56,7 @@ class ScheduleFile:
     network: str = ""
     stages: tuple[str, ...] = ()
     tuned: Mapping[str, Any] = field(default_factory=dict)
+    run: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, stages: int) -> Schedule:
         """The schedule for a network of so many stages; ``UsageError`` if it was made for another number."""
@@ -82,15 +93,27 @@ def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
         raise DataError(f"{path} can't be read ({error.strerror}). {_EXAMPLE}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no TOML ({error}). {_EXAMPLE}") from None
-    return _parsed(found, str(path))
+    file = _parsed(found, str(path))
+    return replace(file, run=_placed(file.run, lambda network: os.path.normpath(Path(path).parent / network)))
+
+
+def _placed(run: Mapping[str, str], place: Callable[[str], str]) -> dict[str, str]:
+    """``run`` with its network's file elsewhere; the name of a bundled one stays."""
+    return {
+        key: place(value) if key == "network" and Path(value).suffix in NETWORK_FILES else value
+        for key, value in run.items()
+    }
 
 
 def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
     if found.get("format") != FORMAT:
         raise DataError(f"{path}: format is {found.get('format')!r}; this version reads {FORMAT!r}. {_EXAMPLE}")
-    unknown = found.keys() - {"format", "schedule", "network", "tuned"}
+    unknown = found.keys() - {"format", "schedule", "network", "tuned", "run"}
     if unknown:
-        raise DataError(f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network and tuned.")
+        raise DataError(f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network, run and tuned.")
+    run = found.get("run", {})
+    if not isinstance(run, dict) or run.keys() - set(RUN) or not all(isinstance(value, str) for value in run.values()):
+        raise DataError(f"{path}: run is {run!r}; it holds texts for {', '.join(RUN)}.")
     schedule, network, tuned = found.get("schedule"), found.get("network", {}), found.get("tuned", {})
     if not isinstance(schedule, str) or not isinstance(network, dict) or not isinstance(tuned, dict):
         raise DataError(f"{path}: schedule must be a text, network and tuned must be tables. {_EXAMPLE}")
@@ -102,7 +125,7 @@ def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
         parse_schedule(schedule)
     except UsageError as error:
         raise DataError(f"{path}: {error}") from None
-    return ScheduleFile(schedule, name, tuple(stages), tuned)
+    return ScheduleFile(schedule, name, tuple(stages), tuned, run)
 
 
 def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -110,12 +133,9 @@ def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, ove
     target = Path(path)
     if target.exists() and not overwrite:
         raise UsageError(f"{target} is there already; give another name, or overwrite it.")
-    part = target.with_name(f".{target.name}.part")
-    try:
+    file = replace(file, run=_placed(file.run, lambda network: os.path.relpath(network, target.parent)))
+    with whole(target) as part:
         part.write_text(dump(file), encoding="utf-8")
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def dump(file: ScheduleFile) -> str:
@@ -128,6 +148,8 @@ def dump(file: ScheduleFile) -> str:
     lines = [f"format = {_value(FORMAT)}", f"schedule = {_value(file.schedule)}"]
     if file.network or file.stages:
         lines += ["", "[network]", f"name = {_value(file.network)}", f"stages = {_value(file.stages)}"]
+    if file.run:
+        lines += ["", "[run]", *(f"{key} = {_value(value)}" for key, value in file.run.items())]
     if file.tuned:
         lines += ["", "[tuned]", *(f"{_key(key)} = {_value(value)}" for key, value in file.tuned.items())]
     return "\n".join(lines) + "\n"

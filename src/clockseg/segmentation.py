@@ -16,10 +16,12 @@ import numpy as np
 from clockseg._errors import ClocksegError, DataError, UsageError
 from clockseg._types import Array
 from clockseg._watching import check
+from clockseg.carry import Carry, settled
 from clockseg.clocks.every import whole_number
 from clockseg.deviation import gives_numbers
 from clockseg.energy import counting
 from clockseg.engines.priced import Meter
+from clockseg.flicker import Flickers, flicker_facts
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.provenance import machine, versions
 from clockseg.result_writer import ResultWriter
@@ -51,6 +53,7 @@ def segment(
     every: int = 1,
     limit: int | None = None,
     overwrite: bool = False,
+    flicker: bool = False,
     name: str | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Segmented:
@@ -59,7 +62,9 @@ def segment(
     ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names; by default the
     first three; of a network that gives maps of numbers ``values.mkv`` and ``npy/`` in place of labels) and
     ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes each
-    n-th frame only, ``limit`` so many of them. ``name`` is the schedule's, for the summary. ``VideoError`` if not one
+    n-th frame only, ``limit`` so many of them. ``flicker`` tells in the summary how much of the labels' change motion does not
+    explain (``clockseg.flicker``; in the thread that writes, not in the network's time). ``name`` is the schedule's, for the
+    summary. ``VideoError`` if not one
     frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
     """
     schedule, writes = schedule_for(schedule, len(net)), check_writes(write, values=gives_numbers(net))
@@ -67,7 +72,8 @@ def segment(
     whole_number(1 if limit is None else limit, "limit")
     check(net, schedule)
     _check_classes(net)
-    clip = open_clip(source)
+    calm = _flickers(net) if flicker else None
+    clip = open_clip(source, vectors=schedule.carry.reads_vectors and every == 1)
     result = ResultFolder(Path(folder), clip.path, overwrite=overwrite)
     start = time.perf_counter()
     try:
@@ -78,12 +84,13 @@ def segment(
             out = stack.enter_context(
                 ResultWriter(result.part, clip, writes, net, every=every, limited=limit is not None)
             )
-            with Background(out.append) as background:
+            with Background(_appending(out, calm)) as background:
                 for frame, output, record in run.over(frames):
                     background.put(frame, output, record)
         problems = (*clip.problems, *out.problems)
         figures = run.summary(time.perf_counter() - start)
-        summary = {"input": clip.name} | figures | _setting(net, schedule, name) | {"problems": list(problems)}
+        figures["flicker"] = None if calm is None else flicker_facts(calm.counted[0])
+        summary = {"input": clip.name} | figures | _setting(net, schedule, run.carry, name) | {"problems": list(problems)}
         result.publish(summary)
     except OSError as error:
         result.abandon()
@@ -107,6 +114,24 @@ def _check_classes(net: StagedNetwork) -> None:
         )
 
 
+def _flickers(net: StagedNetwork) -> Flickers:
+    if gives_numbers(net):
+        raise UsageError(f"network {net.name!r} gives numbers, no labels, and flicker is of labels; leave it out.")
+    known = () if net.sidecar is None else net.sidecar.classes
+    return Flickers(1, len(known) or MOST_CLASSES + 1)
+
+
+def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Array, Record], None]:
+    """What the thread behind the session does with each frame."""
+
+    def append(frame: Frame, output: Array, record: Record) -> None:
+        out.append(frame, output, record)
+        if calm is not None:
+            calm.see(frame.image, [np.asarray(output)])
+
+    return append
+
+
 def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
     """Refuse what can't be written as a map, before anything is."""
     values = np.asarray(output)
@@ -125,11 +150,11 @@ def _expected(clip: Clip, every: int, limit: int | None) -> int | None:
     return taken if limit is None else min(limit, taken)
 
 
-def _setting(net: StagedNetwork, schedule: Schedule, name: str | None) -> dict[str, Any]:
+def _setting(net: StagedNetwork, schedule: Schedule, carry: Carry, name: str | None) -> dict[str, Any]:
     return {
         "network": net.name,
         "schedule": name or repr(schedule),
-        "carry": str(schedule.carry),
+        "carry": str(carry),
         "engine": net.engine,
         "classes": [] if net.sidecar is None else list(net.sidecar.classes),
         "palette": [] if net.sidecar is None else [list(colour) for colour in net.sidecar.palette],
@@ -150,6 +175,7 @@ class _Run:
         progress: Callable[[Progress], None],
     ) -> None:
         self.session = Session(net, schedule)
+        self.carry = schedule.carry
         self.seconds = 0.0
         self._name, self._expected, self._progress = name, expected, progress
         self._full = FullPass()
@@ -163,7 +189,8 @@ class _Run:
                 # Compile for this size, so that only wall_seconds and fps have it in them.
                 fill(self.session.net, self.session.schedule, frame.image)
             self._energy.spent()
-            output = self.session(frame.image)
+            output = self.session(frame.image, vectors=frame.vectors)
+            self.carry = settled(self.session.schedule.carry, frame.vectors)
             joules, record = self._energy.spent(), self.session.record
             if gives_numbers(self.session.net):
                 _check_numbers(output, frame, self.session.net)

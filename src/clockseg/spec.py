@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 from clockseg._errors import UsageError
 from clockseg._names import named
-from clockseg.gate import adaptive, at_least_every, both, confidence, difference, either, every, invert, paced
-from clockseg.schedule import Named, Schedule, alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
+from clockseg.carry import Carry, identity, parse_carry
+from clockseg.carry.named import CARRIES, as_carry
+from clockseg.gate import (
+    adaptive,
+    at_least_every,
+    both,
+    budget,
+    confidence,
+    difference,
+    either,
+    every,
+    invert,
+    learned,
+    motion_residual,
+    paced,
+    regions,
+)
+from clockseg.schedule import (
+    Named,
+    Schedule,
+    alternating,
+    carried,
+    exponential,
+    fixed_rate,
+    frame_oracle,
+    pipelined,
+    skip_frame,
+)
 
 
 def parse_schedule(text: str) -> Schedule | Named:
@@ -15,7 +44,7 @@ def parse_schedule(text: str) -> Schedule | Named:
     AtLeastEvery(frames=8)
     """
     by_name = {f.__name__: f for f in (frame_oracle, alternating, exponential)}
-    by_call = {
+    by_call: dict[str, Any] = {
         f.__name__: f
         for f in (
             skip_frame,
@@ -24,7 +53,11 @@ def parse_schedule(text: str) -> Schedule | Named:
             adaptive,
             difference,
             confidence,
+            motion_residual,
+            learned,
             paced,
+            budget,
+            regions,
             every,
             at_least_every,
             either,
@@ -32,22 +65,70 @@ def parse_schedule(text: str) -> Schedule | Named:
             invert,
         )
     }
+    by_call["carried"] = _carried
     if text.strip() in by_call:
         raise UsageError(f"schedule {text.strip()} needs arguments, such as {_EXAMPLES[text.strip()]}.")
-    found: Schedule | Named = named(text, by_name | by_call)
+    found: Schedule | Named = named(text, CARRIES | by_name | by_call)
+    _check_no_carry(found)
     if not isinstance(found, Schedule) and not callable(found):
         raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")
     return found
 
 
+def _carried(schedule: Any, carry: Any) -> Named:
+    """``carried(skip_frame(4), warp(flow))``; what is in quotes is read as text, so that it may be package.module:object."""
+    _check_no_carry(schedule)
+    inner = parse_schedule(schedule) if isinstance(schedule, str) else schedule
+    return carried(inner, parse_carry(carry) if isinstance(carry, str) else as_carry(carry, str(carry)))
+
+
+def _check_no_carry(found: Any) -> None:
+    """``warp`` and ``flow`` are functions too, but not of the number of stages."""
+    for name, carry in CARRIES.items():
+        if found is carry:
+            raise UsageError(f"{name} is a carry, no schedule; give it one to carry: {_EXAMPLES['carried']}.")
+
+
+def spelled(text: str, carry: Carry) -> str:
+    """The one text of a schedule under ``carry``, whatever carry ``text`` names itself; it parses back.
+
+    >>> spelled("skip_frame(4)", parse_carry("warp"))
+    'carried(skip_frame(4), warp(flow))'
+    >>> spelled("carried(skip_frame(4), warp(flow))", identity)
+    'skip_frame(4)'
+    """
+    inner = _uncarried(text.strip())
+    if carry == identity:
+        return inner
+    return f"carried({repr(inner) if ':' in inner else inner}, {carry})"
+
+
+def _uncarried(text: str) -> str:
+    try:
+        tree: Any = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text  # package.module:object, or what parse_schedule refuses
+    if not (isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args):
+        return text
+    inner = tree.args[0]
+    if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+        return _uncarried(inner.value)
+    return _uncarried(ast.get_source_segment(text, inner) or "")
+
+
 _EXAMPLES = {
+    "carried": "carried(skip_frame(4), warp(flow))",
     "skip_frame": "skip_frame(2)",
     "fixed_rate": "fixed_rate((1, 2, 2))",
     "pipelined": "pipelined(2)",
     "adaptive": "adaptive(0.25)",
     "difference": 'difference(0.1, of="scores")',
     "confidence": "confidence(0.8)",
+    "motion_residual": "motion_residual(0.1)",
+    "learned": 'learned("clock.onnx")',
+    "budget": "budget(network_rate=0.25)",
     "paced": "paced(adaptive(0.02), 0.5)",
+    "regions": "regions(0.1, stages=2)",
     "every": "every(2)",
     "at_least_every": "at_least_every(8)",
     "invert": "invert(confidence(0.8))",

@@ -15,9 +15,9 @@ import numpy as np
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Labels
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.evaluation import checked_labels, class_names, scored_classes
 from clockseg.metrics import Confusion, confusion, finite
 from clockseg.pipeline import Runner
+from clockseg.scored_classes import checked_labels, class_names, scored_classes
 from clockseg.stages import StagedNetwork
 from clockseg.stream import Stream, Timer, stream
 

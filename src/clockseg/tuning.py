@@ -11,6 +11,7 @@ from operator import add
 from typing import NamedTuple, TypeAlias
 
 from clockseg._errors import DataError, UsageError
+from clockseg.clocks.change import NEVER
 from clockseg.gate import Gate
 from clockseg.maps import change
 from clockseg.recording import Recording, label_map, replay
@@ -20,8 +21,6 @@ from clockseg.trace import Record, Tally
 ByThreshold: TypeAlias = Callable[[float], Schedule | Named]
 """A schedule for each threshold, such as ``adaptive``."""
 
-NEVER = 3.0
-"""No signal of any clock is as large: changes and confidence end at 1, relative differences at 2."""
 MOST_REPLAYS = 80
 """Before the neighbours of the best are tried."""
 NEIGHBOURS = 8
@@ -164,7 +163,7 @@ def tune_near(recordings: Sequence[Recording], schedule: ByThreshold, fire_rate:
         ...
     clockseg._errors.DataError: nothing to tune on: no clip has two frames or more.
     """
-    return tune(recordings, schedule, fire_rate, points=2, between=(threshold / 2, 2 * threshold))
+    return tune(recordings, schedule, fire_rate, points=2, between=(threshold / 2, min(2 * threshold, NEVER)))
 
 
 class _Search:

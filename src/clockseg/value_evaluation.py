@@ -134,9 +134,11 @@ def _clip(
     runs = Interleaving(net, [one for _, one in sessions])
     found = [Deviation() for _ in sessions]
     expected = len(clip.taken) if clip.taken is not None else clip.limit
-    for done, frame in enumerate(clip.frames(problem=lambda text: warn(f"{clip.path}: {text}")), start=1):
+    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
+    for done, frame in enumerate(frames, start=1):
         truth, *outputs = (
-            checked_numbers(output, one.net) for output, one in zip(runs(frame.image), runs.sessions, strict=True)
+            checked_numbers(output, one.net)
+            for output, one in zip(runs(frame.image, vectors=frame.vectors), runs.sessions, strict=True)
         )
         for index, (name, _) in enumerate(sessions):
             if outputs[index].shape != truth.shape:

@@ -1,10 +1,28 @@
 """Carry: what becomes of what is held while a stage rests."""
 
+from clockseg.carry.auto import Auto, settled
 from clockseg.carry.carry import Carry, Of
+from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.identity import Identity, identity
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.named import parse_carry
+from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Estimator, Warp
 
-__all__ = ["Carry", "Estimator", "Flow", "Identity", "Motion", "Of", "Sight", "Warp", "identity", "parse_carry"]
+__all__ = [
+    "Auto",
+    "Carry",
+    "Codec",
+    "Estimator",
+    "Flow",
+    "Identity",
+    "Motion",
+    "Of",
+    "Sight",
+    "Vectors",
+    "Warp",
+    "identity",
+    "parse_carry",
+    "settled",
+]

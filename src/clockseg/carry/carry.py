@@ -22,6 +22,11 @@ class Carry(Protocol):
         ...
 
     @property
+    def reads_vectors(self) -> bool:
+        """Whether it asks what the codec says of motion, which a decoder then tells."""
+        ...
+
+    @property
     def of(self) -> Of:
         """What is moved on a frame on which nothing fires. Where some stages fire, the others' held values are."""
         ...

@@ -17,6 +17,7 @@ class Identity:
     """
 
     looks: ClassVar[bool] = False
+    reads_vectors: ClassVar[bool] = False
     of: ClassVar[Of] = "held"
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> None:

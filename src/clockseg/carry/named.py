@@ -6,7 +6,9 @@ from typing import Any
 
 from clockseg._errors import UsageError
 from clockseg._names import named
+from clockseg.carry.auto import Auto
 from clockseg.carry.carry import Carry, Of
+from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.identity import identity
 from clockseg.carry.warp import Estimator, Warp
@@ -18,7 +20,15 @@ def parse_carry(text: str) -> Carry:
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
     """
-    found: Any = named(text, {"identity": identity, "warp": _warp, "flow": Flow}, what="carry")
+    return as_carry(named(text, CARRIES, what="carry"), text)
+
+
+def as_carry(found: Any, text: str) -> Carry:
+    """What ``text`` named, if it is a carry, or a name of one that needs no arguments; else ``UsageError``.
+
+    >>> print(as_carry(_warp, "warp"))
+    warp(flow)
+    """
     made: Any = _warp() if found is _warp else found
     if isinstance(made, type) or not isinstance(made, Carry):
         raise UsageError(f"carry {text!r} is {made!r}, no carry; known: identity, warp(flow), warp(codec), warp(auto).")
@@ -31,3 +41,7 @@ def _warp(motion: Any = Flow, *, of: Of = "output", **options: Any) -> Warp:
     if options and not isinstance(motion, type):
         raise UsageError(f"warp({motion}, {', '.join(options)}=..): give options once, such as warp(flow, scale=0.5).")
     return Warp(made, of)
+
+
+CARRIES: dict[str, Any] = {"identity": identity, "warp": _warp, "flow": Flow, "codec": Codec, "auto": Auto}
+"""The names that a carry is made of, as the command line knows them."""

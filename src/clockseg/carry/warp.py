@@ -19,7 +19,12 @@ CHANNELS = 64
 
 @runtime_checkable
 class Estimator(Protocol):
-    """What finds motion: ``Flow``, the codec's own vectors, or yours."""
+    """What finds motion: ``Flow``, ``Codec``, ``Auto``, or yours."""
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether it asks what the codec says: a decoder that tells is slower."""
+        ...
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
         """What it keeps of a frame: its picture at the working size, uint8 RGB, and what the codec says of its motion."""
@@ -39,6 +44,7 @@ class Warp:
     anew. "held" moves what each stage holds, and fuses anew; so it is on frames on which some stages fire, in any case.
     A network with a correction for moved scores is given the fused ones.
 
+    >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="fused"))
     warp(flow, of="fused")
     """
@@ -46,6 +52,11 @@ class Warp:
     motion: Estimator
     of: Of = "output"
     looks: ClassVar[bool] = True
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether what finds motion asks for the codec's vectors."""
+        return self.motion.reads_vectors
 
     def __post_init__(self) -> None:
         if not isinstance(self.motion, Estimator):

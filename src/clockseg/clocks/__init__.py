@@ -1,18 +1,25 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, one kind a file; a plain function of the tick will do."""
 
+from clockseg.clocks.budget import Budget
 from clockseg.clocks.change import Change
 from clockseg.clocks.combine import Both, Either, Invert
 from clockseg.clocks.confidence import Confidence
 from clockseg.clocks.difference import Difference
 from clockseg.clocks.every import ALWAYS, AtLeastEvery, Every
+from clockseg.clocks.learned import Learned
+from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.paced import Paced
-from clockseg.clocks.tick import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
+from clockseg.clocks.regions import Along, Regions, Whole
+from clockseg.clocks.tick import PICTURE, PREPARED, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
 
 __all__ = [
     "ALWAYS",
     "PICTURE",
+    "PREPARED",
+    "Along",
     "AtLeastEvery",
     "Both",
+    "Budget",
     "Change",
     "Clock",
     "Confidence",
@@ -21,11 +28,15 @@ __all__ = [
     "Either",
     "Every",
     "Invert",
+    "Learned",
     "Mask",
+    "MotionResidual",
     "Paced",
     "Plain",
+    "Regions",
     "Tick",
     "View",
     "Watch",
+    "Whole",
     "as_clock",
 ]

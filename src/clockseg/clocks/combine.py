@@ -40,7 +40,7 @@ class Either:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Or."""
         decisions, state = _ask(self.clocks, tick, state)
-        return Decision(any(d.fires for d in decisions), _first(decisions)), state
+        return Decision(any(d.fires for d in decisions), _first(decisions), any(d.refill for d in decisions)), state
 
     def looks(self, stage: int) -> frozenset[Watch]:
         """At what they look at."""
@@ -59,7 +59,8 @@ class Both:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """And."""
         decisions, state = _ask(self.clocks, tick, state)
-        return Decision(all(d.fires for d in decisions), _first(decisions)), state
+        fires = all(d.fires for d in decisions)
+        return Decision(fires, _first(decisions), fires and any(d.refill for d in decisions)), state
 
     def looks(self, stage: int) -> frozenset[Watch]:
         """At what they look at."""

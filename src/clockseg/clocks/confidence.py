@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clockseg._errors import UsageError
-from clockseg.clocks.change import number
+from clockseg.clocks.change import threshold
 from clockseg.clocks.tick import Decision, Tick, Watch, watched_by_default
 from clockseg.maps import peak
 
@@ -24,7 +24,7 @@ class Confidence:
     watch: int | None = None
 
     def __post_init__(self) -> None:
-        number(self.threshold, "the threshold")
+        threshold(self.threshold)
         if self.sense not in ("below", "above"):
             raise UsageError(f'sense={self.sense!r}; give "below" (fire when unsure) or "above" (fire when sure).')
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clockseg._errors import UsageError
-from clockseg.clocks.change import Reference, check_reference, number
+from clockseg.clocks.change import Reference, check_reference, threshold
 from clockseg.clocks.tick import PICTURE, Decision, Tick, Watch
 from clockseg.maps import relative_difference
 
@@ -27,7 +27,7 @@ class Difference:
     reference: Reference = "fired"
 
     def __post_init__(self) -> None:
-        number(self.threshold, "the threshold")
+        threshold(self.threshold)
         check_reference(self.reference)
         if self.of not in ("scores", "features", "pixels"):
             raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -12,7 +12,8 @@ import numpy as np
 from clockseg._errors import UsageError
 
 Mask: TypeAlias = Any
-"""Places of a stage's trunk that fire, [h, w] of bool; a stage that can't run in part fires whole if any place does."""
+"""Places of the frame that fire, bool [rows, columns], evenly over the working size (``Regions``), or the windows that were
+found for these. Under clocks that aren't ``Regions`` a stage fires whole if any place does."""
 
 
 class Watch(NamedTuple):
@@ -23,6 +24,8 @@ class Watch(NamedTuple):
 
 
 PICTURE = Watch("picture")
+PREPARED = Watch("prepared")
+"""The picture as the network reads it: at its working size, padded."""
 
 
 class View(NamedTuple):
@@ -43,7 +46,9 @@ class Tick(NamedTuple):
 
     Where the carry finds motion (``clockseg.carry.Motion``; else None), ``motion`` is that since the frame before, and
     ``travel`` that since what this stage holds was computed. ``output``: the network's last output as ``finish`` made it,
-    of the frame on which it was made.
+    of the frame on which it was made. ``places``: where the stage before fires on this frame, if not whole (see ``Mask``).
+    ``classes``: the names of the network's classes, by id, where they are known. ``took``: the network's seconds on the frame
+    before.
     """
 
     t: int
@@ -59,6 +64,9 @@ class Tick(NamedTuple):
     views: Mapping[Watch, View] = {}
     travel: Any = None
     output: Any = None
+    places: Mask | None = None
+    classes: Sequence[str] = ()
+    took: float = 0.0
 
     def at(self, watch: Watch) -> Tick:
         """This tick with another thing watched."""

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from clockseg.stages import StagedNetwork
 
 
+class Unsaid(str):
+    """An option's default, which tells itself from the same text given.
+
+    >>> Unsaid("street") == "street", isinstance("street", Unsaid)
+    (True, False)
+    """
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1, for argparse.
 
@@ -83,7 +91,7 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("network")
     group.add_argument(
         "--network",
-        default="street",
+        default=Unsaid("street"),
         metavar="NAME|FILE",
         help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow, street-int8), FILE.onnx with its "
         "sidecar FILE.json beside it, or an FCN's FILE.safetensors (default: street)",
@@ -102,7 +110,7 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     )
     group.add_argument(
         "--precision",
-        default="f32",
+        default=Unsaid("f32"),
         choices=("f32", "bf16"),
         help="arithmetic (default: f32; bf16 is faster where the processor has it)",
     )
@@ -126,15 +134,14 @@ def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> N
         metavar="SPEC",
         help="frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
         "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
-        f"paced(.., RATE), package.module:object, or a FILE.toml of clockseg tune (default: what the network "
-        f"recommends){more}",
+        "paced(.., RATE), any of these with a carry of its own in carried(.., CARRY), package.module:object, or a FILE.toml "
+        f"of clockseg tune or plan (default: what the network recommends){more}",
     )
     group.add_argument(
         "--carry",
-        default="identity",
         metavar="SPEC",
-        help='what becomes of what is held: identity, it stays as it was (default), or "warp(flow|codec|auto, scale=0.5)", '
-        "it moves along with the picture",
+        help='what becomes of what is held: identity, it stays as it was, or "warp(flow|codec|auto, scale=0.5)", it moves '
+        "along with the picture (default: what each schedule says, and identity where it says nothing)",
     )
 
 
@@ -183,27 +190,34 @@ def load_network(args: argparse.Namespace) -> StagedNetwork:
     return load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
 
 
-def parse_schedules(texts: list[str] | None, net: StagedNetwork, carry: str) -> list[tuple[str, Schedule]]:
-    """Each specification with its schedule for this network; without any, what the network recommends."""
+def parse_schedules(
+    texts: list[str] | None, net: StagedNetwork, carry: str | None = None
+) -> list[tuple[str, Schedule]]:
+    """Each specification with its schedule for this network; without any, what the network recommends.
+
+    ``carry``: that of all of them, whatever they say themselves; None: each its own. Under a carry, a specification is
+    spelled with it.
+    """
     from dataclasses import replace
 
     from clockseg._watching import check
     from clockseg.carry import parse_carry
     from clockseg.schedule import schedule_for
-    from clockseg.spec import parse_schedule
+    from clockseg.spec import parse_schedule, spelled
 
-    carried = parse_carry(carry)
+    given = None if carry is None else parse_carry(carry)
     found = []
     for text in texts or [recommended(net)]:
         try:
             name, made = _from_file(text, net) if texts and text.endswith(".toml") else (text, parse_schedule(text))
-            schedule = replace(schedule_for(made, len(net)), carry=carried)
+            schedule = schedule_for(made, len(net))
+            schedule = schedule if given is None else replace(schedule, carry=given)
             check(net, schedule)
         except UsageError as error:
             if texts:
                 raise
             raise NetworkError(f"the schedule that the sidecar of {net.name!r} recommends: {error}") from error
-        found.append((name, schedule))
+        found.append((spelled(name, schedule.carry), schedule))
     return found
 
 

@@ -22,6 +22,7 @@ from clockseg.commands._options import (
     parse_schedules,
 )
 from clockseg.commands._pipelines import Pipelines, add_baseline_option, load_baselines
+from clockseg.commands._planned import as_planned
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was cut short."""
     if args.ahead and (args.streaming is None or args.concurrent):
         raise UsageError("--ahead is for --streaming, and instead of --concurrent.")
+    args = as_planned(args, *(args.schedule or ()))
     account = Account()
     clips = clips_of(args, account)
     if not clips:
@@ -191,5 +193,7 @@ def _scores(one: Evaluation | ValueEvaluation) -> dict[str, str]:
         "mean IU": percent(facts["mean_iu"]),
         "kept": percent(one.kept),
         "agreement": percent(agreement["mean_iu"]),
+        "flicker": percent(facts["flicker"]["flicker"]),
+        "uncut flicker": percent(facts["uncut_flicker"]["flicker"]),
         "lag": shown(facts["reaction_lag"]["median"], str),
     }

@@ -105,7 +105,8 @@ def text(found: Inspection) -> str:
         f"{width}x{height}, {found.engine} {found.precision}, threads: {found.threads}"
     )
     rows: list[tuple[str, ...]] = [("part", "reads", "parameters", "multiply-adds", "held", "ms", "share")]
-    rows += [_row(part) for part in (*found.parts, found.whole)]
+    more = () if found.correction is None else (found.correction,)
+    rows += [_row(part) for part in (*found.parts, found.whole, *more)]
     ratio = found.staged_seconds / found.whole.seconds
     return "\n".join(
         [
@@ -114,6 +115,7 @@ def text(found: Inspection) -> str:
             align(rows, left=2),
             "",
             f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
+            *_corrects(found),
             *_tensors(found),
             f"recommended schedule: {found.schedule or 'none'}",
         ]
@@ -131,6 +133,15 @@ def _row(part: Inspected) -> tuple[str, ...]:
         f"{1e3 * part.seconds:.2f}",
         share,
     )
+
+
+def _corrects(found: Inspection) -> list[str]:
+    if found.correction is None:
+        return []
+    reads, _ = found.correction.reads
+    frames = "the frame" if reads == "frame" else f"stage {reads}"
+    ratio = found.correction.seconds / found.whole.seconds
+    return [f"correction of moved scores, which reads {frames}: {ratio:.2f} times the uncut network"]
 
 
 def _tensors(found: Inspection) -> list[str]:

@@ -15,6 +15,7 @@ from clockseg.commands._options import (
     load_network,
     parse_schedules,
 )
+from clockseg.commands._planned import as_planned
 from clockseg.commands._table import percent
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
+    parser.add_argument(
+        "--flicker",
+        action="store_true",
+        help="tell in the summary how much of the labels' change from frame to frame motion does not explain",
+    )
     add_network_options(parser)
     add_schedule_options(parser, several=False)
     add_frames_options(parser)
@@ -57,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.deviation import gives_numbers
     from clockseg.results import check_writes, folders
 
+    args = as_planned(args, args.schedule)
     net = load_network(args)
     asked = None if args.write is None else [kind.strip() for kind in args.write.split(",") if kind.strip()]
     writes = check_writes(asked, values=gives_numbers(net))
@@ -90,6 +97,7 @@ def _segment(
                 every=args.every,
                 limit=args.limit,
                 overwrite=args.overwrite,
+                flicker=args.flicker,
                 name=name,
                 progress=progress,
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import UsageError
-from clockseg.commands import train_fcn, train_heads
+from clockseg.commands import train_clock, train_fcn, train_heads, train_stale
 from clockseg.commands._options import above_zero, count, need_torch, positive, size
 
 DESCRIPTION = """Train a bundled network on labelled clips.
@@ -33,6 +33,8 @@ def add_parser(subparsers: Any) -> None:
     _add_street(networks, "street-large", "its larger sister: more accurate, about three times the time", large=True)
     train_fcn.add_parsers(networks)
     train_heads.add_parser(networks)
+    train_stale.add_parser(networks)
+    train_clock.add_parser(networks)
 
 
 def _add_street(networks: Any, name: str, purpose: str, *, large: bool) -> None:

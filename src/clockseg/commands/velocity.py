@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
+from clockseg._whole_file import whole
 from clockseg.commands._clips import Account, clips_of, each, frames_of
 from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network, need
@@ -149,18 +150,13 @@ def _write(args: argparse.Namespace, found: Velocity) -> None:
 
 def _write_csv(found: Velocity, path: Path) -> None:
     """A row a frame; what there is nothing for is empty."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["clip", "frame", "pixels", *found.stages, "output", "labels"])
-            for shot in found.shots:
-                series = (shot.pixels, *shot.stages, shot.output, shot.labels)
-                for index, *values in zip(shot.indices, *series, strict=True):
-                    rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["clip", "frame", "pixels", *found.stages, "output", "labels"])
+        for shot in found.shots:
+            series = (shot.pixels, *shot.stages, shot.output, shot.labels)
+            for index, *values in zip(shot.indices, *series, strict=True):
+                rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
 
 
 def text(found: Velocity) -> str:

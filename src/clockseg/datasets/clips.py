@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,14 @@ class ClipFrame:
     """One frame: ``index`` in the clip before any subsampling, uint8 RGB [h, w, 3], its label map [h, w] or None.
 
     ``pts_seconds``: a video's own times; those of pictures by the ``fps`` of their classes; None where nothing tells.
+    ``vectors``: what a video's codec says of the motion (``clockseg.video.Frame``), None where nothing is known.
     """
 
     index: int
     image: Image
     labels: Labels | None
     pts_seconds: float | None = None
+    vectors: Any = None
 
 
 def ignore_problem(sentence: str) -> None:
@@ -96,25 +99,29 @@ class Clip:
         """How many of the frames that are taken have labels."""
         return len(self.labelled_indices())
 
-    def frames(self, *, problem: Callable[[str], None] = ignore_problem) -> Iterator[ClipFrame]:
-        """The frames in order, each decoded when it is asked for.
+    def frames(
+        self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False
+    ) -> Iterator[ClipFrame]:
+        """The frames in order, each decoded when it is asked for; with their ``vectors`` if asked for.
 
-        ``problem`` is told, at the end, what of a video could not be decoded. ``VideoError`` for a picture or a video
-        of which nothing can be, ``DataError`` for labels that don't fit their picture or their classes.
+        ``vectors``: those of a video of which every frame is taken, if its decoder tells them. ``problem`` is told, at the
+        end, what of a video could not be decoded. ``VideoError`` for a picture or a video of which nothing can be,
+        ``DataError`` for labels that don't fit their picture or their classes.
         """
         if self.images:
             return (self.frame(index) for index in self.taken or ())
-        return self._video_frames(problem)
+        return self._video_frames(problem, vectors)
 
     def labelled_indices(self) -> list[int]:
         """Which of the frames that are taken have labels."""
         return [index for index in self.taken or () if self.labels[index] is not None]
 
-    def _video_frames(self, problem: Callable[[str], None]) -> Iterator[ClipFrame]:
-        with open_clip(self.path) as video:
+    def _video_frames(self, problem: Callable[[str], None], vectors: bool) -> Iterator[ClipFrame]:
+        # Vectors lead from frame to frame: of frames at a distance they say nothing.
+        with open_clip(self.path, vectors=vectors and self.every == 1) as video:
             kept = (frame for frame in video if frame.index % self.every == 0)
             for frame in islice(kept, self.limit):
-                yield ClipFrame(frame.index, frame.image, None, frame.pts_seconds)
+                yield ClipFrame(frame.index, frame.image, None, frame.pts_seconds, frame.vectors)
             for sentence in video.problems:
                 problem(sentence)
 

@@ -7,17 +7,15 @@ import hashlib
 import importlib.util
 import json
 import math
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from clockseg._errors import ClocksegError, MissingDependency
+from clockseg._whole_file import whole
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import GraphPart
@@ -147,7 +145,5 @@ def remember(key: str, seconds: Mapping[str, float]) -> None:
     text = json.dumps(recall() | {key: dict(seconds)}, indent=1)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=REMEMBERED)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-        Path(name).replace(file)
+        with whole(file) as part:
+            part.write_text(text, encoding="utf-8")

@@ -26,7 +26,7 @@ def clear_cache() -> int:
     """Delete what engines have kept on disk, and forget which was the fastest; returns how many bytes that was."""
     folders = [cache_directory() / name for name in ("openvino", "tensorrt")]
     kept = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
-    remembered = [file for file in cache_directory().glob("engines.json*") if file.is_file()]
+    remembered = [file for file in cache_directory().glob("*engines.json*") if file.is_file()]
     freed = sum(file.stat().st_size for file in (*kept, *remembered))
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

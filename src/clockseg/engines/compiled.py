@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from clockseg._errors import ClocksegError, NetworkError
+from clockseg._errors import ClocksegError, NetworkError, UsageError
 from clockseg._types import Array, Size
 from clockseg.engines.joined import SIZES, joined
 from clockseg.graph.part import Built, GraphPart, Tensors
@@ -60,11 +60,28 @@ class CompiledPart:
         return lambda inputs: runner([inputs[position] for position in positions])
 
 
+def _of_graphs(net: StagedNetwork) -> bool:
+    found: list[bool] = []
+
+    def seen(name: str, part: Part) -> Part:
+        found.append(isinstance(part, GraphPart))
+        return part
+
+    net.map(seen)
+    return any(found)
+
+
 def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork:
     """``net`` with its graph-backed parts compiled on first use, by what is called ``engine``; others stay as they are.
 
-    Parts that run together are compiled as one as well (``engines.joined``).
+    Parts that run together are compiled as one as well (``engines.joined``). ``UsageError`` if there is nothing to compile.
     """
+    if not _of_graphs(net):
+        raise UsageError(
+            f"network {net.name!r} has no parts of an ONNX graph, which {engine} compiles; it runs in {net.engine}. Load its "
+            "NAME.onnx with engine=None; a torch module runs in clockseg.engines.torch, or is exported to ONNX and cut by "
+            "`clockseg cut`."
+        )
 
     def made(part: GraphPart) -> Part:
         return CompiledPart(part, compile)

@@ -27,8 +27,8 @@ BYTES = 256_000_000
 engine are little beside the time of so large a network. None is dropped for another, or many schedules that take turns
 would compile without end.
 """
-SIZES = 3
-"""Working sizes that a part stays compiled for; the one not used for longest goes first."""
+SIZES = 10
+"""Working sizes, and shapes of windows, that a part stays compiled for; the one not used for longest goes first."""
 RUNS = 32
 """Runs of a network that may have a joint."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,8 @@ from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.static import fix
 
+SECONDS, MOST_RUNS = 1.0, 100
+"""A network is run again until so long has passed, or so often, whatever comes first."""
 _ORIGINAL = "originalLayersNames"
 """Under this name a compiled node tells the nodes that it was made from."""
 
@@ -25,8 +29,9 @@ _ORIGINAL = "originalLayersNames"
 def node_seconds(
     part: GraphPart, size: Size, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
 ) -> dict[str, float]:
-    """Node of ``part``'s graph at ``size`` (WIDTH, HEIGHT) -> seconds, the median of ``repeat`` runs over noise.
+    """Node of ``part``'s graph at ``size`` (WIDTH, HEIGHT) -> seconds, the median over at least ``repeat`` runs on noise.
 
+    Of a small network there are more, up to a second's worth: its times vary most.
     For the uncut network, a ``StagedNetwork``'s ``whole`` from ``load(.., engine=None)``. What the engine fuses is
     shared by multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for.
     Nodes of the frame's preprocessing and of the argmax are left out.
@@ -62,10 +67,13 @@ def _runs(
     request = compiled.create_infer_request()
     inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
     names = {node.friendly_name: _names(node) for node in compiled.get_runtime_model().get_ops()}
-    for run in range(repeat + 1):
+    request.infer(inputs)  # the first one warms up
+    begun = time.perf_counter()
+    for run in itertools.count():
+        if run >= repeat and (run >= MOST_RUNS or time.perf_counter() - begun >= SECONDS):
+            return
         request.infer(inputs)
-        if run:  # the first one warms up
-            yield [(names.get(one.node_name, ()), one.real_time.total_seconds()) for one in request.profiling_info]
+        yield [(names.get(one.node_name, ()), one.real_time.total_seconds()) for one in request.profiling_info]
 
 
 def _names(node: Any) -> tuple[str, ...]:

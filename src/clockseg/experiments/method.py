@@ -15,9 +15,9 @@ import numpy as np
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Image, Labels
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.evaluation import scored_classes
 from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.scored_classes import scored_classes
 from clockseg.session import Memory, fill, step
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Record, Tally

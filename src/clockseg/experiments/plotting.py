@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import DataError, MissingDependency
-from clockseg.video._part import part_name
+from clockseg._whole_file import whole_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,19 +107,13 @@ def _matplotlib() -> tuple[Any, Any]:
 
 
 def _save(drawn: Figure, stem: Path) -> None:
-    """Both files under temporary names, then both renamed; a ``Figure`` without pyplot always draws with Agg."""
-    files = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")}
+    """Both files or neither; a ``Figure`` without pyplot always draws with Agg."""
     # No dates and no version numbers: the same input gives the same bytes.
     metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        for kind, file in files.items():
-            drawn.savefig(part_name(file), format=kind, metadata=metadata[kind])
-        for file in files.values():
-            part_name(file).replace(file)
+        with whole_together(*(stem.with_name(f"{stem.name}.{kind}") for kind in metadata)) as parts:
+            for kind, part in zip(metadata, parts, strict=True):
+                drawn.savefig(part, format=kind, metadata=metadata[kind])
     except OSError as error:
         raise DataError(f"{stem}.svg can't be written ({error}). Give a folder that can be written.") from error
-    finally:
-        for file in files.values():
-            with suppress(OSError):
-                part_name(file).unlink(missing_ok=True)

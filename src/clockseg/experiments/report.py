@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError
+from clockseg._whole_file import whole
 from clockseg.experiments.claims import Claim
 from clockseg.experiments.rows import Row, cells, records
 from clockseg.provenance import machine, versions
@@ -86,9 +87,8 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
         texts = {".json": facts, ".csv": comma_separated(report), ".md": markdown(report, command=command)}
         for suffix, text in texts.items():
             path = folder / f"{report.name}{suffix}"
-            part = path.with_suffix(f"{suffix}.part")
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
+            with whole(path) as part:
+                part.write_text(text, encoding="utf-8")
             found.append(path)
     except OSError as error:
         raise DataError(f"{folder}: can't be written ({error}). Give an --out that can be written.") from error

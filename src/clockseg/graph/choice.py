@@ -6,28 +6,26 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 from clockseg._errors import NetworkError, UsageError, nearest
-from clockseg.graph.load import FRAME, Cut, Load
+from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
+from clockseg.graph.row import Row, row_of, stage_shares
 from clockseg.graph.rule import divide
 from clockseg.graph.split import Shapes, rewritten, shared_work, splits
-from clockseg.graph.trunk import Trunk, trunk_of
+from clockseg.graph.trunk import Trunk, split_load, trunk_of
 
 Purpose: TypeAlias = Literal["time", "latency", "detail"]
 PURPOSES: tuple[Purpose, ...] = ("time", "latency", "detail")
 _TRIES, _BEAM = 600, 20
 """Rows of cuts up to which all are tried; beyond, each of so many of the best shorter rows with one cut more."""
-_FINE = 8
-"""The coarsest stride that counts as fine."""
 _SAME = 0.01
 """Shares of work that differ by less count as the same."""
-_SPARED = 0.03
-"""Share of work that has to rest on a frame on which the first stage fires alone for its skip to be worth one."""
+_NOISE = 0.05
+"""The same of measured time: so far shares of it may be apart from one run to the next."""
 _RESTING = 0.25
-"""The same for detail, as far as it can be had."""
+"""Share of work that has to rest, for detail, on a frame on which the first stage fires alone, as far as it can be had."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,15 @@ def choose(
     work: Mapping[str, float],
     *,
     output: str,
+    seconds: Mapping[str, float] | None = None,
     stages: int = 3,
     purpose: Purpose = "time",
 ) -> Choice:
     """The best ``stages`` cuts of the network that leads to ``output``, from ``candidates``.
 
-    ``graph``, ``shapes`` and ``work`` are as for ``candidates``. Of all rows of candidates that follow each other (of
+    ``graph``, ``shapes`` and ``work`` are as for ``candidates``. With ``seconds``, what each node takes as measured, the
+    shares told are of these, and rows are chosen among those that are within 5 points of the least time: of these by
+    ``work``, so that another measurement seldom gives another choice. Of all rows of candidates that follow each other (of
     many, those that come of the best shorter ones), for the ``purpose``
 
     * "time": the least work on a frame on which only the first stage fires, its result still reaching the output; of
@@ -87,16 +88,25 @@ def choose(
     if stages < 1:
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
-    rows, note = _ranked(_rows(trunk, stages, purpose), purpose)
-    if len(rows[0].indices) < stages:
-        note = (
-            f"only {len(rows[0].indices)} of {stages} stages: no more places to cut follow each other. {note}".strip()
-        )
-    chosen = _chosen(rows, lambda cuts: _judged(graph, shapes, work, output, cuts, purpose))
-    return replace(chosen, note=note)
+    timed = None if seconds is None else split_load(graph, shapes, seconds, output)
+    rows, note = _ranked(_rows(trunk, timed, stages, purpose), purpose)
+    told = work if seconds is None else seconds
+    chosen = _chosen(rows, lambda cuts: _judged(graph, shapes, told, output, cuts, purpose))
+    return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
 
-def _rows(trunk: Trunk, stages: int, purpose: Purpose) -> list[_Row]:
+def _fewer(trunk: Trunk, found: int, stages: int) -> str:
+    """Why there are fewer stages than were wanted."""
+    if found == stages:
+        return ""
+    few = len(trunk.chain) <= found
+    why = (
+        f"there are only {found} places to cut at" if few else "no longer row of the places that were tried can be cut"
+    )
+    return f"only {found} of {stages} stages: {why}. "
+
+
+def _rows(trunk: Trunk, timed: Load | None, stages: int, purpose: Purpose) -> list[Row]:
     """Rows of ``stages`` cuts, or as many as follow each other, up to the trunk's end; for latency to any place's."""
     last = len(trunk.places) - 1
     before = range(last) if purpose == "latency" else trunk.chain[:-1]
@@ -104,136 +114,70 @@ def _rows(trunk: Trunk, stages: int, purpose: Purpose) -> list[_Row]:
     if math.comb(len(before), stages - 1) <= _TRIES:
         chosen = set(itertools.combinations(before, stages - 1))
     else:
-        shorter = _unlike(_ranked(_rows(trunk, stages - 1, purpose), purpose)[0])
+        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1, purpose), purpose)[0])
         longer = ({*row.indices, new} - ends for row in shorter[:_BEAM] for new in before)
         chosen = {tuple(sorted(row)) for row in longer if len(row) == stages - 1}
-    made = (_row(trunk, (*row, end)) for row in sorted(chosen) for end in ends if not row or row[-1] < end)
+    made = (row_of(trunk, timed, (*row, end)) for row in sorted(chosen) for end in ends if not row or row[-1] < end)
     rows = [row for row in made if row is not None]
-    return rows or _rows(trunk, stages - 1, purpose)
+    return rows or _rows(trunk, timed, stages - 1, purpose)
 
 
-def _unlike(rows: list[_Row]) -> list[_Row]:
+def _unlike(rows: list[Row]) -> list[Row]:
     """The first of those whose stages have about the same work."""
     return list({tuple(round(share, 2) for share in row.stages): row for row in reversed(rows)}.values())[::-1]
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A row of cuts with the stages that each node is made from, as bits."""
-
-    trunk: Trunk
-    indices: tuple[int, ...]
-    owners: Sequence[int]
-
-    @property
-    def cuts(self) -> tuple[Cut, ...]:
-        return tuple(self.trunk.places[index] for index in self.indices)
-
-    @property
-    def load(self) -> Load:
-        return self.trunk.load
-
-    @cached_property
-    def running(self) -> tuple[float, ...]:
-        """The share that runs on a frame on which the first, the first two, .. stages fire; without all."""
-        return tuple(self.load.touched(self.owners, fired) for fired in range(1, len(self.indices)))
-
-    @cached_property
-    def reaching(self) -> int:
-        return self.load.reaching(self.owners)
-
-    @property
-    def skip(self) -> bool:
-        """Whether the first stage's result is of use while others hold, and something rests then."""
-        return bool(self.running) and bool(self.reaching & 1) and self.running[0] <= 1 - _SPARED
-
-    @cached_property
-    def stages(self) -> tuple[float, ...]:
-        return _stages(self.load, self.owners, len(self.indices))
-
-    @property
-    def longest(self) -> float:
-        """Of the stages, with what is fused after it."""
-        return max(self.stages) + 1 - sum(self.stages)
-
-    @cached_property
-    def fine(self) -> int:
-        """How many maps of stride 8 or finer the first stage gives to what is made from later ones too."""
-        given = {
-            one
-            for before, made in zip(self.load.reads, self.owners, strict=True)
-            if made & 1 and made > 1
-            for one in before
-            if one != FRAME and self.owners[one] == 1
-        }
-        return sum((self._stride(node) or _FINE + 1) <= _FINE for node in given)
-
-    def _stride(self, node: int) -> int | None:
-        """Of what ``node`` makes; what splits have made has the stride of what it reads."""
-        while node != FRAME:
-            grid = self.trunk.grids.get(self.load.nodes[node].outputs[0])
-            if grid is not None:
-                return grid.stride
-            node = self.load.reads[node][0]
-        return None
-
-
-def _stages(load: Load, owners: Sequence[int], count: int) -> tuple[float, ...]:
-    alone = [0.0] * count
-    for cost, made in zip(load.costs, owners, strict=True):
-        if made.bit_count() == 1:
-            alone[made.bit_length() - 1] += cost
-    return tuple(alone)
-
-
-def _row(trunk: Trunk, indices: tuple[int, ...]) -> _Row | None:
-    owners = trunk.load.owners([trunk.places[index] for index in indices])
-    made = None if owners is None else _Row(trunk, indices, owners)
-    return made if made is not None and made.reaching >> len(indices) - 1 & 1 else None
-
-
-def _ranked(rows: list[_Row], purpose: Purpose) -> tuple[list[_Row], str]:
+def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
     """``rows``, the best first, and what can't be had."""
     useful = _filled([row for row in rows if row.skip])
     if purpose == "latency" or not useful:
         held = purpose != "latency" and len(rows[0].indices) > 1
         note = "no skip leads round the last stage, so that a held last stage is a held picture" if held else ""
-        return sorted(_filled(rows), key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), note
+        near, others = _near(_filled(rows), lambda row: row.longest_time)
+        return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others], note
     wanted = useful if purpose == "time" else _finest(useful)
     note = "no skip of stride 8 or finer" if purpose == "detail" and not wanted[0].fine else ""
     others = [row for row in useful if row not in wanted]
     return [*_quickest(wanted), *(_quickest(others) if others else [])], note
 
 
-def _filled(rows: list[_Row]) -> list[_Row]:
+def _filled(rows: list[Row]) -> list[Row]:
     """Those in which every stage has some work, if there are any."""
     return [row for row in rows if min(row.stages) >= _SAME] or rows
 
 
-def _finest(rows: list[_Row]) -> list[_Row]:
+def _finest(rows: list[Row]) -> list[Row]:
     """Those with most fine skips fresh, of those in which enough rests."""
     resting = [row for row in rows if row.running[0] <= 1 - _RESTING] or rows
     most = max(row.fine for row in resting)
     return [row for row in resting if row.fine == most]
 
 
-def _quickest(rows: list[_Row]) -> list[_Row]:
+def _quickest(rows: list[Row]) -> list[Row]:
     """By the work on a frame on which the first stage fires alone; of about the least, by what later stages are good for."""
-    least = min(row.running[0] for row in rows)
 
-    def key(row: _Row) -> tuple[int, float]:
+    def key(row: Row) -> tuple[int, float]:
         if row.running[0] > least + _SAME:
             return 1, row.running[0]
         return -row.reaching.bit_count(), sum(row.running[1:]) if _all_reach(row) else max(row.stages[1:])
 
-    return sorted(rows, key=key)
+    near, others = _near(rows, lambda row: row.least_time)
+    least = min(row.running[0] for row in near)
+    return [*sorted(near, key=key), *others]
 
 
-def _all_reach(row: _Row) -> bool:
+def _near(rows: list[Row], time: Callable[[Row], float]) -> tuple[list[Row], list[Row]]:
+    """``rows`` whose measured time can't be told from the least, and the others, by it; without measured time all are near."""
+    least = min(map(time, rows))
+    near = [row for row in rows if time(row) <= least + _NOISE]
+    return near, sorted((row for row in rows if time(row) > least + _NOISE), key=time)
+
+
+def _all_reach(row: Row) -> bool:
     return row.reaching == (1 << len(row.indices)) - 1
 
 
-def _chosen(rows: Sequence[_Row], judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
+def _chosen(rows: Sequence[Row], judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
     """The first of ``rows`` that the cut rule takes, and the first with another first cut as runner-up."""
     best: Choice | None = None
     for row in rows:
@@ -265,6 +209,6 @@ def _judged(
     owners = load.owners(cuts)
     if owners is None:
         return None
-    stages = _stages(load, owners, len(cuts))
+    stages = stage_shares(load, owners, len(cuts))
     reaching = tuple(bool(load.reaching(owners) >> index & 1) for index in range(len(cuts)))
     return Choice(cuts, purpose, load.touched(owners, 1), stages, max(0.0, 1 - sum(stages)), reaching)

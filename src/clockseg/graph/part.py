@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from clockseg._errors import UsageError
+from clockseg._types import FRAME_SIZE as FRAME_SIZE
 from clockseg._types import IMAGE as IMAGE
 from clockseg._types import Array, Size
 
@@ -20,8 +21,6 @@ Tensors: TypeAlias = Mapping[str, Array]
 """What passes between parts: tensors by name."""
 LABELS = "labels"
 """The output of a network that labels: uint8 class ids, [1, h, w]."""
-FRAME_SIZE = "frame size"
-"""The working size of the frame that a value belongs to: int64, [2], width and height."""
 
 
 @dataclass(frozen=True)

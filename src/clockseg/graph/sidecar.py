@@ -8,7 +8,11 @@
      "classes": ["sky", "road"], "palette": [[0, 0, 0], [128, 64, 128]], "ignore": 255, "schedule": "adaptive(0.25)"}
 
 The network reads x = (pixel * scale - mean) / std, channels in the order ``colour`` says; mean and std are in that order
-too. A frame is scaled, its aspect kept, to fit in width x height, and padded right and below with ``pad_value`` (RGB,
+too. A network that was trained for staleness (``clockseg train stale``) also has a "correction", in the same file:
+
+    "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained", "reads": null}
+
+A frame is scaled, its aspect kept, to fit in width x height, and padded right and below with ``pad_value`` (RGB,
 0..255) to a multiple of ``pad_multiple``. Required are format, input {name, width, height}, output and cuts; a network
 whose output isn't class scores has no classes.
 """
@@ -45,6 +49,22 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """What in the same file mends a moved score map: from two inputs of its own, and a frame or a stage, to ``output``.
+
+    ``of``: the tensor of the network that is moved; the input ``moved`` takes it, ``unexplained`` what the motion leaves
+    unexplained, [1, 1, h, w] at the same places, 0..1. ``reads``: the stage whose cut it also reads, None: the frame.
+    ``output`` stands for the network's.
+    """
+
+    output: str
+    of: str
+    moved: str
+    unexplained: str
+    reads: str | None = None
+
+
+@dataclass(frozen=True)
 class Sidecar:
     """What NAME.json says; see the module's text. ``cuts``: per stage, the tensors it is cut at."""
 
@@ -58,6 +78,7 @@ class Sidecar:
     palette: tuple[tuple[int, int, int], ...] = ()
     ignore: int | None = None
     schedule: str | None = None
+    correction: Correction | None = None
 
 
 def parse(text: str, *, source: str) -> Sidecar:
@@ -88,6 +109,7 @@ def _sidecar(top: Fields, source: str) -> Sidecar:
         palette=top.colours("palette", length=len(classes)),
         ignore=top.take("ignore", (int, type(None)), default=None),
         schedule=top.take("schedule", (str, type(None)), default=None),
+        correction=_correction(top.take("correction", (dict, type(None)), default=None), source),
     )
     _check(found, top)
     return found
@@ -115,6 +137,16 @@ def _input(fields: Fields) -> Input:
     return found
 
 
+def _correction(data: dict[str, Any] | None, source: str) -> Correction | None:
+    if data is None:
+        return None
+    fields = Fields.of(data, source, "correction.")
+    names = {name: fields.take(name, str) for name in ("output", "of", "moved", "unexplained")}
+    found = Correction(**names, reads=fields.take("reads", (str, type(None)), default=None))
+    fields.end()
+    return found
+
+
 def _check(found: Sidecar, top: Fields) -> None:
     if not found.cuts or not all(found.cuts):
         raise top.wrong("cuts", "name at least one cut, and at least one tensor in each")
@@ -126,6 +158,10 @@ def _check(found: Sidecar, top: Fields) -> None:
         raise top.wrong("classes", "each name may stand there once")
     if found.ignore is not None and not 0 <= found.ignore <= MOST_CLASSES:
         raise top.wrong("ignore", f"it is 0 to {MOST_CLASSES}, or null")
+    reads = None if found.correction is None else found.correction.reads
+    names = found.stages or tuple(f"stage{index + 1}" for index in range(len(found.cuts)))
+    if reads is not None and reads not in names:
+        raise top.wrong("correction", f"it reads one of the stages {', '.join(names)}, or null: the frame")
 
 
 def read(path: Path) -> Sidecar:

@@ -11,8 +11,10 @@ import onnx
 from clockseg._errors import NetworkError, nearest
 from clockseg._types import Size
 from clockseg.graph import onnx_reader
+from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
 from clockseg.graph.extraction import built, extract, with_frame, with_labels
 from clockseg.graph.joined import GraphJoined
+from clockseg.graph.locality import GraphLocality
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphPart, Pick, Take
 from clockseg.graph.quantized import floats_of, reading
@@ -20,7 +22,7 @@ from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, rewritten, splits
 from clockseg.graph.static import Static, fix
-from clockseg.stages import Group, Part, Stage, StagedNetwork
+from clockseg.stages import Correction, Group, Part, Stage, StagedNetwork
 
 _SIZES = 2
 """Working sizes whose shapes are kept, beside what engines compile."""
@@ -33,7 +35,8 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool 
     most decoders rest; ``whole`` stays as the file has it. Call it through an engine. ``prepare`` and ``restore`` are
     left as they are.
     """
-    original = _Source(sidecar, _at(model, sidecar))
+    alone, _ = network_alone(model, sidecar)
+    original = _Source(sidecar, _at(alone, sidecar))
     static = original.at(size)
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
@@ -55,7 +58,9 @@ def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool 
     same = None if plan else whole
     joined = GraphJoined(stages, groups, finish, division, sidecar.input.name, output, source.part, same)
     made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
-    return replace(made, fused=source.fused(division), conclude=source.conclude(division))
+    made = replace(made, fused=source.fused(division), conclude=source.conclude(division))
+    local = GraphLocality(stages, groups, finish, size, sidecar.input.pad_multiple)
+    return replace(made, correction=original.correction(model, division), locality=local)
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:
@@ -149,6 +154,30 @@ class _Source:
             return None
         return self.part("conclude", division.groups[-1].outputs, (), (division.output,))
 
+    def correction(self, model: onnx.ModelProto, division: Division) -> Correction | None:
+        """From what it reads of a frame and the moved value, called as it is in the network, to the output."""
+        said = self.sidecar.correction
+        if said is None:
+            return None
+        source = replace(self, at=mended_at(model, self.sidecar, said, self.at))
+        moved = self.fused(division)
+        if isinstance(moved, Pick) and said.of not in moved.names:
+            raise NetworkError(
+                f"the sidecar's correction is of {said.of!r}; what is moved in network {self.sidecar.name!r} is "
+                f"{', '.join(map(repr, moved.names))}. Train it anew (clockseg train stale)."
+            )
+        trunks = {stage.name: stage.trunk for stage in division.stages}
+        reads = (self.sidecar.input.name,) if said.reads is None else trunks[said.reads]
+        called = {said.moved: said.of, said.unexplained: UNEXPLAINED}
+        part = source.part("correction", (*reads, said.moved, said.unexplained), (), (said.output,))
+
+        def build(size: Size) -> Built:
+            made = onnx.load_from_string(part.build(size).model)
+            return built(renamed(made, called))
+
+        inputs = tuple(called.get(name, name) for name in part.inputs)
+        return Correction(replace(part, inputs=inputs, build=build), said.reads)
+
     def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
         """The part from ``inputs`` to ``outputs`` and to the network's output, ``finished``, if that is given.
 
@@ -166,7 +195,7 @@ class _Source:
             if IMAGE in given:
                 model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
             if labels:
-                model = with_labels(model, self.sidecar.output, size, keep=self.sidecar.output in made)
+                model = with_labels(model, finished[0], size, keep=self.sidecar.output in made)
             return replace(built(model), inner=inner)
 
         return GraphPart(name, given, gives, build)

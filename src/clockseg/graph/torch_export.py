@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import linecache
+import logging
 import re
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +90,7 @@ def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.ex
         raise UsageError("the module was made inside torch.inference_mode(), so that it can't train; make it outside.")
     try:
         # With gradients, so that no module takes a way of its own that only inference may.
-        with _evaluating(module), torch.inference_mode(False), torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _evaluating(module), torch.inference_mode(False), torch.enable_grad(), _quietly():
             frame = torch.zeros(example.shape, dtype=example.dtype, device=example.device)
             program = torch.export.export(Picked(module, output), (frame,), strict=False)
             if not _write_nothing(program.graph):
@@ -100,6 +101,19 @@ def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.ex
         raise NetworkError(_refusal(error)) from error
     _check(program)
     return program
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch.export's warnings and the graph that it prints where it fails: the error says what matters."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
+        try:
+            yield
+        finally:
+            logging.disable(before)
 
 
 @contextmanager

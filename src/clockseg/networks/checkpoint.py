@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from clockseg._errors import DataError
+from clockseg._whole_file import whole
 from clockseg.datasets import Classes
 from clockseg.networks.street import Shape
 from clockseg.networks.street_truncated import AnyStreet, build
@@ -30,10 +31,9 @@ class Description:
 def save_network(net: AnyStreet, description: Description, file: Path) -> None:
     """Writes weights and description; the file gets its name when it is whole."""
     state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
-    partial = file.with_suffix(".partial")
-    save_file(state, partial, {"format": FORMAT, "network": json.dumps(asdict(description))})
-    partial.chmod(0o644)  # safetensors makes files for their owner alone
-    partial.replace(file)
+    with whole(file) as part:
+        save_file(state, part, {"format": FORMAT, "network": json.dumps(asdict(description))})
+        part.chmod(0o644)  # safetensors makes files for their owner alone
 
 
 def load_network(file: Path) -> tuple[AnyStreet, Description]:

@@ -17,6 +17,7 @@ from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import PURPOSES, Choice, choose
+from clockseg.graph.correction import network_alone
 from clockseg.graph.extraction import built, extract
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import Built, GraphPart
@@ -101,8 +102,8 @@ def inspect_cuts(
     found = _Network.read(network, output, size)
     found.candidates()  # says what is wrong with the output before anything is timed
     seconds = found.seconds(precision, threads, repeat) if repeat else None
-    work = node_work(found.static) if seconds is None else seconds
-    choose_for = partial(choose, found.graph, found.shapes, work, output=found.output, stages=stages)
+    work = node_work(found.static)
+    choose_for = partial(choose, found.graph, found.shapes, work, output=found.output, seconds=seconds, stages=stages)
     named = [value.name for value in found.model.graph.output]
     return CutCandidates(
         found.name,
@@ -140,6 +141,7 @@ class _Network:
         said = sidecar.read(path.with_suffix(".json"))
         own = None if size == "own" else size
         padded = framing(model, said, size=own).padded((said.input.width, said.input.height))
+        model, _ = network_alone(model, said)
         return cls(said.name, model, padded, said.input.name, output or said.output, said.cuts)
 
     @classmethod

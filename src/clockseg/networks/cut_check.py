@@ -14,15 +14,18 @@ from clockseg._types import Array, Image, Size
 from clockseg.graph.extraction import built, extract, with_frame
 from clockseg.graph.part import FRAME_SIZE, IMAGE, Built, GraphPart
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import fix
+from clockseg.graph.static import Static, fix
 from clockseg.stages import Stage, StagedNetwork, as_it_is
 
 TOLERANCE = 1e-4
 """Largest difference of any number, as a share of the largest."""
+HALF_TOLERANCE = 1e-2
+"""The same of networks that compute in 16 bits: each map is rounded, and engines round in other places than in the whole."""
 UNEQUAL_IDS = 1e-3
 """Share of pixels whose class ids may differ, where ids are all that a network gives."""
 
 _DISCS = 600
+_HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
 class Apart(NamedTuple):
@@ -80,13 +83,23 @@ def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
     )
 
 
-def check_cut(net: StagedNetwork, images: Iterable[Image]) -> Apart:
-    """How far ``net``, which gives raw outputs, is from itself uncut; ``NetworkError`` if that is too far."""
+def in_half_precision(static: Static) -> bool:
+    """Whether any of what a graph computes is a float of 16 bits."""
+    made = {name for node in static.nodes for name in node.output}
+    return any(static.types[name][0] in _HALVES for name in made & static.types.keys())
+
+
+def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float | None = None) -> Apart:
+    """How far ``net``, which gives raw outputs, is from itself uncut; ``NetworkError`` if that is too far.
+
+    ``tolerance``: the largest difference, as a share of the largest value (default: ``TOLERANCE``).
+    """
+    tolerance = TOLERANCE if tolerance is None else tolerance
     bare = replace(net, restore=as_it_is)
     found = Apart(0.0, 0.0)
     for image in images:
-        found = found.worst(apart(_array(bare(image)), _array(bare.uncut()(image))))
-    if not (found.difference <= TOLERANCE and found.labels <= UNEQUAL_IDS):
+        found = found.worst(apart(_array(bare(image)), _array(bare.uncut()(image)), tolerance))
+    if not (found.difference <= tolerance and found.labels <= UNEQUAL_IDS):
         raise NetworkError(
             f"in parts the network gives something else than whole: {found.difference:.1e} of the largest value apart, "
             f"{100 * found.labels:.2f} % of labels unequal. That is a fault of the cut rule or of the engine: try another "
@@ -95,7 +108,7 @@ def check_cut(net: StagedNetwork, images: Iterable[Image]) -> Apart:
     return found
 
 
-def apart(ours: Array, theirs: Array) -> Apart:
+def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:
     """The largest difference as a share of the largest of ``theirs``, and the share of labels unequal.
 
     Scores [1, classes, h, w]: labels whose margin is within the tolerance aren't counted. Ids: all are, and there is no
@@ -117,7 +130,7 @@ def apart(ours: Array, theirs: Array) -> Apart:
         )
     largest = max(float(np.abs(theirs).max()), 1e-30)
     difference = float(np.abs(ours.astype(np.float64) - theirs).max()) / largest
-    return Apart(difference, _unequal(ours, theirs, TOLERANCE * largest))
+    return Apart(difference, _unequal(ours, theirs, tolerance * largest))
 
 
 def _unequal(ours: Array, theirs: Array, margin: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import onnx
 from onnx import TensorProto
 
 from clockseg._errors import NetworkError, UsageError
+from clockseg._types import Size
 from clockseg.graph.static import Static, attribute
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told
@@ -40,8 +42,10 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
     raise UsageError(f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}.")
 
 
-def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
+def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size) -> Outcome:
     """``output`` as ``classes`` class scores or ids; 0: it gives none, but a map of numbers; None: as many as there are.
+
+    ``frame``: width and height of what the network reads, which tell the sides of a map from its classes.
 
     Behind a softmax, a sigmoid or an argmax, which don't change which class is the highest, the scores themselves are
     taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
@@ -50,7 +54,7 @@ def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | 
     if classes == 0:
         return Outcome(model, output, None, ())
     makers = {name: node for node in static.nodes for name in node.output}
-    found = _Walk(static, makers, output, _class_axis(static, output, classes)).to_argmax().to_scores()
+    found = _Walk(static, makers, output, _class_axis(static, output, classes, frame)).to_argmax().to_scores()
     told = found.told(output)
     kind, shape = static.types[found.tensor]
     if kind not in _FLOATS or found.axis is None:
@@ -82,14 +86,18 @@ def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
     )
 
 
-def _class_axis(static: Static, tensor: str, classes: int | None) -> int | None:
-    """The axis of classes of a map of scores: 1, or 3 where that alone is as long as there are classes."""
+def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -> int | None:
+    """The axis of classes of a map of scores, 1 or 3: as long as there are classes, the others in the frame's proportion."""
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in _FLOATS:
         return None
-    if classes is None:
-        return 3 if shape[1] > shape[3] and shape[1] > 255 else 1
-    return 3 if shape[3] == classes and shape[1] != classes else 1
+    fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1]
+    return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
+
+
+def _stretched(sides: tuple[int, ...], frame: Size) -> float:
+    """How far a map of ``sides`` (height, width) is from the proportions of the frame: 0 where both strides are the same."""
+    return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1]))
 
 
 def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:

@@ -21,7 +21,7 @@ from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.networks.class_names import numbered
-from clockseg.networks.cut_check import whole
+from clockseg.networks.cut_check import in_half_precision, whole
 from clockseg.networks.cut_input import FrameInput, describe, frame_input
 from clockseg.networks.cut_names import Cuts, parse_cuts, stage_scores, tensor_named
 from clockseg.networks.cut_output import Outcome, outcome, output_named
@@ -52,7 +52,10 @@ class Cutting:
 
 
 class Settled(NamedTuple):
-    """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way."""
+    """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way.
+
+    ``half``: whether it computes in 16 bits anywhere.
+    """
 
     model: onnx.ModelProto
     frame: FrameInput
@@ -60,6 +63,7 @@ class Settled(NamedTuple):
     choice: Choice | None
     told: tuple[Told, ...]
     notes: tuple[str, ...]
+    half: bool = False
 
 
 def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
@@ -83,7 +87,7 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     )
     told = (*source.told, *frame.told, *read_told, *output_told, *made.told, *classes_told)
     found = replace(bare, scores=scores if any(scores) else ())
-    return Settled(made.model, frame, found, choice, told, _notes(division, choice))
+    return Settled(made.model, frame, found, choice, told, _notes(division, choice), in_half_precision(static))
 
 
 _TOLD = ("size", "mean", "std", "scale", "colour", "pad_multiple")
@@ -105,7 +109,9 @@ def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tupl
     static = _at(frame.model, reads)
     output, told = output_named(frame.model, static, said.output)
     output = tensor_named(output, onnx_reader.neutral(static, frame.name))
-    return outcome(frame.model, static, output, None if said.classes is None else len(said.classes)), told
+    _, _, height, width = static.shape(frame.name)
+    classes = None if said.classes is None else len(said.classes)
+    return outcome(frame.model, static, output, classes, frame=(width, height)), told
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
@@ -129,21 +135,28 @@ def _ignore(said: Said, names: tuple[str, ...]) -> int | None:
 def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cutting) -> tuple[Cuts, Choice | None]:
     if cutting.at != "auto":
         return parse_cuts(cutting.at, graph), None
-    work = _seconds(static, made, reads) if cutting.measured else node_work(static)
-    choice = choose(graph, _shapes(static), work, output=made.tensor, stages=cutting.stages, purpose=cutting.purpose)
+    choice = choose(
+        graph,
+        _shapes(static),
+        node_work(static),
+        output=made.tensor,
+        seconds=_seconds(static, made, reads) if cutting.measured else None,
+        stages=cutting.stages,
+        purpose=cutting.purpose,
+    )
     return choice.cuts, choice
 
 
-def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float]:
-    """What each node takes in OpenVINO; its multiply-adds where that can't run it."""
+def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float] | None:
+    """What each node takes in OpenVINO; None where that can't run it."""
     _, _, height, width = static.shape(reads.name)
     [stage] = whole(made.model, reads, made.tensor).stages
     if not isinstance(stage.body, GraphPart):
-        return node_work(static)
+        return None
     try:
         return node_seconds(stage.body, (width, height))
     except (ClocksegError, RuntimeError):
-        return node_work(static)
+        return None
 
 
 def _shapes(static: Static) -> Mapping[str, tuple[int, ...]]:

@@ -14,11 +14,12 @@ from onnx import external_data_helper
 
 from clockseg._errors import DataError, UsageError
 from clockseg._watching import check
+from clockseg._whole_file import publish
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
-from clockseg.networks.cut_check import Apart, check_cut, noise, picture, whole
+from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_edits import batched
 from clockseg.networks.cut_schedule import advised
 from clockseg.networks.cut_settling import Cutting, Settled, settle
@@ -77,7 +78,8 @@ def cut_network(
     found = settle(source, said, cutting, out.stem)
     compile = by_name(check_engine(engine), threads=threads)
     running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
-    apart = _checked(found, running, compile)
+    tolerance, tolerance_told = _tolerance(found)
+    apart = _checked(found, running, compile, tolerance)
     schedule, schedule_told = _schedule(running, cutting)
     told = replace(found.sidecar, schedule=schedule)
     with _folder_beside(out) as folder:
@@ -85,9 +87,10 @@ def cut_network(
         _write(source, found.model, file)
         sidecar.write(told, file.with_suffix(".json"))
         inspection = inspect(file, engine=engine, threads=threads, repeat=repeat)
-        file.replace(out)
-        file.with_suffix(".json").replace(out.with_suffix(".json"))
-    return CutNetwork(out, told, found.choice, apart, inspection, (*found.told, *schedule_told), found.notes)
+        publish({file.with_suffix(end): out.with_suffix(end) for end in (".json", ".onnx")})
+    return CutNetwork(
+        out, told, found.choice, apart, inspection, (*found.told, *tolerance_told, *schedule_told), found.notes
+    )
 
 
 def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str | None, tuple[Told, ...]]:
@@ -98,16 +101,25 @@ def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str | None, tup
     return advice.schedule, (Told("schedule", advice.schedule or "none", advice.why),)
 
 
-def _checked(found: Settled, running: StagedNetwork, compile: Engine) -> Apart:
+def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
+    """How far parts and whole may be apart; None: as usual."""
+    if not found.half:
+        return None, ()
+    why = "of the largest value may parts and whole be apart: the file computes in 16 bits, which rounds every map"
+    return HALF_TOLERANCE, (Told("tolerance", f"{HALF_TOLERANCE:g}", why),)
+
+
+def _checked(found: Settled, running: StagedNetwork, compile: Engine, tolerance: float | None) -> Apart:
     """In parts as whole; and where a batch was made one, as with the batch."""
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))
-    apart = check_cut(running, images)
+    apart = check_cut(running, images, tolerance=tolerance)
     if found.frame.batch == 1:
         return apart
     frame, output = found.frame, found.sidecar.output
     as_it_was = whole(batched(found.model, frame.name, frame.batch, output), found.sidecar.input, output)
-    return apart.worst(check_cut(replace(running, whole=compile(as_it_was).stages[0].body), images))
+    batch = replace(running, whole=compile(as_it_was).stages[0].body)
+    return apart.worst(check_cut(batch, images, tolerance=tolerance))
 
 
 def check_engine(engine: str) -> str:

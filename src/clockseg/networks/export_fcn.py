@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from clockseg._errors import UsageError
 from clockseg._types import Array, Size
 from clockseg.graph import sidecar
+from clockseg.graph.network_file import write_network
 from clockseg.networks.fcn_checkpoint import FCNDescription, read_state
 from clockseg.networks.fcn_geometry import offsets
 from clockseg.networks.fcn_layers import FCNShape, Layer, layers
@@ -35,13 +36,7 @@ def export(checkpoint: Path, out: Path, *, variant: str | None = None, size: Siz
     said = describe(replace(description, working=size or description.working), out.stem)
     model = to_onnx(state, description.shape)
     onnx.checker.check_model(model)
-    partial = out.with_suffix(".partial")
-    try:
-        onnx.save(model, partial)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
-    sidecar.write(said, out.with_suffix(".json"))
+    write_network(model, said, out)
     return out
 
 

@@ -7,6 +7,7 @@ stay free (multiples of 32). The graph also gives each stage's own scores, and t
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from clockseg._errors import NetworkError
 from clockseg._types import Size
 from clockseg.graph import sidecar
+from clockseg.graph.network_file import write_network
 from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
 from clockseg.networks.street import GREY, MULTIPLE, Context
@@ -42,38 +44,33 @@ def export(checkpoint: Path, out: Path, *, size: Size | None = None) -> Path:
     """
     net, description = load_network(checkpoint)
     description = replace(description, working=size or description.working)
-    partial = out.with_suffix(".partial")
-    try:
-        model = to_onnx(net, partial)
-        check_parity(net, model)
-        onnx.save(model, partial)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
-    sidecar.write(describe(description, out.stem), out.with_suffix(".json"))
+    model = to_onnx(net)
+    check_parity(net, model)
+    write_network(model, describe(description, out.stem), out)
     return out
 
 
-def to_onnx(net: AnyStreet, scratch: Path) -> onnx.ModelProto:
-    """The network as an ONNX graph; `scratch` is written on the way."""
+def to_onnx(net: AnyStreet) -> onnx.ModelProto:
+    """The network as an ONNX graph."""
     example = torch.zeros(1, 3, 64, 96)
     traced = _Traced(folded(net)).eval()
     names = list(traced.net.named(example))
     free = {"image": {2: "height", 3: "width"}} | {name: {2: f"{name}_height", 3: f"{name}_width"} for name in names}
+    written = io.BytesIO()
     with warnings.catch_warnings():
         # The exporter that writes plain operators with constant scales is the older one, which says so.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             traced,
             (example,),
-            str(scratch),
+            written,
             dynamo=False,
             opset_version=OPSET,
             input_names=["image"],
             output_names=names,
             dynamic_axes=free,
         )
-    model = onnx.load(scratch)
+    model = onnx.load_from_string(written.getvalue())
     del model.graph.output[len(net.shape.cuts) + 1 :]
     fold_pads(model.graph)
     model.doc_string = "clockseg street: see street.md for what it was trained on and its terms"

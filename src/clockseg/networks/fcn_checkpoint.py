@@ -13,6 +13,7 @@ import numpy as np
 
 from clockseg._errors import DataError, MissingDependency, NetworkError, nearest
 from clockseg._types import Array, Size
+from clockseg._whole_file import whole
 from clockseg.datasets import Classes
 from clockseg.networks.fcn_layers import FCNShape, weight_shapes
 
@@ -83,15 +84,12 @@ def write_state(state: Mapping[str, Array], description: FCNDescription, file: P
         raise NetworkError(f"{', '.join(large)} have weights too large for 16 bits; write them in 32.")
     kind = np.float16 if half else np.float32
     stored = {name: np.ascontiguousarray(value, dtype=kind) for name, value in state.items()}
-    partial = file.with_suffix(".partial")
     try:
-        _safetensors("numpy").save_file(stored, partial, header)
-        partial.chmod(0o644)  # safetensors makes files for their owner alone
-        partial.replace(file)
+        with whole(file) as part:
+            _safetensors("numpy").save_file(stored, part, header)
+            part.chmod(0o644)  # safetensors makes files for their owner alone
     except (OSError, _safetensors().SafetensorError) as error:
         raise DataError(f"{file} can't be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_state(file: Path) -> tuple[dict[str, Array], FCNDescription]:

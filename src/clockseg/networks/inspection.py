@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ class Inspected:
 class Inspection:
     """A network, its parts in the order they run, and the uncut network beside them.
 
-    ``staged_seconds`` / ``whole.seconds`` is what it costs to run in parts when every stage fires.
+    ``staged_seconds`` / ``whole.seconds`` is what it costs to run in parts when every stage fires. ``correction``: what makes
+    the output of moved scores on other frames, if the network has such a thing.
     """
 
     network: str
@@ -57,6 +59,7 @@ class Inspection:
     parts: tuple[Inspected, ...]
     whole: Inspected
     staged_seconds: float
+    correction: Inspected | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for ``json.dumps``."""
@@ -101,7 +104,25 @@ def inspect(
         table.parts(),
         table.row("whole", "whole", graph.whole, (), None),
         staged_seconds,
+        table.correction(_correcting(net, image, repeat)),
     )
+
+
+def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
+    """Seconds of the correction, if there is one, on scores that weren't moved; the median over ``repeat`` runs."""
+    if net.correction is None:
+        return 0.0
+    trunk, values = net.prepare(image), _values(net, image)
+    reads = trunk if net.correction.reads is None else values[f"{net.correction.reads}.body"]
+    fused = net.fused(values[net.last])
+    height, width = next(array.shape[-2:] for name, array in fused.items() if name != FRAME_SIZE)
+    unexplained = {"unexplained": np.zeros((1, 1, height, width), np.float32)}
+    spent = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        net.correction.part(reads, fused, unexplained)
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent[1:])
 
 
 def _frame(net: StagedNetwork) -> Image:
@@ -154,6 +175,15 @@ class _Table:
         ]
         groups = [self.row(group.name, "group", group.function, group.reads, None) for group in self.graph.groups]
         return (*stages, *groups, self.row("finish", "finish", self.graph.finish, (self.graph.last,), None))
+
+    def correction(self, seconds: float) -> Inspected | None:
+        """It is none of the parts that make up a whole frame, so it has no share of their time."""
+        found = self.graph.correction
+        if found is None:
+            return None
+        reads = (found.reads or "frame", "what is moved")
+        made = self.row("correction", "correction", found.part, reads, None)
+        return replace(made, seconds=seconds, share=None)
 
     def row(
         self, name: str, kind: str, part: Part | None, reads: tuple[str, ...], cut: tuple[str, ...] | None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from clockseg._errors import MissingDependency, NetworkError, UsageError
 from clockseg._types import Size
 from clockseg.engines import engine as engine_by_name
+from clockseg.engines import torch as in_torch
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.staged import input_size, staged
 from clockseg.networks.framing import Framing, OwnSize
@@ -124,14 +125,15 @@ def _checkpoint(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size: WorkingSize | None) -> StagedNetwork:
     if path.suffix != ".safetensors":
         raise UsageError(f"engine {engine!r} runs checkpoints, NAME.safetensors, not {path.name}; give another engine.")
-    if precision != "f32":
-        raise UsageError(f"precision {precision!r}: torch runs here in f32; use the engine 'openvino' for bf16.")
     try:
         from clockseg.networks.fcn_staged import load_staged
     except ImportError as error:
         raise MissingDependency("running a checkpoint needs torch: pip install 'clockseg[torch]'") from error
 
-    net = load_staged(path, device="cuda" if engine == "cuda" else "cpu", threads=threads)
+    device = "cuda" if engine == "cuda" else "cpu"
+    net = load_staged(path, device=device, threads=threads)
+    if precision != "f32":
+        net = in_torch(net, precision=precision, device=device)
     return _framed(net, _working(net.sidecar.input, None, size), size)
 
 

@@ -14,10 +14,12 @@ from typing import Any, Literal, TypeAlias
 
 import onnx
 
-from clockseg._errors import DataError, UsageError
+from clockseg._errors import UsageError
 from clockseg._types import Size
 from clockseg.datasets.clips import Clip, ignore_problem
 from clockseg.graph import sidecar
+from clockseg.graph.correction import network_alone, with_addition
+from clockseg.graph.network_file import write_network
 from clockseg.graph.split_model import split_model
 from clockseg.networks.calibration import Frames, Prepared, gather, normalised
 from clockseg.networks.comparison import Agreement, Seconds, agreement, seconds
@@ -100,7 +102,8 @@ def quantize(
     ``frames``: to calibrate on, spread over the clips; a quarter as many (20 at most), others, judge. ``ends``: whether
     the first and last layers are in 8 bits too; "auto" tries both where the agreement is below 95 %. ``engine``,
     ``threads``: what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar.
-    ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written.
+    ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved
+    scores (``train stale``) stays in float.
 
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
@@ -112,19 +115,22 @@ def quantize(
     if ends not in ("auto", "int8", "float"):
         raise UsageError(f"ends={ends!r}: give auto, int8 or float.")
     model, said = read(network)
-    work = _Work(model, said, framing(model, said, size=size), engine, threads, size, say)
-    ready(model)  # whatever is wrong with the network is told before any video is decoded
+    alone, added = network_alone(model, said)
+    float_said = replace(said, correction=None)
+    work = _Work(alone, float_said, framing(model, said, size=size), engine, threads, size, say)
+    ready(alone)  # whatever is wrong with the network is told before any video is decoded
     planned = work.framing.padded((said.input.width, said.input.height))
-    work = replace(work, split=split_model(model, said, planned))
+    work = replace(work, split=split_model(alone, float_said, planned))
     say("decoding")
     found = gather(clips, work.framing, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
-    float_net = work.running(model)
+    float_net = work.running(alone)
     made, left, net = work.best(float_net, found, ends)
     say("comparing")
     judged = agreement(float_net, net, found.held_out)
     parts = seconds(float_net, net, found.held_out or found.calibration, repeat)
     before = model.ByteSize()
-    _write(made, _said(said, work.framing, out.stem), out)
+    made = made if added is None else with_addition(made, added)
+    write_network(made, _said(said, work.framing, out.stem), out)
     return Quantization(
         out, said.name, net.engine, work.size(found.calibration[0]), len(found.calibration), len(found.held_out),
         layers(made), left, judged, parts, (before, out.stat().st_size),
@@ -183,18 +189,3 @@ def _said(said: sidecar.Sidecar, given: Any, name: str) -> sidecar.Sidecar:
     if isinstance(given, Framing):
         said = replace(said, input=replace(said.input, width=given.width, height=given.height))
     return replace(said, name=name)
-
-
-def _write(model: onnx.ModelProto, said: sidecar.Sidecar, out: Path) -> None:
-    """Both files or neither."""
-    parts = {out: out.with_suffix(".onnx.partial"), out.with_suffix(".json"): out.with_suffix(".json.partial")}
-    try:
-        onnx.save(model, parts[out])
-        sidecar.write(said, parts[out.with_suffix(".json")])
-        for there, partial in parts.items():
-            partial.replace(there)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{out} can't be written: {error}") from error
-    finally:
-        for partial in parts.values():
-            partial.unlink(missing_ok=True)

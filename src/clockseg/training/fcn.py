@@ -43,8 +43,9 @@ def train_fcn(
     where = device(choices.device)
     out.mkdir(parents=True, exist_ok=True)
     log = log_to(out / "log.jsonl", say, fresh=not choices.resume)
-    log(_start_entry(recipe, shape, choices, frames, where))
     training, found = Training(frames, test, out, recipe, shape, choices, where, log), None
+    training.check_saved()
+    log(_start_entry(recipe, shape, choices, frames, where))
     for phase in recipe.phases:
         found = training.run(phase, found)
     if found is None:

@@ -24,7 +24,6 @@ from clockseg.training.fcn_recipe import FCNRecipe, Phase
 from clockseg.training.fcn_start import fcn_state, pixel_mean, random_start, take_over
 from clockseg.training.frames import Frames
 from clockseg.training.log import Log
-from clockseg.training.run import Run
 from clockseg.training.scales import attach, folded, unfolded
 from clockseg.training.state import load_state, save_state
 from clockseg.training.validate import Labeller, report, score_frames
@@ -87,7 +86,7 @@ class Training:
         attach(net, phase.scales)
         run = start(net.to(self.device, memory_format=torch.channels_last), phase, self.recipe)
         if self.choices.resume and state_file(self.out, phase).exists():
-            self.restore(run, phase)
+            run.restore(load_state(state_file(self.out, phase), self.device))
 
         def check() -> None:
             check_finite(net)
@@ -144,16 +143,18 @@ class Training:
         plain: dict[str, Any] = json.loads(json.dumps(found))  # tuples become lists, as they do when they are saved
         return plain
 
-    def restore(self, run: Run, phase: Phase) -> None:
-        """Goes back to the saved state; `UsageError` if it is of a training with other choices."""
-        file = state_file(self.out, phase)
-        state, made = load_state(file, self.device), self.made(phase)
-        other = [
-            f"{name} {was!r} (now {made.get(name)!r})" for name, was in state["made"].items() if was != made.get(name)
-        ]
-        if other:
-            raise UsageError(f"{file} is of a training with {'; '.join(other)}. Give the same, or another --out.")
-        run.restore(state)
+    def check_saved(self) -> None:
+        """`UsageError` if a state to resume from is of a training with other choices; before anything is begun."""
+        for phase in self.recipe.phases if self.choices.resume else ():
+            file, made = state_file(self.out, phase), self.made(phase)
+            if not file.exists():
+                continue
+            before = load_state(file, torch.device("meta"))["made"]  # without reading the weights
+            other = [
+                f"{name} {was!r} (now {made.get(name)!r})" for name, was in before.items() if was != made.get(name)
+            ]
+            if other:
+                raise UsageError(f"{file} is of a training with {'; '.join(other)}. Give the same, or another --out.")
 
     def save(self, net: FCN, phase: Phase) -> Path:
         """Writes the checkpoint, scales folded."""

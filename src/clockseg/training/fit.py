@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import UsageError
+from clockseg._errors import TrainingError, UsageError
 from clockseg.networks.street import normalise
 from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.batches import Batches
@@ -73,6 +73,7 @@ def fit(
     """Trains to the recipe's end, or to `minutes` if that comes first (the rate falls to zero either way).
 
     Returns the averaged network. `out/state.pt` is written along the way; with `resume` it is gone on from.
+    `TrainingError` if the loss is no longer finite.
     """
     device = next(run.net.parameters()).device
     if resume and (out / "state.pt").exists():
@@ -148,6 +149,11 @@ def _step(
         answers = teach(teachers, images) if teachers else None
         scores = run.net.coarse(images)
     loss = segmentation_loss(scores, labels, weights, recipe, ignore, answers)
+    if not bool(torch.isfinite(loss)):
+        raise TrainingError(
+            f"the loss is {loss.item()} at step {run.step + 1}, at a rate of {rate:g}: the steps are too large. Train again "
+            "with a lower rate, or go on from the last saved state with --resume."
+        )
     run.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     nn.utils.clip_grad_norm_(run.net.parameters(), 5.0)

@@ -20,7 +20,9 @@ from clockseg._errors import DataError, NetworkError, UsageError, nearest
 from clockseg._types import Size
 from clockseg.datasets.clips import Clip
 from clockseg.graph import sidecar
+from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with_heads, with_maps
+from clockseg.graph.network_file import write_network
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing, OwnSize
@@ -101,7 +103,9 @@ def train_heads(
 
     The network's output stays as it was: the graph that leads to it is checked to be the same, byte for byte.
     """
-    model, said = read(network)
+    model, whole_said = read(network)
+    model, correction = network_alone(model, whole_said)
+    said = replace(whole_said, correction=None)
     chosen = _chosen(said, stages)
     framing = framing_of(model, said, size=size)
     working = framing.padded((said.input.width, said.input.height))
@@ -118,7 +122,9 @@ def train_heads(
         replace(said, name=out.stem), {at: score_name(one.stage) for at, one in zip(chosen, maps, strict=True)}
     )
     _check_unchanged((model, said), (made, named), working)
-    _write(made, named, out)
+    if correction is not None:
+        made, named = with_addition(made, correction), replace(named, correction=whole_said.correction)
+    write_network(made, named, out)
     net = assemble(made, named, **options)
     scores = _score(net, framing, chosen, plans, len(said.classes), say, warn)
     told = [_told(*each, said) for each in zip(maps, cells, fits, scores, strict=True)]
@@ -137,6 +143,8 @@ def _chosen(said: sidecar.Sidecar, stages: Sequence[str]) -> list[int]:
             'clock it by difference(threshold, of="features") or of="pixels".'
         )
     names = _names(said)[:-1]
+    if not names:
+        raise UsageError(f"network {said.name!r} has one stage, which no clock can watch; cut it into more.")
     if unknown := [name for name in stages if name not in names]:
         raise UsageError(
             f"there is no stage {unknown[0]!r} that a clock could watch; all but the last one can be. "
@@ -149,8 +157,6 @@ def _chosen(said: sidecar.Sidecar, stages: Sequence[str]) -> list[int]:
         raise UsageError(
             f"network {said.name!r} has class scores at {there or 'no stage'} already, "
             "and nothing is left to train: its clocks can watch them as they are."
-            if names
-            else f"network {said.name!r} has one stage, which no clock can watch; cut it into more."
         )
     return bare
 
@@ -216,17 +222,6 @@ def _check_unchanged(
         raise NetworkError(
             "the graph with heads isn't the network's any more; this is a fault, and nothing was written."
         )
-
-
-def _write(model: onnx.ModelProto, said: sidecar.Sidecar, out: Path) -> None:
-    partial = out.with_suffix(".partial")
-    try:
-        onnx.save(model, partial)
-        partial.replace(out)
-        sidecar.write(said, partial)
-        partial.replace(out.with_suffix(".json"))
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _score(

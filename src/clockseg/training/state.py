@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from clockseg._errors import DataError
+from clockseg._whole_file import whole
 
 
 def save_state(state: dict[str, Any], file: Path) -> None:
     """Writes all that resuming needs; the file gets its name when it is whole."""
-    partial = file.with_suffix(".partial")
-    torch.save(state, partial)
-    partial.replace(file)
+    with whole(file) as part:
+        torch.save(state, part)
 
 
 def load_state(file: Path, device: torch.device) -> dict[str, Any]:

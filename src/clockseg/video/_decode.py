@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import av
@@ -97,8 +97,13 @@ def video_stream(container: InputContainer) -> av.VideoStream | None:
     return None if best.disposition & Disposition.attached_pic else best
 
 
-def checked_stream(path: str | os.PathLike[str], container: InputContainer, max_pixels: int) -> av.VideoStream:
-    """The stream to decode; VideoError if there is none, or its header says that its pictures are too large."""
+def checked_stream(
+    path: str | os.PathLike[str], container: InputContainer, max_pixels: int, options: Mapping[str, str] | None = None
+) -> av.VideoStream:
+    """The stream to decode; VideoError if there is none, or its header says that its pictures are too large.
+
+    ``options``: what its decoder is told besides.
+    """
     stream = video_stream(container)
     if stream is None:
         kinds = [other.type or "unknown" for other in container.streams]
@@ -109,13 +114,15 @@ def checked_stream(path: str | os.PathLike[str], container: InputContainer, max_
     except VideoError as error:
         raise VideoError(f"{path}: {error}") from error
     # Decoders then refuse such a picture themselves, also in mid-stream, before they allocate it.
-    stream.codec_context.options = {"max_pixels": str(max_pixels)}
+    stream.codec_context.options = {"max_pixels": str(max_pixels), **(options or {})}
     return stream
 
 
-def pictures(container: InputContainer, stream: av.VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
+def pictures(
+    container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
+) -> Iterator[av.VideoFrame]:
     """Yields every picture that can be decoded, passing over broken packets, and keeps ``damage`` up to date."""
-    stream.thread_type = "AUTO"  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
+    stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
     for packet in _packets(container, damage):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:

@@ -11,6 +11,7 @@ import av
 from av.container import OutputContainer
 
 from clockseg._errors import VideoError
+from clockseg._whole_file import part_name
 from clockseg.video._decode import reason
 
 
@@ -62,12 +63,3 @@ class Part:
             self.container.close()
         with suppress(OSError):
             self.temporary.unlink(missing_ok=True)
-
-
-def part_name(path: Path) -> Path:
-    """The temporary name of a file.
-
-    >>> part_name(Path("out/overlay.mp4")).name
-    '.overlay.mp4.part'
-    """
-    return path.with_name(f".{path.name}.part")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from clockseg._types import Image
+from clockseg.carry.vectors import Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,6 +16,7 @@ class Frame:
     ``index`` counts the decoded frames of the input from 0. ``image`` is uint8 RGB [h, w, 3], C-contiguous, turned
     upright. ``pts`` is the input's own timestamp in units of ``time_base`` (seconds); it and ``pts_seconds`` are None
     where the input has no times (images, raw streams). ``decode_seconds`` is what decoding and converting it took.
+    ``vectors``: what the codec says of its motion, where asked for; None where it tells nothing.
 
     >>> import numpy as np
     >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
@@ -26,6 +28,7 @@ class Frame:
     pts: int | None = None
     time_base: Fraction | None = None
     decode_seconds: float = 0.0
+    vectors: Vectors | None = None
 
     @property
     def pts_seconds(self) -> float | None:

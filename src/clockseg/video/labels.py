@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import numpy as np
 
 from clockseg._errors import UsageError, VideoError
 from clockseg._types import Labels
+from clockseg._whole_file import whole
 from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
-from clockseg.video._part import part_name
 from clockseg.video._whole import Whole
 
 
@@ -68,11 +67,9 @@ def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     _, data = cv2.imencode(".png", checked(labels))
     try:
-        part_name(path).write_bytes(data.tobytes())
-        part_name(path).replace(path)
+        with whole(path) as part:
+            part.write_bytes(data.tobytes())
     except OSError as error:
-        with suppress(OSError):
-            part_name(path).unlink()
         raise VideoError(f"{path}: cannot be written ({reason(error)}). Give a folder that can be written.") from error
 
 

@@ -18,9 +18,11 @@ from av.container import InputContainer
 
 from clockseg._errors import VideoError
 from clockseg._types import Image
+from clockseg.carry.vectors import Vectors
 from clockseg.video._colour import ToRGB
-from clockseg.video._decode import ALLOWED, Damage, checked_stream, open_input, pictures, reason
+from clockseg.video._decode import ALLOWED, Damage, checked_stream, open_input, pictures, reason, video_stream
 from clockseg.video._still import still
+from clockseg.video._vectors import OPTIONS, THREADS, exports, vectors_of
 from clockseg.video.frame import Frame
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -47,7 +49,14 @@ class Clip:
     """
 
     def __init__(
-        self, path: Path, files: Sequence[Path], header: _Header, *, kind: Literal["video", "images"], max_pixels: int
+        self,
+        path: Path,
+        files: Sequence[Path],
+        header: _Header,
+        *,
+        kind: Literal["video", "images"],
+        max_pixels: int,
+        vectors: bool = False,
     ) -> None:
         self.path = path
         self.kind: Literal["video", "images"] = kind
@@ -60,6 +69,7 @@ class Clip:
         self.has_audio = header.has_audio
         self._files = files
         self._max_pixels = max_pixels
+        self._vectors = vectors
         self._damage = Damage()
         self._closed = False
 
@@ -95,31 +105,35 @@ class Clip:
 
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         start = perf_counter()
-        for index, image, pts, time_base in self._images(damage):
+        for index, image, pts, time_base, vectors in self._images(damage):
             if self._closed:
                 return
-            yield Frame(index, image, pts, time_base, perf_counter() - start)
+            yield Frame(index, image, pts, time_base, perf_counter() - start, vectors)
             start = perf_counter()
         if not damage.frames:
             raise self._no_frame(damage)
 
-    def _images(self, damage: Damage) -> Iterator[tuple[int, Image, int | None, Fraction | None]]:
+    def _images(self, damage: Damage) -> Iterator[tuple[int, Image, int | None, Fraction | None, Vectors | None]]:
         to_rgb = ToRGB(self._max_pixels)
         if self.kind == "images":
             stills = (still(file, to_rgb, damage) for file in self._files)
             # A broken file leaves a gap in the numbers, so that frame k is the k-th file.
-            yield from ((index, image, None, None) for index, image in enumerate(stills) if image is not None)
+            yield from ((index, image, None, None, None) for index, image in enumerate(stills) if image is not None)
             return
         with open_input(self.path, max_pixels=self._max_pixels) as container:
-            stream = checked_stream(self.path, container, self._max_pixels)
-            for index, picture in enumerate(pictures(container, stream, damage)):
+            best = video_stream(container)
+            asked = self._vectors and best is not None and exports(best)
+            stream = checked_stream(self.path, container, self._max_pixels, OPTIONS if asked else None)
+            threads = THREADS if asked else "AUTO"
+            for index, picture in enumerate(pictures(container, stream, damage, threads=threads)):
                 try:
                     image = to_rgb(picture)
                 except (av.FFmpegError, ValueError, VideoError) as error:
                     damage.frames -= 1
                     damage.stopped = reason(error)
                     return
-                yield index, image, picture.pts, picture.time_base or stream.time_base
+                vectors = vectors_of(picture, index, stream) if asked else None
+                yield index, image, picture.pts, picture.time_base or stream.time_base, vectors
 
     def _shut(self) -> VideoError:
         return VideoError(f"{self.path}: the clip is closed. Open it again with open_clip.")
@@ -129,11 +143,12 @@ class Clip:
         return VideoError(f"{self.path}: no frame in it could be decoded{f' ({why})' if why else ''}. {ALLOWED}")
 
 
-def open_clip(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Clip:
+def open_clip(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, vectors: bool = False) -> Clip:
     """Opens a video file, an image, or a folder of images (one clip, in natural order) as a :class:`Clip`.
 
-    Pictures of more than ``max_pixels`` are refused before they are decoded. VideoError if there is nothing to decode:
-    missing, empty, unreadable, no media, audio only.
+    Pictures of more than ``max_pixels`` are refused before they are decoded. ``vectors``: frames bring what the codec says of
+    their motion, where its decoder tells (H.264, MPEG-4, MPEG-2; not HEVC, VP9, AV1); decoding is slower. VideoError if
+    there is nothing to decode: missing, empty, unreadable, no media, audio only.
 
     >>> open_clip("no-such-file.mp4")
     Traceback (most recent call last):
@@ -146,16 +161,17 @@ def open_clip(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> 
     _check_file(path)
     try:
         with open_input(path, max_pixels=max_pixels) as container:
-            return _open_file(path, container, max_pixels)
+            return _open_file(path, container, max_pixels, vectors)
     except av.FFmpegError as error:
         raise VideoError(f"{path}: not a video that can be read ({reason(error)}). {ALLOWED}") from error
 
 
-def _open_file(path: Path, container: InputContainer, max_pixels: int) -> Clip:
+def _open_file(path: Path, container: InputContainer, max_pixels: int, vectors: bool) -> Clip:
     stream = checked_stream(path, container, max_pixels)
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         return Clip(path, [path], _Header(frames=1), kind="images", max_pixels=max_pixels)
-    return Clip(path, [path], _header(container, stream), kind="video", max_pixels=max_pixels)
+    header = _header(container, stream)
+    return Clip(path, [path], header, kind="video", max_pixels=max_pixels, vectors=vectors)
 
 
 def _open_folder(path: Path, max_pixels: int) -> Clip:

@@ -16,9 +16,9 @@ import numpy as np
 
 from clockseg._errors import UsageError, VideoError
 from clockseg._types import Array
+from clockseg._whole_file import whole
 from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
-from clockseg.video._part import part_name
 from clockseg.video._whole import Whole
 
 MOST_CHANNELS = 16
@@ -88,11 +88,9 @@ def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     try:
-        with part_name(path).open("wb") as file:
+        with whole(path) as part, part.open("wb") as file:
             np.save(file, np.ascontiguousarray(values))
-        part_name(path).replace(path)
     except OSError as error:
-        part_name(path).unlink(missing_ok=True)
         raise VideoError(f"{path}: cannot be written ({reason(error)}). Give a folder that can be written.") from error
 
 

@@ -1,0 +1,1 @@
+"""What ``clockseg.planning`` is made of."""

@@ -1,0 +1,57 @@
+"""Motion by the codec's vectors where they are better than flow, else by flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from clockseg._types import Image
+from clockseg.carry.carry import Carry
+from clockseg.carry.codec import Codec
+from clockseg.carry.flow import Flow
+from clockseg.carry.motion import Motion, Sight
+from clockseg.carry.vectors import Vectors
+from clockseg.carry.warp import Warp
+
+
+@dataclass(frozen=True)
+class Auto:
+    """``Codec`` in streams with vectors whose frames refer to earlier ones only, and ``Flow`` in all others.
+
+    With frames that refer to later ones (B-frames), flow is better and no slower (docs/motion.md).
+
+    >>> print(Auto().choice(None), Auto(scale=0.25))
+    flow auto(scale=0.25)
+    """
+
+    scale: float = 0.5
+    reads_vectors: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        Flow(self.scale)
+
+    def choice(self, vectors: Any) -> Codec | Flow:
+        """What finds the motion of a frame with these vectors."""
+        return Codec(self.scale) if isinstance(vectors, Vectors) and not vectors.reordered else Flow(self.scale)
+
+    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
+        """The picture in grey and scaled down, with its vectors."""
+        return Codec(self.scale).see(picture, share, vectors)
+
+    def observe(self, before: Sight, now: Sight) -> Motion:
+        """The motion from the frame before to this one."""
+        return self.choice(now.vectors).observe(before, now)
+
+    def __str__(self) -> str:
+        return "auto" if self.scale == 0.5 else f"auto(scale={self.scale:g})"
+
+
+def settled(carry: Carry, vectors: Any) -> Carry:
+    """``carry``, and where it is ``warp(auto)``, what this comes to in a stream of frames with such vectors.
+
+    >>> print(settled(Warp(Auto(), of="fused"), None))
+    warp(flow, of="fused")
+    """
+    if isinstance(carry, Warp) and isinstance(carry.motion, Auto):
+        return replace(carry, motion=carry.motion.choice(vectors))
+    return carry

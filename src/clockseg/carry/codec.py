@@ -1,0 +1,142 @@
+"""Motion by the vectors that the video's codec has found already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from clockseg._errors import UsageError
+from clockseg._opencv import opencv
+from clockseg._types import Array, Image
+from clockseg.carry.flow import Flow
+from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.carry.track import Reference, Track, TrackedMotion, TrackedSight
+from clockseg.carry.vectors import Vectors
+
+LEAST_KNOWN = 0.2
+"""The share of a picture in blocks with vectors, below which its motion is found by flow instead."""
+BACK, BACK_REORDERED = 2, 4
+"""How many frames back a block is looked for, in streams without and with frames that refer to later ones."""
+LATER = 2
+"""How many frames ahead a block may refer to: its vector is then turned round, as if motion went on evenly."""
+DOUBT = 1
+"""Grey levels by which another explanation must be better than the one that is best for the whole picture."""
+NEAR = 5
+"""Pixels of the side of the square over which explanations are compared."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Motion by the codec's vectors, on the picture at ``scale`` of the working size (above 0, at most 1).
+
+    FFmpeg does not tell which frame a block refers to, only whether it is shown earlier or later. So each place takes, of
+    the frames that it may be, the one in which the picture is most alike there; places without a vector have their
+    neighbours', and the motion of the frame before, going on, is looked at too. A frame with few vectors or none (one that
+    can be decoded alone, one after a gap) takes flow. ``UsageError`` for frames that come without: pictures, or a stream of
+    a codec whose decoder tells none.
+
+    >>> str(Codec(0.25)), str(Codec())
+    ('codec(scale=0.25)', 'codec')
+    """
+
+    scale: float = 0.5
+    reads_vectors: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        Flow(self.scale)
+
+    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> TrackedSight:
+        """The picture, uint8 RGB [h, w, 3], in grey and scaled down, with its ``Vectors``."""
+        return TrackedSight(Flow(self.scale).see(picture, share, vectors).grey, share, vectors, [])
+
+    def observe(self, before: Sight, now: Sight) -> Motion:
+        """Where each place of ``now`` was in ``before``, and in the frames before that which it refers to."""
+        if not isinstance(now.vectors, Vectors):
+            raise UsageError(
+                "warp(codec): a frame comes without motion vectors. They come with videos in H.264, MPEG-4 or MPEG-2 that "
+                "are opened with open_clip(.., vectors=True), and go along as session(image, vectors=frame.vectors); "
+                "pictures, frames taken at a distance (every=, --every), HEVC, VP9 and AV1 have none. "
+                "Take warp(auto) or warp(flow)."
+            )
+        earlier, later = cast(TrackedSight, before), cast(TrackedSight, now)
+        references = self._references(earlier, later, now.vectors)
+        keep = BACK_REORDERED if now.vectors.reordered else BACK
+        last = earlier.last or []
+        own = Track(before=tuple(track.newest for _, track in last))
+        tracks = [track.then(references, keep=keep) for track in [own, *(track for _, track in last)][: keep - 1]]
+        greys = [before.grey, *(grey for grey, _ in last)]
+        if later.last is not None:
+            later.last[:] = zip(greys, tracks, strict=False)
+        return TrackedMotion(tracks[0].newest, before, now, references=tuple(references), track=tracks[0], keep=keep)
+
+    def _references(self, before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[Reference]:
+        """What each place of the frame refers to."""
+        follows = isinstance(before.vectors, Vectors) and vectors.index == before.vectors.index + 1
+        if not follows or vectors.known < LEAST_KNOWN:
+            return [Reference(1, Flow(self.scale).between(now.grey, before.grey))]
+        return _most_alike(now.grey, _explanations(before, now, vectors))
+
+    def __str__(self) -> str:
+        return "codec" if self.scale == 0.5 else f"codec(scale={self.scale:g})"
+
+
+def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[tuple[Array, Reference]]:
+    """Earlier frames in grey with the motion from there, any of which may be what a place refers to."""
+    height, width = now.grey.shape
+    last = before.last or []
+    greys = [before.grey, *(grey for grey, _ in last)]
+    found = []
+    if vectors.cells()[1].any():
+        flow = vectors.flow(width, height)
+        reach = BACK_REORDERED if vectors.reordered else BACK
+        found += [(grey, Reference(back, flow)) for back, grey in enumerate(greys[:reach], start=1)]
+        # Frames from before a fill are not kept.
+        unseen = range(len(found) + 1, min(reach, vectors.index) + 1)
+        found += [(before.grey, Reference(1, flow / back)) for back in unseen]
+    if vectors.reordered and vectors.cells(True)[1].any():
+        flow = -vectors.flow(width, height, later=True)
+        found += [(before.grey, Reference(1, flow / ahead)) for ahead in range(1, LATER + 1)]
+    # As the frame before moved: where an object is uncovered or a block was cheapest elsewhere, the best guess there is.
+    return found + [(before.grey, Reference(1, track.newest)) for _, track in last[:1]]
+
+
+def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> list[Reference]:
+    """Each place with the explanation that leaves least of the picture around it unexplained."""
+    cv2 = opencv()
+    unlike = [_unlike(grey, earlier, reference.flow) for earlier, reference in explanations]
+    lead = min(range(len(unlike)), key=lambda index: cv2.mean(unlike[index])[0])
+    chosen, least = np.full(grey.shape, lead, np.uint8), unlike[lead]
+    for index, apart in enumerate(unlike):
+        if index != lead:
+            better = cv2.compare(cv2.add(apart, DOUBT), least, cv2.CMP_LT)
+            least = cv2.min(least, cv2.add(apart, DOUBT))
+            chosen[better > 0] = index
+    first = explanations[lead][1]
+    others = [
+        reference._replace(where=cv2.compare(chosen, index, cv2.CMP_EQ))
+        for index, (_, reference) in enumerate(explanations)
+        if index != lead
+    ]
+    return _merged([first, *(one for one in others if one.where is not None and one.where.any())])
+
+
+def _merged(references: list[Reference]) -> list[Reference]:
+    """One reference for each frame referred to, so that no more is moved than need be; the first stands everywhere."""
+    cv2 = opencv()
+    found = [references[0]._replace(flow=references[0].flow.copy())]
+    for one in references[1:]:
+        same = next((known for known in found if known.back == one.back), None)
+        if same is None:
+            found.append(one._replace(flow=one.flow.copy()))
+        elif one.where is not None:
+            cv2.copyTo(one.flow, one.where, same.flow)
+            if same.where is not None:
+                cv2.bitwise_or(same.where, one.where, same.where)
+    return found
+
+
+def _unlike(grey: Array, earlier: Array, flow: Array) -> Array:
+    cv2 = opencv()
+    return np.asarray(cv2.blur(cv2.absdiff(sampled(earlier, grid(flow) + flow), grey), (NEAR, NEAR)))

@@ -1,0 +1,118 @@
+"""Motion that skips frames: a frame's blocks may refer to frames further back than the one before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clockseg._types import Array
+from clockseg.carry.motion import Motion, Sight, grid, sampled
+
+ROW = 256
+ROUNDS = 2
+"""Of the fixed point iteration that inverts a field; motion of blocks is near constant, and a third changes little."""
+
+
+class Reference(NamedTuple):
+    """Where places of a frame were ``back`` frames before it: float32 [h, w, 2]; ``where``: uint8 [h, w], not 0 where so;
+    None: everywhere."""
+
+    back: int
+    flow: Array
+    where: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Where each place of the last frames was in one frame, the origin.
+
+    ``fields``: float32 [h, w, 2] each, from the newest frame back to the origin itself, whose is None, or as many as are
+    kept. ``before``: the origin's own fields into the frames before it, the nearest first.
+
+    >>> right = np.ones((3, 4, 2), np.float32)
+    >>> two = Track((None,), (right,)).then([Reference(2, 3 * right)], keep=4)  # by 3 into the frame before the origin
+    >>> two.newest[0, 0].tolist()
+    [2.0, 2.0]
+    """
+
+    fields: tuple[Array | None, ...] = (None,)
+    before: tuple[Array, ...] = ()
+
+    @property
+    def newest(self) -> Array:
+        """From the newest frame to the origin, of a track that has gone on from it."""
+        found = self.fields[0]
+        if found is None:
+            raise ValueError("nothing follows the origin of this track yet.")
+        return found
+
+    def on(self, back: int, places: Array) -> Array:
+        """How far places [h, w, 2] of the frame ``back`` frames before the next one were from where they were in the origin."""
+        if back > len(self.fields):
+            return inverse(self.before[back - len(self.fields) - 1], places)
+        field = self.fields[back - 1]
+        return np.zeros_like(places) if field is None else sampled(field, places)
+
+    def then(self, references: list[Reference], *, keep: int) -> Track:
+        """With one more frame, which refers to those before it."""
+        found: Array | None = None
+        for back, flow, where in references:
+            if found is None or where is None:
+                origin = back <= len(self.fields) and self.fields[back - 1] is None
+                found = flow.copy() if origin else flow + self.on(back, grid(flow) + flow)
+            elif (chosen := np.flatnonzero(where)).size:
+                places = _rows((grid(flow) + flow).reshape(-1, 2)[chosen])
+                far = self.on(back, places).reshape(-1, 2)[: chosen.size]
+                found.reshape(-1, 2)[chosen] = flow.reshape(-1, 2)[chosen] + far
+        if found is None:
+            return self
+        return Track((found, *self.fields)[:keep], self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedMotion(Motion):
+    """Motion that goes on along the frames that were referred to, not frame by frame: errors don't add up on the way.
+
+    ``references``: of the last frame; ``track``: of the last frames to the first. ``keep``: how many frames of it are kept.
+    """
+
+    references: tuple[Reference, ...] = ()
+    track: Track | None = None
+    keep: int = 1
+
+    def after(self, first: Motion) -> Motion:
+        """``first``, and then this one: by what the last frame refers to, where ``first`` goes that way too."""
+        if not isinstance(first, TrackedMotion) or first.track is None:
+            return super().after(first)
+        track = first.track.then(list(self.references), keep=self.keep)
+        return TrackedMotion(
+            track.newest, first.then, self.now, references=self.references, track=track, keep=self.keep
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedSight(Sight):
+    """``last``: the frames before it in grey, the nearest first, and tracks to them; filled in when its motion is found."""
+
+    last: list[tuple[Array, Track]] | None = None
+
+
+def inverse(flow: Array, places: Array) -> Array:
+    """How far ``places`` [h', w', 2], to which the field [h, w, 2] leads, are from where it does so: by fixed point iteration.
+
+    >>> inverse(np.full((2, 2, 2), 0.5, np.float32), np.zeros((1, 1, 2), np.float32)).tolist()
+    [[[-0.5, -0.5]]]
+    """
+    found = -sampled(flow, places)
+    for _ in range(ROUNDS):
+        found = -sampled(flow, places + found)
+    return found
+
+
+def _rows(places: Array) -> Array:
+    """Places [n, 2] in rows, [h, ``ROW``, 2], since OpenCV's maps have less than 32768 of them; the last is filled up."""
+    padded = np.zeros((-(-len(places) // ROW), ROW, 2), np.float32)
+    padded.reshape(-1, 2)[: len(places)] = places
+    return padded

@@ -1,0 +1,107 @@
+"""What a codec says of a frame's motion, as it comes with the frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clockseg._opencv import opencv
+from clockseg._types import Array
+
+CELL = 8
+"""Pixels of the side of the smallest block that FFmpeg tells of."""
+BLOCK = np.dtype(
+    [(name, np.int32) for name in ("source", "w", "h", "dst_x", "dst_y", "motion_x", "motion_y", "motion_scale")]
+)
+"""What of FFmpeg's ``AVMotionVector`` is kept."""
+STRAIGHT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """The motion vectors of one frame, of a stream whose decoder tells them.
+
+    ``index``: the frame's number in its clip. ``blocks``: of type ``BLOCK`` [blocks], the centre of each, its sides and its
+    vector times a scale; none of a frame that refers to no other. ``size``: (w, h) of the picture as it was coded.
+    ``upright``: the numbers (a, b, c, d, e, f) by which a place (x, y) of the upright picture is (ax + by + c, dx + ey + f)
+    in the coded one. ``reordered``: whether frames of this stream may refer to later ones.
+
+    >>> Vectors(3, np.zeros(0, BLOCK), (64, 48)).known
+    0.0
+    """
+
+    index: int
+    blocks: Array
+    size: tuple[int, int]
+    upright: tuple[float, ...] = STRAIGHT
+    reordered: bool = False
+    _cells: dict[bool, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    @property
+    def known(self) -> float:
+        """The share of the picture in blocks that refer to an earlier or to a later frame, 0..1."""
+        return float(max(self.cells(later)[1].mean() for later in ((False, True) if self.reordered else (False,))))
+
+    def cells(self, later: bool = False) -> tuple[Array, Array]:
+        """The vectors into earlier frames, or into later ones, on cells of 8 pixels: float32 [h, w, 2] in pixels, bool [h, w].
+
+        The second tells which cells have one.
+        """
+        if later not in self._cells:
+            self._cells[later] = self._laid(later)
+        return self._cells[later]
+
+    def _laid(self, later: bool) -> tuple[Array, Array]:
+        rows, columns = -(-self.size[1] // CELL), -(-self.size[0] // CELL)
+        flow, known = np.zeros((rows, columns, 2), np.float32), np.zeros((rows, columns), bool)
+        blocks = self.blocks[self.blocks["source"] > 0 if later else self.blocks["source"] < 0]
+        wide, high = blocks["w"] > CELL, blocks["h"] > CELL
+        left, top = (blocks["dst_x"] - blocks["w"] // 2) // CELL, (blocks["dst_y"] - blocks["h"] // 2) // CELL
+        scale = blocks["motion_scale"].astype(np.float32)
+        vectors = np.stack([blocks["motion_x"] / scale, blocks["motion_y"] / scale], 1)
+        for right, below, there in ((0, 0, True), (1, 0, wide), (0, 1, high), (1, 1, wide & high)):
+            x, y = left + right, top + below
+            # A coded picture may have a margin that isn't shown.
+            inside = there & (x >= 0) & (y >= 0) & (x < columns) & (y < rows)
+            flow[y[inside], x[inside]] = vectors[inside]
+            known[y[inside], x[inside]] = True
+        return flow, known
+
+    def flow(self, width: int, height: int, *, later: bool = False) -> Array:
+        """The field of ``cells``, its holes filled, over the upright picture at this size.
+
+        float32 [height, width, 2], in pixels of that size.
+        """
+        a, b, c, d, e, f = self.upright
+        turned = (self.size[1], self.size[0]) if a == 0 else self.size
+        x, y = turned[0] / width, turned[1] / height
+        # The centre of pixel (i, j) is at ((i + 0.5) x, (j + 0.5) y) of the upright picture, and that of cell 0 at half a cell.
+        matrix = np.array([[a * x, b * y, (a * x + b * y) / 2 + c], [d * x, e * y, (d * x + e * y) / 2 + f]]) / CELL
+        matrix[:, 2] -= 0.5
+        # Places go from the upright picture to the coded one, vectors back: by the transpose.
+        cells, turn = filled(*self.cells(later)), np.array([[a / x, b / y], [d / x, e / y]], np.float32)
+        cells = cells @ turn
+        cv2 = opencv()
+        how = {"flags": cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, "borderMode": cv2.BORDER_REPLICATE}
+        return np.asarray(cv2.warpAffine(cells, matrix, (width, height), **how))
+
+
+def filled(flow: Array, known: Array) -> Array:
+    """``flow`` [h, w, 2] with what isn't ``known`` [h, w] made of the nearest that is: the mean of growing neighbourhoods.
+
+    >>> filled(np.float32([[[2, 0], [9, 9]]]), np.array([[True, False]])).tolist()
+    [[[2.0, 0.0], [2.0, 0.0]]]
+    """
+    cv2 = opencv()
+    flow, weight, side = np.where(known[..., None], flow, np.float32(0)), known.astype(np.float32), 3
+    if not known.any():
+        return flow
+    while not weight.all():
+        near = cv2.blur(weight, (side, side), borderType=cv2.BORDER_CONSTANT)
+        total = cv2.blur(flow, (side, side), borderType=cv2.BORDER_CONSTANT)
+        holes = (weight == 0) & (near > 1e-6)
+        flow[holes] = total[holes] / near[holes, None]
+        weight[holes] = 1
+        side = 2 * side - 1
+    return flow

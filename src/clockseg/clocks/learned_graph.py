@@ -1,0 +1,115 @@
+"""The graph of a learned clock, compiled once in whichever light engine is installed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from clockseg._errors import MissingDependency, UsageError
+from clockseg._types import Array
+from clockseg.clocks.learned_inputs import MAPS, Input, check_input
+
+Run = Callable[[Mapping[str, Array]], Array]
+
+
+class Graph(NamedTuple):
+    """``inputs``: what it takes; ``watch``: the stage whose features or scores these are, if any; ``run``: the graph."""
+
+    inputs: tuple[Input, ...]
+    watch: int | None
+    run: Run
+
+
+def load(file: str) -> Graph:
+    """The clock in ``file`` (NAME.onnx; its sidecar NAME.json may name the stage to watch); read again if it was changed.
+
+    ``UsageError`` where it isn't a clock, with what is allowed.
+    """
+    path = Path(file)
+    if path.suffix != ".onnx" or not path.is_file():
+        raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
+    sidecar = path.with_suffix(".json")
+    times = tuple(each.stat().st_mtime_ns if each.is_file() else 0 for each in (path, sidecar))
+    return _load(file, times)
+
+
+@lru_cache(maxsize=8)
+def _load(file: str, times: tuple[int, ...]) -> Graph:
+    path = Path(file)
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model)
+    except Exception as error:
+        raise UsageError(f"learned({file!r}): this is no ONNX file that can be read ({error}).") from error
+    weights = {one.name for one in model.graph.initializer}
+    inputs = tuple(_input(one) for one in model.graph.input if one.name not in weights)
+    for one in inputs:
+        check_input(one, file)
+    if not inputs or len(model.graph.output) != 1:
+        raise UsageError(
+            f"learned clock {file} has {len(inputs)} inputs and {len(model.graph.output)} outputs; a clock has at least "
+            "one input and one output, a number 0..1."
+        )
+    watch = _watch(path.with_suffix(".json"))
+    if watch is None and any(one.name in MAPS for one in inputs):
+        raise UsageError(
+            f"learned clock {file} reads features or scores, and nothing says of which stage; "
+            f'write {{"watch": 1}} into {path.with_suffix(".json")}.'
+        )
+    try:
+        return Graph(inputs, watch, _compiled(path))
+    except MissingDependency:
+        raise
+    except Exception as error:
+        raise UsageError(f"learned({file!r}): the engine can't run this graph ({error}); export it anew.") from error
+
+
+def _input(one: onnx.ValueInfoProto) -> Input:
+    sides = one.type.tensor_type.shape.dim
+    if one.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+        raise UsageError(
+            f"the input {one.name!r} of a learned clock isn't float32; export the graph with float32 inputs."
+        )
+    return Input(one.name, tuple(side.dim_value if side.dim_value > 0 else None for side in sides))
+
+
+def _watch(sidecar: Path) -> int | None:
+    try:
+        said: Any = json.loads(sidecar.read_text(encoding="utf-8")) if sidecar.is_file() else {}
+    except ValueError as error:
+        raise UsageError(f"{sidecar} isn't JSON ({error}); repair it, or take it away.") from error
+    watch = said.get("watch") if isinstance(said, dict) else said
+    if watch is None or (type(watch) is int and watch >= 1):
+        return watch
+    raise UsageError(f'{sidecar} says "watch": {watch!r}; give the number of a stage, 1 is the first.')
+
+
+def _compiled(path: Path) -> Run:
+    """On one thread: so small a graph gains nothing by more."""
+    for library, engine in (("onnxruntime", _onnxruntime), ("openvino", _openvino)):
+        if importlib.util.find_spec(library) is not None:
+            return engine(path)
+    raise MissingDependency("a learned clock runs in onnxruntime or openvino: pip install onnxruntime")
+
+
+def _onnxruntime(path: Path) -> Run:
+    library = importlib.import_module("onnxruntime")
+    options = library.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda values: np.asarray(session.run(None, dict(values))[0])
+
+
+def _openvino(path: Path) -> Run:
+    library = importlib.import_module("openvino")
+    compiled = library.Core().compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    return lambda values: np.asarray(compiled(dict(values))[0])

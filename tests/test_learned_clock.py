@@ -1,0 +1,235 @@
+"""Clocks that a graph makes: what it may read, how it fires, and how one is trained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from clockseg import Session, UsageError, parse_schedule, run
+from clockseg.carry import Flow, Warp, identity
+from clockseg.clocks import PICTURE, Learned, Watch
+from clockseg.gate import budget, learned
+from clockseg.recording import needs, record, replay
+from clockseg.schedule import carried, schedule_for
+from clockseg.stages import Group, Stage, StagedNetwork
+
+WARP = Warp(Flow())
+
+
+def brightness(image: np.ndarray) -> np.ndarray:
+    return image[None, None, ::4, ::4, 0].astype(np.float32)
+
+
+NET = StagedNetwork(
+    "light",
+    (Stage("a", brightness), Stage("b", lambda trunk: trunk * 2)),
+    (Group("sum", ("a", "b"), lambda a, b: a + b),),
+    finish=lambda value: {"labels": (value[:, 0] > 384).astype(np.uint8)},
+    restore=lambda value, image: value["labels"][0],
+)
+
+
+def clock(path: Path, inputs: dict[str, list], read: str, *, output: str = "Identity") -> str:
+    """A clock that gives the mean of its input ``read``."""
+    rank = len(inputs[read])
+    nodes = [helper.make_node("ReduceMean", [read], ["mean"], axes=list(range(1, rank)), keepdims=0)]
+    nodes.append(helper.make_node(output, ["mean"], ["out"]))
+    graph = helper.make_graph(
+        nodes,
+        "clock",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    onnx.save(model, path)
+    return str(path)
+
+
+def grey(level: int) -> np.ndarray:
+    return np.full((48, 64, 3), level, np.uint8)
+
+
+def moving(count: int) -> list[np.ndarray]:
+    import cv2
+
+    noise = np.random.default_rng(0).integers(0, 256, (12, 32, 3), dtype=np.uint8)
+    wide = cv2.resize(noise, (256, 96), interpolation=cv2.INTER_CUBIC)
+    return [np.ascontiguousarray(wide[:, 3 * t : 3 * t + 128]) for t in range(count)]
+
+
+def test_it_reads_the_picture_now_and_at_the_last_firing(tmp_path: Path) -> None:
+    levels = [0, 51, 102, 204, 51]
+    for name in ("now", "fired"):
+        file = clock(tmp_path / f"{name}.onnx", {name: [1, 1, 6, 8]}, name)
+        records = [record for _, record in run(NET, map(grey, levels), learned(file, 0.5))]
+        told = [record.signal[0] for record in records[1:]]
+        # Of "fired" it fires never, so that what was last fired on stays the first frame, which is black.
+        wanted = [0.2, 0.4, 0.8, 0.2] if name == "now" else [0.0] * 4
+        assert told == pytest.approx(wanted, abs=1e-6)
+    fired = [record.fired[0] for _, record in run(NET, map(grey, levels), learned(str(tmp_path / "now.onnx"), 0.5))]
+    assert fired == [True, False, False, True, False]
+
+
+def test_the_history_is_the_last_frames_oldest_first(tmp_path: Path) -> None:
+    file = clock(tmp_path / "h.onnx", {"history": [1, 5, 2]}, "history")
+    session = Session(NET, carried(learned(file, 1.0), WARP))
+    told = []
+    for _ in range(4):
+        session(moving(1)[0])  # nothing moves: of the five numbers only the age isn't 0
+        told.append(session.record.signal[0])
+    assert told[1:] == pytest.approx([1 / 320, 3 / 320, 5 / 320], abs=1e-4)
+
+
+def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
+    file = clock(tmp_path / "r.onnx", {"residual": [1, 1, 6, 8]}, "residual")
+    images = [*moving(3), grey(0), grey(0)]
+    fired = [record.fired[0] for _, record in run(NET, images, carried(learned(file, 0.4), WARP))]
+    assert fired == [True, False, False, True, False]
+    with pytest.raises(UsageError, match="finds none"):
+        Session(NET, learned(file, 0.4))
+
+
+def test_features_of_the_stage_that_the_sidecar_names(tmp_path: Path) -> None:
+    path = tmp_path / "f.onnx"
+    file = clock(path, {"features_now": [1, 1, "h", "w"]}, "features_now", output="Sigmoid")
+    with pytest.raises(UsageError, match="of which stage"):
+        Learned(file)
+    path.with_suffix(".json").write_text('{"watch": 1}')
+    made = schedule_for(learned(file, 0.9), 2)
+    assert made.clocks[1].looks(2) == {Watch("features", 1)}
+    fired = [record.fired for _, record in run(NET, [grey(0), grey(0), grey(9)], made)]
+    assert fired == [(True, True), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"picture": [1, 1, 6, 8]},
+        {"now": [1, 3, 6, 8]},
+        {"now": [1, 1, "h", 8]},
+        {"since": [1, 2]},
+        {"history": [1, 4, 8]},
+    ],
+)
+def test_what_no_clock_is_given_is_refused_with_what_is(tmp_path: Path, inputs: dict[str, list]) -> None:
+    file = clock(tmp_path / "x.onnx", inputs, next(iter(inputs)))
+    with pytest.raises(UsageError, match="Allowed are:\nnow, fired"):
+        Learned(file)
+
+
+def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give the path of a clock"):
+        Learned(str(tmp_path / "none.onnx"))
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"no graph")
+    with pytest.raises(UsageError, match="no ONNX file"):
+        Learned(str(bad))
+    file = clock(tmp_path / "s.onnx", {"since": [1, 1]}, "since", output="Exp")
+    with pytest.raises(UsageError, match="is to be one number"):
+        list(run(NET, [grey(0)] * 2, learned(file)))
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "c.onnx"
+    one = Learned(clock(path, {"now": [1, 1, 6, 8]}, "now"))
+    assert one.looks(1) == {PICTURE}
+    clock(path, {"since": [1, 1]}, "since")
+    assert one.looks(1) == frozenset()
+
+
+def test_replayed_it_decides_as_it_did(tmp_path: Path) -> None:
+    file = clock(tmp_path / "now.onnx", {"now": [1, 1, 6, 8], "since": [1, 1]}, "now")
+    schedule = schedule_for(parse_schedule(f'learned("{file}", 0.5)'), 2)
+    images = [grey(level) for level in (0, 200, 30, 150)]
+    recording = record(NET, images, keep=needs(schedule))
+    ran = [(one.fired, one.signal) for _, one in run(NET, images, schedule)]
+    assert [(one.fired, one.signal) for one in replay(recording, schedule)] == ran
+
+
+def test_a_budget_keeps_to_its_rate_by_it(tmp_path: Path) -> None:
+    file = clock(tmp_path / "now.onnx", {"now": [1, 1, 6, 8]}, "now")
+    levels = np.random.default_rng(1).integers(100, 116, 120)  # no cuts
+    records = [record for _, record in run(NET, map(grey, levels.tolist()), budget(learned(file), network_rate=0.25))]
+    assert abs(sum(record.fired[0] for record in records[1:]) / 119 - 0.25) < 0.03
+
+
+class _Clip:
+    """Pictures in memory as a clip, as far as training goes."""
+
+    def __init__(self, images: list[np.ndarray]) -> None:
+        self.images, self.name, self.path, self.taken = images, "made", Path("made"), range(len(images))
+
+    def frames(self, *, problem: object, vectors: bool):
+        from clockseg.datasets.clips import ClipFrame
+
+        return (ClipFrame(index, image, None, 0.0, None) for index, image in enumerate(self.images))
+
+
+@pytest.mark.parametrize(("form", "carry"), [("frames", WARP), ("history", WARP), ("frames", identity)])
+def test_training_writes_a_clock_that_runs_and_resumes(tmp_path: Path, monkeypatch, form: str, carry) -> None:
+    pytest.importorskip("torch")
+    from clockseg.training import clock as training
+    from clockseg.training.clock_fit import Recipe
+
+    monkeypatch.setattr(training, "load", lambda network, **options: NET)
+    out = tmp_path / "c.onnx"
+    choices = training.Choices(form=form, carry=carry, passes=2, recipe=Recipe(steps=6, save=3))
+    found = training.train_clock("light", [_Clip(moving(20))], out, choices=choices)
+    said = json.loads(out.with_suffix(".json").read_text())
+    assert said["trained"]["carry"] == str(carry)
+    assert said["inputs"][-1] == "since"
+    assert set(found.facts["held_out"]["agreement"][0]["firings"]) >= {"learned", "fixed rate"}
+    before = out.read_bytes()
+    training.train_clock("light", [_Clip(moving(20))], out, choices=replace(choices, resume=True))
+    assert out.read_bytes() == before
+    with pytest.raises(UsageError, match=r"without --resume"):
+        training.train_clock("light", [_Clip(moving(20))], out, choices=replace(choices, resume=True, seed=1))
+    told = [record.signal[0] for _, record in run(NET, moving(4), carried(learned(str(out)), carry))]
+    assert all(0 <= one <= 1 for one in told[1:])
+
+
+@pytest.mark.parametrize("form", ["frames", "history"])
+def test_the_graph_gives_what_the_net_in_torch_gives(tmp_path: Path, form: str) -> None:
+    torch = pytest.importorskip("torch")
+    from clockseg.clocks.learned_graph import load
+    from clockseg.training.clock_net import ClockNet, exported, inputs_of
+
+    inputs = inputs_of(form, motion=True)
+    planes = 5 if form == "history" else 4
+    torch.manual_seed(0)
+    net = ClockNet([one.name for one in inputs], torch.rand(planes), torch.rand(planes) + 0.5).eval()
+    onnx.save(exported(net, inputs), tmp_path / "n.onnx")
+    values = {one.name: np.random.default_rng(0).random(one.shape, np.float32) for one in inputs}
+    with torch.no_grad():
+        wanted = torch.sigmoid(net({name: torch.from_numpy(value) for name, value in values.items()})).item()
+    assert load(str(tmp_path / "n.onnx")).run(values).item() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_samples_are_what_would_be_shown_against_the_network() -> None:
+    pytest.importorskip("torch")
+    from clockseg.clocks.learned_inputs import Input
+    from clockseg.training.clock_samples import samples, takes
+
+    levels = [0, 255] * 12
+    clip = _Clip([grey(level) for level in levels])
+    learn, held = takes(NET, [clip], identity, frames=24, warn=print, say=lambda *progress: None)
+    assert (len(learn.tape), len(held.tape)) == (20, 4)
+    found = samples(learn, identity, (Input("now", (1, 1, 6, 8)), Input("fired", (1, 1, 6, 8))), passes=2, seed=0)
+    apart = np.abs(found.values["now"] - found.values["fired"]).mean((1, 2, 3))
+    assert 0 < found.change.mean() < 1
+    assert np.allclose(apart, found.change)  # black shown on white changes all labels, black on black none
+
+
+def test_correlation_shares_ranks_among_equals() -> None:
+    pytest.importorskip("torch")
+    from clockseg.training.clock_score import correlation
+
+    assert correlation(np.array([1.0, 1, 2, 2]), np.array([1.0, 2, 3, 4])) == pytest.approx(0.8944, abs=1e-4)
+    assert correlation(np.ones(3), np.arange(3.0)) is None

@@ -1,0 +1,325 @@
+"""Plans: which frames are looked at, what is promised of which, and what is chosen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clockseg import DataError, Session, UsageError, alternating, exponential, planning, skip_frame
+from clockseg._planning import search as search_module
+from clockseg._planning.blocks import slots
+from clockseg._planning.candidates import Candidate, Kind, possible
+from clockseg._planning.costs import Costs, Sample, forced, measured
+from clockseg._planning.frontier import frontier
+from clockseg._planning.trial import Sums, Trial, thinned
+from clockseg.agreement import Agreement, agreement, no_agreement
+from clockseg.commands import plan as command
+from clockseg.datasets import read_data
+from clockseg.gate import adaptive
+from clockseg.metrics import confusion
+from clockseg.planning import Goal, Plan, Variant, plan
+from clockseg.schedule import schedule_for
+from clockseg.spec import parse_schedule
+from toy_networks import CLASSES, toy
+
+FRAMES = 56
+SKIP = Kind("skip_frame({})", (2, 4))
+
+
+@given(st.one_of(st.none(), st.integers(0, 3000)), st.integers(1, 500), st.integers(1, 120))
+def test_slots_are_frames_there_are_in_blocks_of_both_kinds(frames, most, block) -> None:
+    found = list(slots(frames, most, block))
+    indices = [slot.index for slot in found]
+    assert indices == sorted(set(indices))
+    assert len(found) <= most
+    assert frames is None or all(index < frames for index in indices)
+    taken = most if frames is None else min(most, frames)
+    assert len(found) > taken - 2 * max(8, block)
+    runs = [slot.index for slot, before in zip(found[1:], found, strict=False) if slot.index != before.index + 1]
+    assert runs == [slot.index for slot in found[1:] if slot.first]
+    if taken >= 16:
+        held_back = sum(slot.held_back for slot in found)
+        assert 0.25 * len(found) <= held_back <= 0.6 * len(found)
+    by_block = {slot.block: slot.held_back for slot in found}
+    assert all(by_block[slot.block] == slot.held_back for slot in found)
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_agreement_is_what_the_confusion_says(classes, seed) -> None:
+    rng = np.random.default_rng(seed)
+    # Some classes are rare.
+    rare = rng.random(classes) ** 6
+    truth, shown = (rng.choice(classes, (40, 50), p=rare / rare.sum()).astype(np.uint8) for _ in range(2))
+    one, counted = agreement(truth, shown, classes), confusion(truth, shown, classes)
+    assert one.pixel_acc == counted.pixel_acc
+    assert one.mean_iu == pytest.approx(counted.mean_iu_of())
+    assert (one + one).mean_iu == pytest.approx(counted.mean_iu_of())
+    assert math.isnan(no_agreement(classes).pixel_acc)
+
+
+def sums(right: int, time: float, frames: int = 10) -> Sums:
+    """Of so many right pixels in a thousand."""
+    return Sums(Agreement(*np.array([[right], [1000], [1000]])), time * frames, frames)
+
+
+def trial(right: int, time: float, blocks: tuple[int, ...] = ()) -> Trial:
+    parts = tuple(sums(one, time) for one in blocks) or (sums(right, time),)
+    return Trial(0, Candidate(SKIP, 2, "identity"), reduce(add, parts), sums(right, time), parts)
+
+
+def test_the_best_is_the_fastest_that_keeps_or_the_best_in_time() -> None:
+    trials = [trial(990, 0.5), trial(995, 0.6), trial(985, 0.2), trial(999, 1.0), trial(985, 0.25)]
+    assert Goal(keep=0.99).best(trials) is trials[0]
+    assert Goal(keep=0.991).best(trials) is trials[1]
+    assert Goal(time=0.5).best(trials) is trials[0]
+    assert Goal(time=0.4).best(trials) is trials[2]
+    assert Goal(keep=1).best(trials) is trials[3]
+    assert not Goal(keep=1).met(trials[3])
+    assert Goal(time=0.1).best(trials) is trials[2]
+    assert Goal(fps=50).settled(0.01).best(trials) is trials[3]
+    assert frontier(Goal(keep=0.99), trials) == [trials[2], trials[0], trials[1], trials[3]]
+
+
+def test_what_varies_over_the_blocks_is_not_promised() -> None:
+    steady, lucky = trial(0, 0.5, (990, 990, 990, 990)), trial(0, 0.4, (999, 999, 999, 970))
+    goal = Goal(keep=0.988)
+    assert goal.error(steady) == 0
+    # The standard error of the mean of four.
+    assert goal.error(lucky) == pytest.approx(np.std([0.999, 0.999, 0.999, 0.97], ddof=1) / 2)
+    assert goal.agreement(lucky.tuned) > goal.agreement(steady.tuned)
+    assert goal.best([lucky, steady]) is steady
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give one of them"),
+        ({"keep": 0.9, "time": 0.5}, "give one of them"),
+        ({"keep": 99}, "keep=99; give a share"),
+        ({"time": 0}, "time=0; give a number above 0"),
+        ({"fps": math.inf}, "fps=inf"),
+    ],
+)
+def test_goals_that_are_none_are_refused(given: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Goal(**given)
+
+
+def test_what_a_network_cannot_run_is_left_out() -> None:
+    net = replace(toy(), stages=tuple(replace(stage, scores=None) for stage in toy().stages))
+    kinds = [SKIP, Kind("adaptive({})", (0.1,)), Kind("no_such_clock({})", (1,))]
+    found = possible(net, [Candidate(kind, kind.numbers[0], "warp(flow)") for kind in kinds])
+    assert [one.text for one in found] == ["carried(skip_frame(2), warp(flow))"]
+
+
+def images(frames: int, seed: int = 0) -> list[np.ndarray]:
+    """A picture that moves."""
+    import cv2
+
+    coarse = np.random.default_rng(seed).integers(0, 256, (9, 30, 3), dtype=np.uint8)
+    wide = cv2.resize(coarse, (48 + 2 * frames, 40), interpolation=cv2.INTER_CUBIC)
+    return [np.ascontiguousarray(wide[:, 2 * t : 2 * t + 48]) for t in range(frames)]
+
+
+def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
+    made = {
+        ("skip", "flow"): schedule_for(parse_schedule("carried(skip_frame(9), warp(flow))"), 3),
+        ("exponential", "identity"): exponential(3),
+        ("adaptive", "identity"): adaptive(0.9, 0.9)(3),
+    }
+    net = toy()
+    found = measured(net, {key: (net, one) for key, one in made.items()}, [Sample(image) for image in images(20)])
+    none, first, two, every = ((True,) * n + (False,) * (3 - n) for n in range(4))
+    assert set(found.seconds["skip", "flow"]) == {(every, ""), (none, "output")}
+    assert set(found.seconds["exponential", "identity"]) == {(first, ""), (two, ""), (every, "")}
+    assert set(found.seconds["adaptive", "identity"]) == {(first, ""), (two, ""), (every, "")}
+    assert found.uncut > 0
+    assert all(second > 0 for known in found.seconds.values() for second in known.values())
+    assert forced(alternating(3)).clocks[-1].period == 3
+
+
+def test_costs_of_another_run_are_against_the_reference_of_that_time() -> None:
+    way, family = ((True,), ""), ("skip", "identity")
+    calm, busy = Costs(1.0, {}), Costs(2.0, {family: {way: 1.0, ((False,), ""): 0.2}})
+    session = Session(replace(toy(), stages=toy().stages[:1], groups=()), skip_frame(2))
+    times = []
+    for image in images(2):
+        session(image)
+        times.append(calm.plus(busy).of(family, session.record))
+    assert times == [0.5, 0.1]
+    # What was never met is as dear as the dearest.
+    assert calm.plus(busy).of(family, session.record._replace(carried="corrected")) == 0.5
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import cv2
+
+    folder = tmp_path_factory.mktemp("data") / "drive"
+    (folder / "images").mkdir(parents=True)
+    for index, image in enumerate(images(FRAMES)):
+        cv2.imwrite(str(folder / f"images/{index:03}.png"), image[..., ::-1])
+    return folder
+
+
+class Priced:
+    """Costs that no machine's load changes: 1 a stage that fires, a quarter for motion, a tenth for looking at pixels."""
+
+    def __init__(self, costs: Costs, cheap: str = "") -> None:
+        self.uncut, self.seconds, self.cheap = 3.0, costs.seconds, cheap
+
+    def of(self, family: Any, record: Any) -> float:
+        moving, looking = "warp" in family[1], "difference" in family[0]
+        return (sum(record.fired) + 0.25 * moving + 0.1 * looking) / 3
+
+    def plus(self, other: Any) -> Priced:
+        return Priced(Costs(3.0, {**self.seconds, **other.seconds}))
+
+
+@pytest.fixture(scope="module")
+def priced() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "measured", lambda *args: Priced(measured(*args)))
+        patch.setattr(search_module, "Costs", lambda uncut, seconds: Priced(Costs(uncut, seconds)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(clip: Path, priced: None) -> Plan:
+    return planned(clip, Goal(keep=0.9))
+
+
+def planned(clip: Path, goal: Goal, **more: Any) -> Plan:
+    return plan([Variant(toy(), "toy")], read_data(clip), goal, classes=CLASSES, **more)
+
+
+def test_what_is_told_of_the_blocks_is_what_a_session_gives_there(found: Plan) -> None:
+    assert found.frames == FRAMES
+    assert found.met
+    assert len(found.trials) > 40
+    net, truth = toy(), [thinned(toy()(image)) for image in images(FRAMES)]
+    for one in [found.chosen, *found.frontier]:
+        session = Session(net, parse_schedule(one.candidate.text))
+        shown = [thinned(session(image)) for image in images(FRAMES)]
+        for side, held_back in ((one.tuned, False), (one.held_back, True)):
+            pairs = zip(slots(FRAMES, 400, 100), truth, shown, strict=True)
+            counted = [agreement(a, b, 3) for slot, a, b in pairs if slot.held_back == held_back and slot.index]
+            assert reduce(add, counted).pixel_acc == side.agreement.pixel_acc
+            assert reduce(add, counted).mean_iu == side.agreement.mean_iu
+
+
+def test_the_cheapest_that_keeps_is_chosen_and_motion_pays(found: Plan) -> None:
+    cheaper = [one for one in found.trials if one.tuned.relative_time < found.chosen.tuned.relative_time]
+    assert cheaper
+    assert all(found.goal.promised(one) < 0.9 for one in cheaper)
+    assert "warp(flow" in found.chosen.candidate.text
+    times = [one.tuned.relative_time for one in found.frontier]
+    assert times == sorted(times)
+
+
+def test_the_most_agreement_in_a_time(clip: Path, priced: None) -> None:
+    fast = planned(clip, Goal(fps=1 / (0.35 * 3)), limit=40)
+    assert fast.goal.time == pytest.approx(0.35)
+    assert fast.met
+    in_time = [one for one in fast.trials if one.tuned.relative_time <= fast.goal.time]
+    assert len(in_time) > 3
+    assert fast.promised == max(map(fast.goal.promised, in_time))
+
+
+def test_rates_of_fixed_clocks_are_no_chance_of_the_blocks(found: Plan) -> None:
+    [one] = [trial for trial in found.trials if trial.candidate.text == "skip_frame(4)"]
+    fires = (FRAMES - 1) // 4
+    assert one.tuned.relative_time == pytest.approx(fires / (FRAMES - 1))
+    assert one.tuned.relative_time == pytest.approx(one.held_back.relative_time)
+
+
+def test_a_smaller_network_is_chosen_where_it_agrees(clip: Path, priced: None) -> None:
+    small = replace(toy(), name="small", stages=toy().stages[:1], groups=())
+    large = replace(small, name="large", stages=(*small.stages, replace(small.stages[0], name="again")))
+    found = plan(
+        [Variant(large, "large"), Variant(small, "small")], read_data(clip), Goal(keep=1), classes=CLASSES, limit=40
+    )
+    assert found.variant.network == "small"
+    assert found.promised == 1
+    assert found.frames == 32
+
+
+def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
+    most = 3_000_000
+    found = planned(clip, Goal(keep=0.9), most_bytes=most)
+    assert 32 <= found.frames < FRAMES
+    assert found.bytes <= most
+    with pytest.raises(DataError, match="too few to plan on"):
+        planned(clip, Goal(keep=0.9), limit=20)
+
+
+def test_a_clock_of_one_s_own_is_tried_or_refused(clip: Path, priced: None) -> None:
+    tried = planned(clip, Goal(keep=0.9), also=["either(confidence({}), every(5))"], limit=40).trials
+    assert any(one.candidate.text.startswith("carried(either(confidence(0.05), every(5))") for one in tried)
+    for text, said in (("no_such({})", "no_such"), ("budget(fps=30)", "fps"), ("adaptive({}, watch=7)", "watch=7")):
+        with pytest.raises(UsageError, match=said):
+            planned(clip, Goal(keep=0.9), also=[text])
+
+
+def test_networks_without_labels_or_of_other_classes_are_refused(clip: Path) -> None:
+    numbers = replace(toy(), finish=lambda scores: scores[0], conclude=None)
+    with pytest.raises(UsageError, match="plans are made for networks that give label maps"):
+        plan([Variant(numbers, "depth")], read_data(clip), Goal(keep=0.9), classes=CLASSES)
+    with pytest.raises(UsageError, match="at least one network"):
+        plan([], read_data(clip), Goal(keep=0.9))
+
+
+def test_the_command_writes_what_segment_runs(
+    tmp_path: Path, clip: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clockseg.commands import main as top
+
+    # Fewer kinds of schedule, since each is compiled.
+    monkeypatch.setattr(planning, "clocks", lambda stages: [])
+    monkeypatch.setattr(planning, "CARRIES", ("identity", "warp(flow)"))
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    out = tmp_path / "plans/plan.toml"
+    asked = [
+        "plan",
+        str(clip),
+        "--size",
+        "96",
+        "--engine",
+        "openvino",
+        "--threads",
+        "1",
+        "--limit",
+        "48",
+        "--keep",
+        "0.6",
+    ]
+    args = parser.parse_args([*asked, "--out", str(out), "--json", "--quiet"])
+    assert args.run(args) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["chosen"]["network"] == "street"
+    assert facts["chosen"]["size"] == "96"
+    assert facts["chosen"]["held_back"]["frames"] > 10
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    data = tomllib.loads(out.read_text())
+    assert data["run"] == {"network": "street", "precision": "f32", "size": "96"}
+    assert data["schedule"] == facts["chosen"]["schedule"]
+    with pytest.raises(UsageError, match="is there already"):
+        args.run(args)
+    run = ["segment", str(clip / "images"), "--schedule", str(out), "--out", str(tmp_path / "seg")]
+    assert top.main([*run, "--engine", "openvino", "--threads", "1", "--write", "labels", "--quiet"]) == 0
+    summary = json.loads(next((tmp_path / "seg").glob("*/summary.json")).read_text())
+    assert summary["schedule"] == data["schedule"]

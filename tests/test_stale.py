@@ -1,0 +1,277 @@
+"""Training for staleness: the file it writes, the network in it, and what commands and engines make of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+
+import networks
+from clockseg._errors import DataError, NetworkError, UsageError
+from clockseg.carry import Flow, Warp
+from clockseg.commands.main import main
+from clockseg.datasets import read_data
+from clockseg.graph import sidecar
+from clockseg.graph.correction import network_alone, with_addition
+from clockseg.networks.load import assemble, load, read
+from clockseg.networks.quantization import quantize
+from clockseg.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
+from clockseg.session import Session
+from clockseg.training.stale_motion import Wander, past
+
+pytest.importorskip("torch")
+
+from clockseg.training.stale import Choices, train_stale
+from clockseg.training.stale_fit import Recipe
+
+WARP = Warp(Flow(), of="fused")
+QUICK = Choices(samples=12, recipe=Recipe(steps=6, batch=2))
+
+
+def _picture(seed: int, shift: int = 0) -> np.ndarray:
+    """Blobs, so that flow finds its way."""
+    noise = np.random.default_rng(seed).integers(0, 256, (8, 16, 3)).astype(np.uint8)
+    large = cv2.resize(noise, (96, 48), interpolation=cv2.INTER_CUBIC)
+    return np.ascontiguousarray(large[8:40, shift : shift + 48])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Five labelled stills in a clip folder, of the tiny network's classes."""
+    folder = tmp_path_factory.mktemp("data")
+    for name in ("images", "labels"):
+        (folder / "clip" / name).mkdir(parents=True)
+    for seed in range(5):
+        picture = _picture(seed)
+        labels = (picture[..., 0] // 64).astype(np.uint8)
+        cv2.imwrite(str(folder / "clip" / "images" / f"{seed}.png"), picture)
+        cv2.imwrite(str(folder / "clip" / "labels" / f"{seed}.png"), labels)
+    (folder / "classes.json").write_text(json.dumps({"classes": list(networks.CLASSES), "ignore": 255}))
+    return folder
+
+
+def _trained(data: Path, folder: Path, reads: str, **options) -> Path:
+    network = networks.write_tiny(folder)
+    choices = replace(QUICK, reads=reads)
+    return train_stale(
+        network, read_data(data), folder / "out", choices=choices, engine="openvino", threads=1, **options
+    ).path
+
+
+@pytest.fixture(scope="module", params=["frame", "stage1"])
+def trained(request, data, tmp_path_factory) -> Path:
+    return _trained(data, tmp_path_factory.mktemp(request.param), request.param)
+
+
+def _video() -> Iterator[np.ndarray]:
+    return (_picture(3, shift) for shift in range(9))
+
+
+def test_the_network_itself_is_the_same_bit_for_bit(trained) -> None:
+    model, said = read(trained)
+    plain, before = read(trained.parent.parent / "tiny.onnx")
+    alone, added = network_alone(model, said)
+    assert [node.SerializeToString() for node in alone.graph.node] == [n.SerializeToString() for n in plain.graph.node]
+    assert {value.name for value in alone.graph.input} == {"input"}
+    assert with_addition(alone, added).SerializeToString() == model.SerializeToString()
+    assert replace(said, name="tiny", correction=None) == before
+    for here, there in zip(_run(load(trained, threads=1), frame_oracle), _run(_plain(trained), frame_oracle)):
+        assert np.array_equal(here, there)
+
+
+def _plain(trained: Path):
+    return load(trained.parent.parent / "tiny.onnx", threads=1)
+
+
+def _run(net, schedule) -> list[np.ndarray]:
+    session = Session(net, schedule)
+    return [session(image) for image in _video()]
+
+
+def _moving(net) -> Schedule:
+    """The last stages on every fourth frame; of the first, as the correction needs it."""
+    if net.correction.reads is None:
+        return carried(skip_frame(4), WARP)
+    return carried(fixed_rate((1, 4, 4)), WARP)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
+def test_frames_that_are_not_fresh_are_corrected_and_fresh_ones_are_not(trained, engine) -> None:
+    net = load(trained, engine=engine, threads=1)
+    fresh = _run(net, frame_oracle)
+    session = Session(net, _moving(net))
+    for t, image in enumerate(_video()):
+        labels = session(image)
+        assert labels.shape == image.shape[:2]
+        assert session.record.carried == ("corrected" if t % 4 else "")
+        assert t % 4 or np.array_equal(labels, fresh[t])
+
+
+def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
+    # Enough steps to overfit: what is corrected must come nearer to what the network gives than what is only moved.
+    network = networks.write_tiny(tmp_path)
+    choices = replace(QUICK, samples=20, recipe=Recipe(steps=80, batch=4))
+    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    losses = [entry["loss"] for entry in log if entry["event"] == "step"]
+    assert losses[-1] < 0.8 * losses[0]
+    assert log[0]["labels"]
+    assert found.facts["reads"] == "frame"
+
+
+def test_it_starts_by_adding_nothing(data, tmp_path) -> None:
+    network = networks.write_tiny(tmp_path)
+    choices = replace(QUICK, recipe=Recipe(steps=1, rate=0.0))
+    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    net = load(found.path, threads=1)
+    for here, there in zip(_run(net, _moving(net)), _run(_plain(found.path), carried(skip_frame(4), WARP))):
+        assert np.array_equal(here, there)
+
+
+def test_any_onnx_tool_runs_the_file(trained) -> None:
+    import onnxruntime
+
+    _, said = read(trained)
+    given = {"input": np.zeros((1, 3, 32, 48), np.float32)}
+    given[said.correction.moved] = np.zeros((1, 4, *_grid(said)), np.float32)
+    given[said.correction.unexplained] = np.zeros((1, 1, *_grid(said)), np.float32)
+    session = onnxruntime.InferenceSession(str(trained), providers=["CPUExecutionProvider"])
+    scores, corrected = session.run([said.output, said.correction.output], given)
+    assert scores.shape == corrected.shape == (1, 4, 32, 48)
+
+
+def _grid(said: sidecar.Sidecar) -> tuple[int, int]:
+    return 16, 24
+
+
+def test_other_sizes_run(trained) -> None:
+    net = load(trained, engine="onnxruntime", threads=1, size=(72, 56))
+    session = Session(net, _moving(net))
+    shapes = {session(np.random.default_rng(0).integers(0, 256, (30, 41, 3)).astype(np.uint8)).shape for _ in range(3)}
+    assert shapes == {(30, 41)}
+
+
+def test_videos_teach_by_their_own_frames(tmp_path) -> None:
+    network = networks.write_tiny(tmp_path)
+    video = str(tmp_path / "moving.mp4")
+    writer = cv2.VideoWriter(video, cv2.VideoWriter_fourcc(*"mp4v"), 10, (48, 32))
+    for shift in range(40):
+        writer.write(_picture(3, shift))
+    writer.release()
+    choices = replace(QUICK, samples=6, recipe=Recipe(steps=3, batch=2))
+    train_stale(network, read_data(video), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    start = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[0])
+    assert not start["labels"]
+    assert start["samples"] >= 4
+
+
+def test_training_is_resumed_and_not_overwritten(data, tmp_path) -> None:
+    network = networks.write_tiny(tmp_path)
+    options = {"engine": "openvino", "threads": 1}
+    train_stale(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
+    with pytest.raises(UsageError, match="--resume"):
+        train_stale(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
+    longer = replace(QUICK, resume=True, recipe=Recipe(steps=9, batch=2))
+    train_stale(network, read_data(data), tmp_path / "out", choices=longer, **options)
+    steps = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in steps if entry["event"] == "step"] == list(range(1, 10))
+
+
+def test_a_correction_is_replaced_by_another(trained, data, tmp_path) -> None:
+    again = train_stale(trained, read_data(data), tmp_path, choices=QUICK, name="again", engine="openvino", threads=1)
+    model, said = read(again.path)
+    assert said.correction.reads is None
+    assert sum(value.name == said.correction.output for value in model.graph.output) == 1
+
+
+def test_what_cant_be_trained_is_refused(data, tmp_path) -> None:
+    network = networks.write_tiny(tmp_path)
+    for reads in ("deep", "stage3", "nothing"):
+        with pytest.raises(UsageError, match="a stage of 'tiny' before its last: low, mid"):
+            train_stale(
+                network, read_data(data), tmp_path / "x", choices=replace(QUICK, reads=reads), engine="openvino"
+            )
+    with pytest.raises(DataError, match="no clip other to hold out"):
+        train_stale(network, read_data(data), tmp_path / "y", choices=replace(QUICK, hold_out=("other",)), threads=1)
+    bare = networks.write_tiny(tmp_path, networks.renamed(networks.TINY, name="bare", classes=(), palette=()))
+    with pytest.raises(UsageError, match="no classes"):
+        train_stale(bare, read_data(data), tmp_path / "z", choices=QUICK)
+
+
+def test_files_that_are_not_what_their_sidecar_says(trained) -> None:
+    model, said = read(trained)
+    for change, message in (
+        ({"moved": "x"}, "'x', which is no input"),
+        ({"output": "x"}, "'x', which is no output"),
+        ({"of": "x"}, "correction is of 'x'; what is moved in network"),
+    ):
+        wrong = replace(said, correction=replace(said.correction, **change))
+        with pytest.raises(NetworkError, match=message):
+            assemble(model, wrong, engine=None)
+    text = json.loads(sidecar.dump(said)) | {"correction": {"output": "corrected"}}
+    with pytest.raises(NetworkError, match=r"has no correction\.of"):
+        sidecar.parse(json.dumps(text), source="x.json")
+    text["correction"] = json.loads(sidecar.dump(said))["correction"] | {"reads": "roof"}
+    with pytest.raises(NetworkError, match="one of the stages low, mid, deep"):
+        sidecar.parse(json.dumps(text), source="x.json")
+
+
+def test_sidecars_keep_it(trained) -> None:
+    _, said = read(trained)
+    assert sidecar.parse(sidecar.dump(said), source="x.json") == said
+
+
+def test_in_eight_bits_it_keeps_its_correction(trained, data, tmp_path) -> None:
+    made = quantize(
+        trained, read_data(data), tmp_path / "int8.onnx", frames=3, repeat=1, engine="onnxruntime", threads=1
+    )
+    net = load(made.path, engine="onnxruntime", threads=1)
+    assert net.correction is not None
+    session = Session(net, _moving(net))
+    records = [(session(image), session.record.carried)[1] for image in _video()]
+    assert records[1:4] == ["corrected"] * 3
+    onnx.checker.check_model(read(made.path)[0])
+
+
+def test_inspect_tells_of_it(trained, capsys) -> None:
+    assert main(["inspect", str(trained), "--engine", "onnxruntime", "--threads", "1", "--repeat", "2"]) == 0
+    assert "correction" in capsys.readouterr().out
+
+
+def test_as_a_command(data, tmp_path, capsys) -> None:
+    network = networks.write_tiny(tmp_path)
+    out = tmp_path / "out"
+    line = ["train", "stale", str(network), str(data), "--out", str(out), "--samples", "8", "--steps", "2"]
+    assert main([*line, "--engine", "openvino", "--threads", "1", "--json", "--validation", str(data)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["network"] == str(out / "tiny-stale.onnx")
+    rates = {f"{how} 1/{n}" for how in ("moved", "corrected") for n in (2, 4, 8, 12)}
+    assert set(facts["clips"]["kept"]) == {"every 1/1", *rates}
+    assert main([*line, "--quiet"]) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_made_up_motion_leads_to_the_still() -> None:
+    still = _picture(1)
+    calm = Wander(zoom=(0, 0), turn=0, shift=(0, 0), bend=0, things=0, near=0, gain=0, level=0, noise=0)
+
+    def frames(wander: Wander, **options) -> list[np.ndarray]:
+        found = past(still, 4, np.random.default_rng(0), wander=wander, **options)
+        return [found.frame(n) for n in range(4, 0, -1)]
+
+    assert all(np.array_equal(frame, still) for frame in frames(calm))
+    apart = [float(np.abs(frame.astype(int) - still).mean()) for frame in frames(replace(calm, shift=(0.02, 0.02)))]
+    assert apart == sorted(apart, reverse=True)
+    assert apart[-1] > 0
+    labels = np.zeros((32, 48), np.uint8)
+    labels[4:28:6, 4:44:6] = 1
+    labels = cv2.dilate(labels, np.ones((3, 3), np.uint8))
+    near = frames(replace(calm, near=1, near_shift=(0.1, 0.1), speeds=(1.0,)), labels=labels)
+    changed = {float(np.mean(np.any(frame != still, axis=-1))) for frame in near}
+    assert 0 < max(changed) < 0.9
