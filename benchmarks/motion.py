@@ -33,7 +33,7 @@ from shared_data import shared_data
 
 PAGE = HERE.parent / "docs" / "motion.md"
 STREAMS: Mapping[str, Mapping[str, str]] = {"P-frames only": P_ONLY, "x264's defaults, B-frames": {"crf": "23"}}
-CARRIES = [identity, *(Warp(kind) for kind in (Flow(), Flow(0.25), Codec(), Codec(0.25)))]
+CARRIES = [identity, *(Warp(kind) for kind in (Flow(), Flow(0.25), Flow(fine=True), Codec(), Codec(0.25)))]
 PERIODS = (2, 4, 8)
 GOALS = {"P-frames only": {2: 0.996, 4: 0.989, 8: 0.965}}
 WITHIN = 0.01
@@ -129,7 +129,9 @@ def _text(stream: Mapping[str, Any]) -> str:
         cost = ["0", "0"] if row["ms"] is None else [f"{row['ms'] / flow:.2f}", f"{100 * row['over_network']:.0f} %"]
         rows.append([f"`{row['carry']}`", *kept, *cost])
     decoding = stream["decoding_ms"]["with"] / stream["decoding_ms"]["without"]
-    title = f"**{stream['stream']}** (every frame: mean IU {100 * stream['mean_iu']:.1f} %; decoding with vectors takes "
+    title = (
+        f"**{stream['stream']}** (every frame: mean IU {100 * stream['mean_iu']:.1f} %; decoding with vectors takes "
+    )
     return f"{title}{decoding:.2f} times as long as without)\n\n{table(rows)}"
 
 

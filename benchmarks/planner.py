@@ -142,7 +142,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--size", action="append", type=int, help="longer side, several times for several")
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--limit", type=int, default=300, help="frames of each video")
+    parser.add_argument("--limit", type=int, default=200, help="frames of each video")
     return parser.parse_args()
 
 

@@ -50,12 +50,13 @@ def main() -> None:
         figures["training"] = training(args.log)
     text = markdown(figures, net)
     print(text)
-    print(f"{write_result('street_card', figures).relative_to(HERE.parent)} written")
+    name = args.network.replace("-", "_")
+    print(f"{write_result(f'{name}_card', figures).relative_to(HERE.parent)} written")
     if args.card:
-        (WEIGHTS / "street-metrics.json").write_text(
+        (WEIGHTS / f"{args.network}-metrics.json").write_text(
             json.dumps({"provenance": provenance(), **figures}, indent=1) + "\n"
         )
-        insert(WEIGHTS / "street.md", "figures", text)
+        insert(WEIGHTS / f"{args.network}.md", "figures", text)
 
 
 def validation(net: StagedNetwork) -> dict[str, Confusion]:

@@ -229,7 +229,8 @@ def test_signals_are_handled_after_networks_are_dropped(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr
 
 
-def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork) -> None:
+def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clockseg.engines.compiled.SIZES", 3)
     for height in (32, 24, 16, 8):
         net(np.zeros((height, 48, 3), np.uint8))
     assert list(net.stages[0].body.runners) == [(48, 24), (48, 16), (48, 8)]

@@ -280,7 +280,11 @@ def test_heads_for_the_rest(tmp_path) -> None:
         ({}, {"stages": ["deep"]}, "all but the last"),
         ({"scores": ("scores_1", "scores_2", None)}, {}, "already"),
         ({"cuts": (("deep",),), "stages": ("deep",)}, {}, "one stage"),
-        ({"cuts": (("deep",),), "stages": ("deep",)}, {"stages": ["deep"]}, "one stage, which no clock can watch; cut it"),
+        (
+            {"cuts": (("deep",),), "stages": ("deep",)},
+            {"stages": ["deep"]},
+            "one stage, which no clock can watch; cut it",
+        ),
         ({}, {"frames": 0}, "frames=0"),
     ],
 )

@@ -157,6 +157,16 @@ def test_other_sizes_run(trained) -> None:
     assert shapes == {(30, 41)}
 
 
+@pytest.mark.parametrize("reads", ["frame", "stage1"])
+def test_maps_of_odd_size(data, tmp_path, reads) -> None:
+    said = networks.renamed(networks.TINY, input=replace(networks.TINY.input, width=42, height=30, pad_multiple=2))
+    network = networks.write_tiny(tmp_path, said)
+    choices = replace(QUICK, reads=reads, recipe=Recipe(steps=2, batch=2))
+    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    net = load(found.path, engine="onnxruntime", threads=1)
+    assert {labels.shape for labels in _run(net, _moving(net))} == {(32, 48)}
+
+
 def test_videos_teach_by_their_own_frames(tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
     video = str(tmp_path / "moving.mp4")

@@ -430,9 +430,7 @@ def test_a_state_is_saved_when_time_has_passed_though_nothing_was_reported(
     assert [entry["event"] for entry in read_log(tmp_path / "out")] == ["start"]
 
 
-def test_a_loss_that_runs_away_ends_the_training(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_runs_away_ends_the_training(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "segmentation_loss", lambda scores, *_: scores.fused.sum() * math.nan)
     with pytest.raises(TrainingError, match="the loss is nan at step 1"):
         train(data, tmp_path / "out", recipe=replace(RECIPE, iterations=2), choices=CHOICES)

@@ -22,8 +22,8 @@ from clockseg._version import __version__
 
 if TYPE_CHECKING:
     from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
-    from clockseg.evaluation import evaluate
     from clockseg.carry import parse_carry
+    from clockseg.evaluation import evaluate
     from clockseg.gate import (
         adaptive,
         at_least_every,

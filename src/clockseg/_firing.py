@@ -228,7 +228,9 @@ class Firing:
     def _partly(self, run: Run, prepared: Value, shown: Mapping[str, Value], windows: Any) -> Made:
         """The first stages, in windows of the frame."""
         kept = self.stages
-        past = Held([one.trunk for one in kept], [one.held for one in kept], {**self.values, **shown}, self.frame.output)
+        past = Held(
+            [one.trunk for one in kept], [one.held for one in kept], {**self.values, **shown}, self.frame.output
+        )
         return Windowed.of(self.net, self.schedule).run(run, prepared, past, windows)
 
     def _shown(self, done: Sequence[Fired]) -> dict[str, Value]:

@@ -28,6 +28,7 @@ from clockseg._planning.frontier import frontier
 from clockseg._planning.search import Search
 from clockseg._planning.taping import Asked, first_frame, taped
 from clockseg._planning.trial import Trial as Trial
+from clockseg.carry import Auto, Codec
 from clockseg.datasets.clips import Clip
 from clockseg.scored_classes import class_names
 from clockseg.stages import StagedNetwork
@@ -115,7 +116,8 @@ def plan(
         raise UsageError("nothing to plan; give at least one network and one clip.")
     nets = [variant.net for variant in variants]
     names = class_names(nets[0], classes, [(variant.name, variant.net) for variant in variants[1:]])
-    vectors = first_frame(clips).vectors is not None
+    # Where frames refer to later ones, flow is better than what the codec says.
+    vectors = isinstance(Auto().choice(first_frame(clips).vectors), Codec)
     carries = [*CARRIES, *(VECTORS if vectors else ())]
     kinds = [asked_for(text) for text in also]
     for kind in kinds:

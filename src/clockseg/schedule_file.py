@@ -110,7 +110,9 @@ def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
         raise DataError(f"{path}: format is {found.get('format')!r}; this version reads {FORMAT!r}. {_EXAMPLE}")
     unknown = found.keys() - {"format", "schedule", "network", "tuned", "run"}
     if unknown:
-        raise DataError(f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network, run and tuned.")
+        raise DataError(
+            f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network, run and tuned."
+        )
     run = found.get("run", {})
     if not isinstance(run, dict) or run.keys() - set(RUN) or not all(isinstance(value, str) for value in run.values()):
         raise DataError(f"{path}: run is {run!r}; it holds texts for {', '.join(RUN)}.")

@@ -90,7 +90,9 @@ def segment(
         problems = (*clip.problems, *out.problems)
         figures = run.summary(time.perf_counter() - start)
         figures["flicker"] = None if calm is None else flicker_facts(calm.counted[0])
-        summary = {"input": clip.name} | figures | _setting(net, schedule, run.carry, name) | {"problems": list(problems)}
+        summary = (
+            {"input": clip.name} | figures | _setting(net, schedule, run.carry, name) | {"problems": list(problems)}
+        )
         result.publish(summary)
     except OSError as error:
         result.abandon()

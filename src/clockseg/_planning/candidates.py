@@ -65,7 +65,7 @@ ORACLE = Kind("frame_oracle", (1,))
 SKIP = Kind("skip_frame({})", RATES)
 CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "warp(flow, fine=True)")
 VECTORS = ("warp(codec)",)
-"""Where the video has some."""
+"""Where the video has some, of frames that refer to earlier ones only."""
 _CAPPED = f"either({{}}, at_least_every({CAP}))"
 CHANGES = (
     Kind('difference({}, of="pixels")', (0.02, 0.05, 0.1, 0.2, 0.4)),

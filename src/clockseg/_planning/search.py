@@ -35,7 +35,7 @@ class Search:
     def start(self, carries: Sequence[str]) -> None:
         """Every frame, and every n-th under each carry."""
         families = [(ORACLE, "identity"), *((SKIP, carry) for carry in carries)]
-        self._try([(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families])
+        self._try([(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], whole=True)
 
     def go_on(self, kinds: Sequence[Kind]) -> None:
         """Clocks of these kinds, under the carries that did best so far."""
@@ -58,7 +58,8 @@ class Search:
             best.remove(one)
         return found
 
-    def _try(self, asked: Iterable[tuple[int, Kind, str]]) -> None:
+    def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
+        """``whole``: also what cannot win, so that the frontier is there from end to end."""
         ladders = [
             (self.scenes[variant], possible(self.scenes[variant].tape.net, _ladder(kind, carry)))
             for variant, kind, carry in asked
@@ -66,7 +67,7 @@ class Search:
         ladders = [(scene, candidates) for scene, candidates in ladders if candidates]
         self._measure([(scene, candidates[0]) for scene, candidates in ladders])
         for scene, candidates in ladders:
-            if self._may_win(scene.variant, candidates[0].family):
+            if whole or self._may_win(scene.variant, candidates[0].family):
                 self._climb(scene, candidates)
 
     def _measure(self, asked: Sequence[tuple[Scene, Candidate]]) -> None:

@@ -125,9 +125,10 @@ def _told(done: Segmented) -> str:
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
     rates = ", ".join(f"{name} {percent(rate)}" for name, rate in summary["fire_rate"].items())
+    moved = "" if summary["carry"] == "identity" else f"; carry {summary['carry']}"
     return (
         f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
         f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
         f"every stage on every frame: {percent(summary['relative_time_estimate'])}, "
-        f"multiply-adds: {percent(summary['relative_multiply_adds'])}"
+        f"multiply-adds: {percent(summary['relative_multiply_adds'])}{moved}"
     )

@@ -99,9 +99,7 @@ class Clip:
         """How many of the frames that are taken have labels."""
         return len(self.labelled_indices())
 
-    def frames(
-        self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False
-    ) -> Iterator[ClipFrame]:
+    def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[ClipFrame]:
         """The frames in order, each decoded when it is asked for; with their ``vectors`` if asked for.
 
         ``vectors``: those of a video of which every frame is taken, if its decoder tells them. ``problem`` is told, at the

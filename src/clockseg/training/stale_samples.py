@@ -22,7 +22,7 @@ IGNORE = 255
 MOST_BYTES = 1_500_000_000
 """What samples may take in memory; there are fewer of a network with large maps."""
 _PER_CHAIN = 2
-"""Frames of a video that learn from the same earlier one."""
+"""Frames of a video that learn from the same earlier one; more where it is short."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +170,20 @@ class _Gathering:
             return
         each = -(-count // len(clips))
         for clip in clips:
-            length, runs = sum(1 for _ in self._frames(clip)), -(-each // _PER_CHAIN)
-            step = max(length / max(1, min(runs, length // 2)), 1.0)
+            length = sum(1 for _ in self._frames(clip))
+            runs = max(1, min(-(-each // _PER_CHAIN), length // (max(LAGS) + 1)))
+            step, of_run = length / runs, min(max(LAGS), -(-each // runs))
             frames, at, want = self._frames(clip), 0, 0.0
             for _ in range(runs):
                 skipped = islice(frames, max(0, round(want) - at), None)
                 pictures = list(islice(skipped, max(LAGS) + 1))
                 if len(pictures) < 2:
                     break
-                yield from self._run(clip.name, pictures)
+                yield from self._run(clip.name, pictures, of_run)
                 at, want = max(at, round(want)) + len(pictures), want + max(step, len(pictures))
 
-    def _run(self, name: str, frames: Sequence[ClipFrame]) -> Iterator[Sample]:
-        lags = sorted(self.random.choice(range(1, len(frames)), min(_PER_CHAIN, len(frames) - 1), replace=False))
+    def _run(self, name: str, frames: Sequence[ClipFrame], count: int) -> Iterator[Sample]:
+        lags = set(self.random.choice(range(1, len(frames)), min(count, len(frames) - 1), replace=False))
         answer = self.teacher(frames[0].image)
         motion, sight = None, self.teacher.see(frames[0].image)
         for lag, frame in enumerate(frames[1:], start=1):
