@@ -42,14 +42,14 @@ SKIP = Kind("skip_frame({})", (2, 4))
 @given(st.one_of(st.none(), st.integers(0, 3000)), st.integers(1, 500), st.integers(1, 120))
 def test_slots_are_frames_there_are_in_blocks_of_both_kinds(frames, most, block) -> None:
     found = list(slots(frames, most, block))
-    indices = [slot.index for slot in found]
+    indices = [slot.frame for slot in found]
     assert indices == sorted(set(indices))
     assert len(found) <= most
     assert frames is None or all(index < frames for index in indices)
     taken = most if frames is None else min(most, frames)
     assert len(found) > taken - 2 * max(8, block)
-    runs = [slot.index for slot, before in zip(found[1:], found, strict=False) if slot.index != before.index + 1]
-    assert runs == [slot.index for slot in found[1:] if slot.first]
+    runs = [slot.frame for slot, before in zip(found[1:], found, strict=False) if slot.frame != before.frame + 1]
+    assert runs == [slot.frame for slot in found[1:] if slot.first]
     if taken >= 16:
         held_back = sum(slot.held_back for slot in found)
         assert 0.25 * len(found) <= held_back <= 0.6 * len(found)
@@ -216,7 +216,7 @@ def test_what_is_told_of_the_blocks_is_what_a_session_gives_there(found: Plan) -
         shown = [thinned(session(image)) for image in images(FRAMES)]
         for side, held_back in ((one.tuned, False), (one.held_back, True)):
             pairs = zip(slots(FRAMES, 400, 100), truth, shown, strict=True)
-            counted = [agreement(a, b, 3) for slot, a, b in pairs if slot.held_back == held_back and slot.index]
+            counted = [agreement(a, b, 3) for slot, a, b in pairs if slot.held_back == held_back and slot.frame]
             assert reduce(add, counted).pixel_acc == side.agreement.pixel_acc
             assert reduce(add, counted).mean_iu == side.agreement.mean_iu
 

@@ -27,7 +27,7 @@ class Promise:
         self.key = key
         self._make: Callable[[], Any] | None = make
         self._made: Any = None
-        self._depth = 1 if after is None or after._make is None else after._depth + 1
+        self._depth: int = 1 if after is None or after._make is None else after._depth + 1
         if self._depth > DEEPEST:
             self._keep()
 

@@ -5,11 +5,11 @@ A promise's key says of which frames it is made and how, so that what two schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from clockseg._promise import Promise, kept
+from clockseg._promise import Key, Promise, kept
 from clockseg.carry import Carry, Estimator, Motion, Warp
 from clockseg.carry.carry import Of
 from clockseg.clocks import Clock, Decision, Every, Tick, View, Watch
@@ -161,13 +161,13 @@ class _Playing:
         return int(image.index)
 
     def observe(self, before: int, now: int) -> Promise:
-        key = ("motion", self.carry.motion, before, now)
+        key: Key = ("motion", cast(Hashable, self.carry.motion), before, now)
         return Promise(key, lambda: self.frames.motion(self.carry.motion, now))
 
     def compose(self, first: Promise | None, then: Promise | None) -> Promise | None:
         if first is None or then is None:
             return first or then
-        key = ("motion", self.carry.motion, first.key[2], then.key[3])
+        key: Key = ("motion", cast(Hashable, self.carry.motion), first.key[2], then.key[3])
         return Promise(key, lambda: self.carry.compose(first.value, then.value), after=first)
 
     def move(self, value: Promise, motion: Promise | None) -> Promise:

@@ -49,7 +49,14 @@ class Wanted(NamedTuple):
         >>> Wanted(fused=True).plus(Wanted(held=frozenset({1}))).fused
         True
         """
-        return Wanted(*(a | b for a, b in zip(self, other, strict=True)))
+        return Wanted(
+            self.pictures or other.pictures,
+            self.prepared or other.prepared,
+            self.fused or other.fused,
+            self.held | other.held,
+            self.trunks | other.trunks,
+            self.motions | other.motions,
+        )
 
 
 def wanted(net: StagedNetwork, schedules: Iterable[Schedule | Named]) -> Wanted:

@@ -14,7 +14,7 @@ LEAST = 8
 class Slot(NamedTuple):
     """A frame to be looked at: ``first`` of a run of consecutive frames, in block number ``block``, held back or not."""
 
-    index: int
+    frame: int
     first: bool
     block: int
     held_back: bool
@@ -26,7 +26,7 @@ def slots(frames: int | None, most: int, block: int) -> Iterator[Slot]:
     Blocks of about ``block`` consecutive frames; every other one is held back. If there are more frames than may be looked
     at, runs of two blocks each lie spread over all of them, and begin with a block of either kind by turns.
 
-    >>> [(slot.index, slot.held_back) for slot in slots(90, 32, 8) if slot.first]
+    >>> [(slot.frame, slot.held_back) for slot in slots(90, 32, 8) if slot.first]
     [(0, False), (74, True)]
     """
     taken = most if frames is None else min(most, frames)

@@ -125,7 +125,7 @@ def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
         for index, frame in frames:
             if wanted is None:
                 break
-            if index == wanted.index:
+            if index == wanted.frame:
                 made.add(frame, wanted._replace(block=wanted.block + 1_000_000 * start))
                 taken += 1
                 asked.progress(made.frames, asked.limit)

@@ -38,6 +38,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--size", type=size, metavar="WIDTHxHEIGHT", help="working size to state (default: the one it was trained for)"
     )
+    parser.add_argument("--half", action="store_true", help="of street: weights in 16 bits, in half the bytes")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE.onnx and FILE.json if they are there")
     parser.set_defaults(run=run)
 
@@ -50,19 +51,21 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
     check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite)
     export = _street if args.network == "street" else _fcn
-    found = export(args.network, args.checkpoint, args.out, args.size)
+    if args.half and args.network != "street":
+        raise UsageError(f"--half of {args.network}; only street is exported in half: leave it out.")
+    found = export(args.network, args.checkpoint, args.out, args.size, args.half)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
 
 
-def _street(network: str, checkpoint: Path, out: Path, size: Size | None) -> Path:
+def _street(network: str, checkpoint: Path, out: Path, size: Size | None, half: bool) -> Path:
     need_torch("exporting")
     from clockseg.networks.export_street import export
 
-    return export(checkpoint, out, size=size)
+    return export(checkpoint, out, size=size, half=half)
 
 
-def _fcn(network: str, checkpoint: Path, out: Path, size: Size | None) -> Path:
+def _fcn(network: str, checkpoint: Path, out: Path, size: Size | None, half: bool) -> Path:
     need("safetensors", what="exporting")
     from clockseg.networks.export_fcn import export
 

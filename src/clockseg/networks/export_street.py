@@ -22,6 +22,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from clockseg._errors import NetworkError
 from clockseg._types import Size
 from clockseg.graph import sidecar
+from clockseg.graph.narrowing import narrowed
 from clockseg.graph.network_file import write_network
 from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
@@ -32,12 +33,15 @@ OPSET = 17
 SCHEDULE = "either(adaptive(0.15), at_least_every(8))"
 TOLERANCE = 1e-4
 """Largest difference of any output between the module and the graph, as a share of the output's largest value."""
+HALF_TOLERANCE = 1e-2
+"""The same where weights are rounded to 16 bits."""
 
 
-def export(checkpoint: Path, out: Path, *, size: Size | None = None) -> Path:
+def export(checkpoint: Path, out: Path, *, size: Size | None = None, half: bool = False) -> Path:
     """Writes `out` (NAME.onnx) and its sidecar from a checkpoint of `clockseg train street`; returns `out`.
 
-    `size` (width, height) is the working size that the sidecar states; None: the one it was trained for.
+    `size` (width, height) is the working size that the sidecar states; None: the one it was trained for. `half`: weights
+    in 16 bits, in half the bytes; the network computes with them in 32.
 
     The written graph is run on a random picture by ONNX's reference evaluator; if it does not give what the
     module gives, within `TOLERANCE`, nothing is written.
@@ -46,6 +50,9 @@ def export(checkpoint: Path, out: Path, *, size: Size | None = None) -> Path:
     description = replace(description, working=size or description.working)
     model = to_onnx(net)
     check_parity(net, model)
+    if half:
+        model = narrowed(model)
+        check_parity(net, model, HALF_TOLERANCE)
     write_network(model, describe(description, out.stem), out)
     return out
 
@@ -141,7 +148,7 @@ def drop_unused(graph: onnx.GraphProto) -> None:
         graph.initializer.remove(weight)
 
 
-def check_parity(net: AnyStreet, model: onnx.ModelProto) -> None:
+def check_parity(net: AnyStreet, model: onnx.ModelProto, tolerance: float = TOLERANCE) -> None:
     """Raises `NetworkError` unless graph and module give the same on a random picture."""
     image = np.random.default_rng(0).standard_normal((1, 3, 64, 96), dtype=np.float32)
     with torch.inference_mode():
@@ -150,10 +157,10 @@ def check_parity(net: AnyStreet, model: onnx.ModelProto) -> None:
     for name, there in zip(names, ReferenceEvaluator(model).run(names, {"image": image}), strict=True):
         here = wanted[name].numpy()
         apart = np.abs(there - here).max() / max(np.abs(here).max(), 1e-9)
-        if not apart <= TOLERANCE:
+        if not apart <= tolerance:
             raise NetworkError(
                 f"the exported graph's {name} is {apart:.1e} of its largest value away from the module's; "
-                f"at most {TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
+                f"at most {tolerance:.0e} is allowed. This is a fault of the export; nothing was written."
             )
 
 

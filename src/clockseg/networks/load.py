@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
 IN_TORCH = ("torch", "cuda")
-BUNDLED = ("street", "street-stride8", "street-stride16", "fcn8s-narrow", "street-stale", "street-int8")
+BUNDLED = ("street", "street-large", "street-stride8", "street-stride16", "fcn8s-narrow", "street-stale", "street-int8")
 """Networks that come with clockseg: one, and what it is compared with, cut off behind its first and its second stage."""
 
 

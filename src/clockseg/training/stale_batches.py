@@ -32,6 +32,17 @@ class Batch(NamedTuple):
     inside: Tensor
     labels: Tensor | None
 
+    def turned(self) -> Batch:
+        """Left and right exchanged."""
+        labels = None if self.labels is None else self.labels.flip(-1)
+        maps = (self.seen, self.moved, self.unexplained, self.wanted, self.inside)
+        seen, moved, unexplained, wanted, inside = (one.flip(-1) for one in maps)
+        return Batch(seen, moved, unexplained, wanted, inside, labels)
+
+
+def _stacked(arrays: Sequence[Array]) -> Tensor:
+    return torch.from_numpy(np.stack(arrays)).float()
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -52,18 +63,17 @@ class Batches:
 
     def draw(self, random: np.random.Generator) -> Batch:
         """The next batch."""
-        first = self.samples[random.integers(len(self.samples))]
+        first = self.samples[int(random.integers(len(self.samples)))]
         alike = self.samples if self.window is not None else self._of_shape[first.moved.shape]
         others = [alike[place] for place in random.integers(0, len(alike), self.size - 1)]
         parts = [self._one(sample, random) for sample in (first, *others)]
         seen, moved, unexplained, wanted, inside, labels = (list(each) for each in zip(*parts, strict=True))
         if not self.features:
             seen = [self._lit(picture, random) for picture in seen]
-        stacked = [torch.from_numpy(np.stack(each)) for each in (seen, moved, unexplained, wanted, inside)]
         shown = torch.from_numpy(np.stack(labels).astype(np.int64)) if self.labels else None
-        batch = Batch(*(one.float() for one in stacked), shown)
+        batch = Batch(_stacked(seen), _stacked(moved), _stacked(unexplained), _stacked(wanted), _stacked(inside), shown)
         turn = not self.features and random.random() < 0.5
-        return Batch(*(None if one is None else one.flip(-1) for one in batch)) if turn else batch
+        return batch.turned() if turn else batch
 
     @cached_property
     def _of_shape(self) -> dict[tuple[int, ...], list[Sample]]:

@@ -112,7 +112,8 @@ def fit(
             run.save(state)
             saved = time.perf_counter()
     run.save(state)
-    return run.average.eval()
+    run.average.eval()
+    return run.average
 
 
 def _done(run: _Run, recipe: Recipe, minutes: float | None) -> float:

@@ -219,7 +219,7 @@ def _filled(still: Image, mask: Array) -> Image:
 
 def _things(shape: tuple[int, ...], lag: int, random: np.random.Generator, others: Sequence[Image]) -> list[_Thing]:
     height, width = shape[:2]
-    other = others[random.integers(len(others))]
+    other = others[int(random.integers(len(others)))]
     found = []
     for _ in range(random.integers(1, 4)):
         tall, wide = (max(2, int(side * random.uniform(0.05, 0.35))) for side in (height, width))
@@ -250,7 +250,7 @@ def _noise(shape: tuple[int, ...], random: np.random.Generator) -> Array:
     height, width = shape[:2]
     one = _noises(height, width)[random.integers(_NOISES)]
     y, x = random.integers(0, _MARGIN, 2)
-    return one[y : y + height, x : x + width]
+    return np.asarray(one[y : y + height, x : x + width])
 
 
 @lru_cache(maxsize=2)

@@ -146,8 +146,11 @@ class _Gathering:
                 targets[order[place]] = self._target(name, frame)
             lag = int(self.random.choice(LAGS))
             target = targets[order[place]]
-            made = {"others": pictures, "labels": _shown(target, target.own), "wander": self.wander}
-            yield self._sample(past(_shown(target, target.image), lag, self.random, **made), target)
+            labels = _shown(target, target.own)
+            made = past(
+                _shown(target, target.image), lag, self.random, others=pictures, labels=labels, wander=self.wander
+            )
+            yield self._sample(made, target)
 
     def _sample(self, before: Past, target: Target) -> Sample:
         """Only the oldest frame is seen by the network; of the others there is what motion is found by."""

@@ -58,8 +58,9 @@ def _held(teacher: Teacher, fusion: Fusion, samples: Sequence[Sample], batches: 
         truth = _shown(truth, sample.target)
         mended_scores = mended(fusion, sample, batches)
         maps = (concluded(teacher, sample.moved, size), concluded(teacher, mended_scores, size), fresh)
-        each = [confusion(truth, labels, teacher.shape[0]) for labels in maps]
-        total = Held(*(a + b for a, b in zip(total, each, strict=False)), len(samples))
+        each = (confusion(truth, labels, teacher.shape[0]) for labels in maps)
+        moved, corrected, own = each
+        total = Held(total.moved + moved, total.corrected + corrected, total.fresh + own, len(samples))
     return total
 
 
@@ -76,7 +77,8 @@ def mended(fusion: Fusion, sample: Sample, batches: Batches) -> Array:
         torch.from_numpy(np.ascontiguousarray(a, np.float32))[None] for a in (seen, sample.moved, sample.unexplained)
     )
     with torch.inference_mode():
-        return np.asarray(sample.moved, np.float32) + fusion(*given)[0].numpy()
+        found: Array = np.asarray(sample.moved, np.float32) + fusion(*given)[0].numpy()
+    return found
 
 
 def concluded(teacher: Teacher, scores: Array, size: Size) -> Labels:
