@@ -200,6 +200,10 @@ def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
     assert moved.shape == (1, 96, 160)
     assert given["unexplained"].shape == (1, 1, 96, 160)
     assert session.record.carried == "corrected"
+    labels = replace(schedule, carry=Warp(Flow(), "output"))
+    alone = Session(network(correction=Correction(mend)), labels)
+    assert [int(alone(image).max()) for image in frames] == [1, 1, 1, 1]
+    assert alone.record.carried == "output"
     plain = Session(network(correction=Correction(mend)), skip_frame(2))
     assert [int(plain(image).max()) for image in frames] == [1, 1, 1, 1]
 
@@ -299,7 +303,7 @@ def test_a_carry_by_name_and_back(text: str, told: str) -> None:
     [
         ("warp(flow, scale=0)", "above 0 and at most 1"),
         ("warp(flow, scale=1.5)", "above 0 and at most 1"),
-        ('warp(flow, of="labels")', "give one of output, fused, held"),
+        ('warp(flow, of="labels")', "give one of auto, output, fused, held"),
         ("warp(flow(), scale=0.5)", "options once"),
         ("warp(3)", "what finds motion"),
         ("flow", "no carry"),

@@ -43,11 +43,12 @@ def how(net: StagedNetwork, carry: Carry, fired: Sequence[bool]) -> str:
     """
     if carry.of == "held" or all(fired):
         return ""
-    reads = None if net.correction is None else net.correction.reads
+    correction = net.correction if carry.of in ("auto", "fused") else None
+    reads = None if correction is None else correction.reads
     fresh = any(fired) if reads is None else fired[[stage.name for stage in net.stages].index(reads)]
-    if net.correction is not None and fresh == (reads is not None):
+    if correction is not None and fresh == (reads is not None):
         return "corrected"
-    return "" if any(fired) else carry.of
+    return "" if any(fired) else "fused" if carry.of == "fused" else "output"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-Of: TypeAlias = Literal["output", "fused", "held"]
-"""What is moved on a frame on which nothing fires: the output, what was fused last, or what each stage holds."""
+Of: TypeAlias = Literal["auto", "output", "fused", "held"]
+"""What is moved on a frame on which nothing fires: the output, what was fused last, or what each stage holds.
+
+"auto": what was fused last, if the network has a correction for it, else the output.
+"""
 
 
 @runtime_checkable

@@ -35,7 +35,7 @@ def as_carry(found: Any, text: str) -> Carry:
     return made
 
 
-def _warp(motion: Any = Flow, *, of: Of = "output", **options: Any) -> Warp:
+def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:
     """``warp(flow, scale=0.5)``: options of what finds motion may stand beside it."""
     made: Estimator = motion(**options) if isinstance(motion, type) else motion
     if options and not isinstance(motion, type):

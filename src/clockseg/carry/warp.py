@@ -41,8 +41,8 @@ class Warp:
 
     ``motion``: what finds it. ``of``: what is moved on a frame on which nothing fires. "output" moves labels (by the nearest
     pixel) or numbers (bilinear): no part of the network runs. "fused" moves the last score map, from which labels are made
-    anew. "held" moves what each stage holds, and fuses anew; so it is on frames on which some stages fire, in any case.
-    A network with a correction for moved scores is given the fused ones.
+    anew, or mended by the network's correction, if it has one. "held" moves what each stage holds, and fuses anew; so it is on
+    frames on which some stages fire, in any case. "auto": "fused" for a network with a correction, else "output".
 
     >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="fused"))
@@ -50,7 +50,7 @@ class Warp:
     """
 
     motion: Estimator
-    of: Of = "output"
+    of: Of = "auto"
     looks: ClassVar[bool] = True
 
     @property
@@ -92,7 +92,7 @@ class Warp:
         return {"unexplained": motion.unexplained_map(height, width)}
 
     def __str__(self) -> str:
-        return f"warp({self.motion})" if self.of == "output" else f'warp({self.motion}, of="{self.of}")'
+        return f"warp({self.motion})" if self.of == "auto" else f'warp({self.motion}, of="{self.of}")'
 
 
 def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
