@@ -26,8 +26,8 @@ EVERY, PAPER, STAYS, MOVED, MENDED, PLACES = (
     "only where the picture changed",
 )
 OUR_CLOCKS = (
-    "either(motion_residual(0.16), at_least_every(12))",
-    "either(motion_residual(0.26), at_least_every(12))",
+    "either(motion_residual(0.10), at_least_every(12))",
+    "either(motion_residual(0.13), at_least_every(12))",
     "budget(motion_residual, network_rate=0.25, cap=12)",
 )
 
@@ -125,6 +125,7 @@ def large() -> list[Way]:
         *carried(MOVED, LARGE, [*rates(2, 3, 4, 6, 8, 12), *OUR_CLOCKS]),
         *carried(MOVED, f"{LARGE} 3/4", rates(2, 4)),
         *mended(LARGE, 2, 3, 4, 6, 8, 12, clocks=OUR_CLOCKS),
+        *carried(MENDED, f"{LARGE} {CORRECTED}", rates(4, 8, 12), "warp(flow, scale=0.75)"),
     ]
 
 

@@ -54,7 +54,7 @@ def test_the_baselines_are_small() -> None:
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"give street, street-large, .*, street-int8, or a file NAME"):
+    with pytest.raises(UsageError, match=r"give street, street-stride8, .*, street-int8, or a file NAME"):
         load("street-stride4")
 
 

@@ -319,6 +319,9 @@ class Shift(Identity):
 
     looks = True
 
+    def see(self, prepared, image, vectors):
+        return image
+
     def observe(self, before, image):
         return int(image[0, 0])
 

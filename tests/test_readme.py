@@ -33,6 +33,7 @@ def test_each_option_is_one(option, capsys) -> None:
         "segment",
         "evaluate",
         "tune",
+        "plan",
         "velocity",
         "reproduce",
         "bench pipeline",

@@ -17,6 +17,7 @@ import numpy as np
 from clockseg._errors import ClocksegError, MissingDependency
 from clockseg._whole_file import whole
 from clockseg.engines.cache import cache_directory
+from clockseg.engines.compiled import of_graphs
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.part import GraphPart
 from clockseg.provenance import machine, versions
@@ -39,10 +40,12 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
     Where there are several, the uncut network is run in each by turns at its working size, once for this network, size,
     precision, number of threads and machine; what came out is kept in ``engines.json`` in the cache folder
     (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. An engine that
-    can't run the network drops out; if none can, the error is the first one's.
+    can't run the network drops out; if none can, the error is the first one's. A network of functions stays as it is.
     """
     if not contenders:
         raise MissingDependency(f"no engine for precision {precision!r} is installed: pip install openvino")
+    if not of_graphs(net):
+        return net
     if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
         return next(iter(contenders.values()))(net)
     image = _noise(net)

@@ -60,7 +60,8 @@ class CompiledPart:
         return lambda inputs: runner([inputs[position] for position in positions])
 
 
-def _of_graphs(net: StagedNetwork) -> bool:
+def of_graphs(net: StagedNetwork) -> bool:
+    """Whether any part of ``net`` is a graph that is not compiled yet."""
     found: list[bool] = []
 
     def seen(name: str, part: Part) -> Part:
@@ -76,7 +77,7 @@ def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork
 
     Parts that run together are compiled as one as well (``engines.joined``). ``UsageError`` if there is nothing to compile.
     """
-    if not _of_graphs(net):
+    if not of_graphs(net):
         raise UsageError(
             f"network {net.name!r} has no parts of an ONNX graph, which {engine} compiles; it runs in {net.engine}. Load its "
             "NAME.onnx with engine=None; a torch module runs in clockseg.engines.torch, or is exported to ONNX and cut by "

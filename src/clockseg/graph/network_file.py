@@ -27,5 +27,5 @@ def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:
             sidecar.write(said, text)
             onnx.save(model, graph)
     except (OSError, ValueError) as error:  # a ValueError is protobuf's, of more than 2 GB
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise DataError(f"{out} can't be written: {reason}. Give a folder that can be.") from error

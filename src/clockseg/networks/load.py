@@ -23,8 +23,20 @@ if TYPE_CHECKING:
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
 IN_TORCH = ("torch", "cuda")
-BUNDLED = ("street", "street-large", "street-stride8", "street-stride16", "fcn8s-narrow", "street-stale", "street-int8")
-"""Networks that come with clockseg: one, and what it is compared with, cut off behind its first and its second stage."""
+BUNDLED = (
+    "street",
+    "street-stride8",
+    "street-stride16",
+    "fcn8s-narrow",
+    "street-large",
+    "street-stale",
+    "street-int8",
+)
+"""Networks that come with clockseg.
+
+The first is what one gets without a name; beside it what it is compared with, cut off behind its first and second stage, the
+paper's architecture, its bigger sister, one with a correction for moved scores, and one in 8 bits.
+"""
 
 
 def load(

@@ -139,6 +139,9 @@ def _step(
     teachers: Sequence[AnyStreet],
     bf16: bool,
 ) -> Tensor:
+    if not teachers and not bool((labels != ignore).any()):
+        # Nothing to learn from; the mean over no pixel is no number.
+        return torch.zeros(())
     images = images.contiguous(memory_format=torch.channels_last)
     run.net.train()
     for part in frozen_parts(run.net, recipe):
