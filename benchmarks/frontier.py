@@ -34,6 +34,7 @@ from frontier_ways import (
     EVERY,
     INT8,
     LARGE,
+    LARGE_INT8,
     STREET,
     Way,
     codec,
@@ -75,7 +76,7 @@ def main() -> None:
 
 def measured(part: str, args: argparse.Namespace) -> dict[str, Any]:
     """Every way of a part, as plain values."""
-    files = {LARGE: args.large, STREET: args.street, INT8: args.int8}
+    files = {LARGE: args.large, LARGE_INT8: args.large_int8, STREET: args.street, INT8: args.int8}
     corrected = {LARGE: args.large_corrected, STREET: args.street_corrected, INT8: args.int8_corrected}
     files |= {f"{name} {CORRECTED}": file for name, file in corrected.items() if file}
     named = networks(files, args.threads)
@@ -153,6 +154,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--large", default=LARGE, metavar="NAME|FILE")
     parser.add_argument("--street", default=STREET, metavar="NAME|FILE")
     parser.add_argument("--int8", default=INT8, metavar="NAME|FILE")
+    parser.add_argument("--large-int8", default=LARGE_INT8, metavar="NAME|FILE")
     parser.add_argument("--large-corrected", metavar="NAME|FILE")
     parser.add_argument("--street-corrected", metavar="NAME|FILE")
     parser.add_argument("--int8-corrected", metavar="NAME|FILE")

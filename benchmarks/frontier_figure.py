@@ -9,7 +9,7 @@ from typing import Any
 
 from clockseg.experiments.plotting import INK, MUTED, RULE, figure
 from frontier_page import frontier
-from frontier_ways import EVERY, INT8, LARGE, MENDED, MOVED, PAPER, STAYS, STREET
+from frontier_ways import EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
 
 Ways = Sequence[Mapping[str, Any]]
 COLOURS = {EVERY: INK, PAPER: "#0072b2", STAYS: "#e69f00", MOVED: "#009e73", MENDED: "#cc4b37"}
@@ -21,7 +21,7 @@ TOLD = {
     MENDED: "moved, and corrected (trained for it)",
 }
 DASHED = (0, (2, 2))
-MARKERS = {LARGE: "o", STREET: "s", INT8: "^"}
+MARKERS = {LARGE: "o", LARGE_INT8: "D", STREET: "s", INT8: "^"}
 TICKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.33, 0.5, 1.0)
 
 
@@ -98,7 +98,7 @@ def _points(axes: Any, ways: Ways) -> None:
 
 def _names(axes: Any, ways: Ways) -> None:
     """Of the networks on every frame; the small one's time and score as lines, for what is above them to be seen."""
-    places = {LARGE: (6, 8, "right"), STREET: (7, -16, "left"), INT8: (0, 8, "center")}
+    places = {LARGE: (6, 8, "right"), STREET: (7, -16, "left"), INT8: (0, 8, "center"), LARGE_INT8: (0, 8, "center")}
     for way in ways:
         if way["family"] != EVERY or way["network"] not in MARKERS:
             continue

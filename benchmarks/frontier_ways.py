@@ -16,7 +16,7 @@ from clockseg.schedule import Schedule, frame_oracle, schedule_for
 from clockseg.spec import parse_schedule
 from clockseg.stages import StagedNetwork
 
-LARGE, STREET, INT8, CORRECTED = "street-large", "street", "street-int8", "corrected"
+LARGE, LARGE_INT8, STREET, INT8, CORRECTED = "street-large", "street-large-int8", "street", "street-int8", "corrected"
 EVERY, PAPER, STAYS, MOVED, MENDED, PLACES = (
     "every frame",
     "the paper's schedules",
@@ -126,6 +126,9 @@ def large() -> list[Way]:
         *carried(MOVED, f"{LARGE} 3/4", rates(2, 4)),
         *mended(LARGE, 2, 3, 4, 6, 8, 12, clocks=OUR_CLOCKS),
         *carried(MENDED, f"{LARGE} {CORRECTED}", rates(4, 8, 12), "warp(flow, scale=0.75)"),
+        Way(EVERY, LARGE_INT8),
+        *carried(MOVED, LARGE_INT8, rates(2, 3, 4, 8)),
+        *carried(MENDED, f"{LARGE_INT8} {CORRECTED}", rates(2, 3, 4, 6, 8, 12)),
     ]
 
 

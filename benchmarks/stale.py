@@ -30,12 +30,15 @@ from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
+SCALES = (0.5, 0.75)
+"""Of flow: the default, and finer."""
+
 
 def main() -> None:
     """Score, time, write."""
     args = _arguments()
     clips = read_data(shared_data("camvid", "val"), limit=args.limit)
-    rows = [_one(args, network, clips) for network in args.networks]
+    rows = [_one(args, network, clips, Flow(scale)) for network in args.networks for scale in SCALES]
     path = write_result("stale", {"engine": args.engine, "threads": args.threads, "networks": rows})
     text = markdown(rows)
     print(text)
@@ -44,20 +47,21 @@ def main() -> None:
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 
-def _one(args: argparse.Namespace, network: str, clips: list[Clip]) -> dict[str, Any]:
+def _one(args: argparse.Namespace, network: str, clips: list[Clip], flow: Flow) -> dict[str, Any]:
     net = load(network, engine=args.engine, threads=args.threads)
     if net.correction is None:
         sys.exit(f"{network} has no correction; train one: clockseg train stale {network} DATA --out DIR")
     plain = replace(net, correction=None)
-    warp = Warp(Flow(), of="fused")
-    found = {"network": net.name, "reads": net.correction.reads or "frame", "costs": _costs(net, clips[0])}
+    warp = Warp(flow, of="fused")
+    costs = _costs(net, clips[0], warp)
+    found = {"network": net.name, "flow": str(flow), "reads": net.correction.reads or "frame", "costs": costs}
     return found | score_clips(plain, net, warp, clips)
 
 
-def _costs(net: StagedNetwork, clip: Clip, frames: int = 40) -> dict[str, float]:
+def _costs(net: StagedNetwork, clip: Clip, warp: Warp, frames: int = 40) -> dict[str, float]:
     """Median seconds over those of the uncut network: of the correction, with what it makes the output of, and beside it of
     motion and moving, and of making the output of moved scores without a correction."""
-    correction, warp = net.correction, Warp(Flow(), of="fused")
+    correction = net.correction
     concluded, whole = net.conclude or net.finish, net.uncut()
     spent: dict[str, list[float]] = {"correction": [], "plain": [], "motion": [], "whole": []}
     before = None
@@ -89,7 +93,7 @@ def _time(spent: list[float], part: Callable[..., Any], *values: Any) -> None:
 
 def markdown(rows: list[dict[str, Any]]) -> str:
     """A table of what is kept, one of what it costs, and a line on where they were made."""
-    head = ["network", "reads", "every frame", *(f"1/{rate}" for rate in RATES)]
+    head = ["network", "flow", "reads", "every frame", *(f"1/{rate}" for rate in RATES)]
     kept = [head]
     for row in rows:
         for how in ("moved", "corrected"):
@@ -98,12 +102,17 @@ def markdown(rows: list[dict[str, Any]]) -> str:
                 for rate in RATES
             ]
             reads = row["reads"] if how == "corrected" else "moved only"
-            kept.append([row["network"], reads, percent(row["mean_iu"]["every 1/1"]), *shares])
-    costs = [["network", "reads", "correction and output", "output of moved scores alone", "motion and moving"]]
+            kept.append([row["network"], row["flow"], reads, percent(row["mean_iu"]["every 1/1"]), *shares])
+    costs = [["network", "flow", "reads", "correction and output", "output of moved scores alone", "motion and moving"]]
     for row in rows:
         cost = row["costs"]
         costs.append(
-            [row["network"], row["reads"], *(percent(cost[name]) for name in ("correction", "plain", "motion"))]
+            [
+                row["network"],
+                row["flow"],
+                row["reads"],
+                *(percent(cost[name]) for name in ("correction", "plain", "motion")),
+            ]
         )
     made = provenance()
     where = (
@@ -115,7 +124,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=["street-stale"], metavar="FILE.onnx")
+    parser.add_argument("networks", nargs="*", default=["street-stale", "street-large"], metavar="FILE.onnx")
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--limit", type=int, help="frames of the clip")

@@ -31,11 +31,12 @@ BUNDLED = (
     "street-large",
     "street-stale",
     "street-int8",
+    "street-large-int8",
 )
 """Networks that come with clockseg.
 
 The first is what one gets without a name; beside it what it is compared with, cut off behind its first and second stage, the
-paper's architecture, its bigger sister, one with a correction for moved scores, and one in 8 bits.
+paper's architecture, its bigger sister, one with a correction for moved scores, and two in 8 bits.
 """
 
 
