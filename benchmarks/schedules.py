@@ -28,8 +28,9 @@ THRESHOLDS = (0.1, 0.15, 0.2)
 def names(thresholds: Sequence[float]) -> list[str]:
     """The schedules of the table, as the command line writes them."""
     adaptive = [f"adaptive({threshold:g})" for threshold in thresholds]
-    fixed = ["frame_oracle", "alternating", "fixed_rate((1, 2, 2))", "skip_frame(2)", "exponential"]
-    return [*fixed, *adaptive, "pipelined(2)", "pipelined(3)"]
+    fixed = ["frame_oracle", "alternating", "fixed_rate((1, 2, 2))", "skip_frame(2)", "skip_frame(4)", "exponential"]
+    moved = [f"carried(skip_frame({n}), warp(flow))" for n in (2, 4, 8)]
+    return [*fixed, *adaptive, "pipelined(2)", "pipelined(3)", *moved]
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from clockseg._planning.candidates import (
     CARRIES,
     ORACLE,
     SKIP,
+    UNCORRECTED,
     VECTORS,
     Candidate,
     Kind,
@@ -118,7 +119,8 @@ def plan(
     names = class_names(nets[0], classes, [(variant.name, variant.net) for variant in variants[1:]])
     # Where frames refer to later ones, flow is better than what the codec says.
     vectors = isinstance(Auto().choice(first_frame(clips).vectors), Codec)
-    carries = [*CARRIES, *(VECTORS if vectors else ())]
+    corrected = any(net.correction is not None for net in nets)
+    carries = [*CARRIES, *(VECTORS if vectors else ()), *(UNCORRECTED if corrected else ())]
     kinds = [asked_for(text) for text in also]
     for kind in kinds:
         _check_asked(kind, nets, carries)

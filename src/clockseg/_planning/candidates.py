@@ -66,6 +66,8 @@ SKIP = Kind("skip_frame({})", RATES)
 CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "warp(flow, fine=True)")
 VECTORS = ("warp(codec)",)
 """Where the video has some, of frames that refer to earlier ones only."""
+UNCORRECTED = ('warp(flow, of="output")',)
+"""Where a network has a correction, which on video unlike what it was trained on makes scores worse."""
 _CAPPED = f"either({{}}, at_least_every({CAP}))"
 CHANGES = (
     Kind('difference({}, of="pixels")', (0.02, 0.05, 0.1, 0.2, 0.4)),

@@ -30,7 +30,7 @@ from clockseg.networks.street import GREY, MULTIPLE, Context
 from clockseg.networks.street_truncated import AnyStreet
 
 OPSET = 17
-SCHEDULE = "either(adaptive(0.15), at_least_every(8))"
+SCHEDULE = "carried(skip_frame(3), warp(auto))"
 TOLERANCE = 1e-4
 """Largest difference of any output between the module and the graph, as a share of the output's largest value."""
 HALF_TOLERANCE = 1e-2
