@@ -29,6 +29,8 @@ def draw(found: Mapping[str, Mapping[str, Any]], stem: Path) -> None:
     """``stem``.png and ``stem``.svg, of the parts on the CamVid clip that are measured."""
     ways = [way for part in ("large", "street") if part in found for way in found[part]["ways"]]
     ways = [way for at, way in enumerate(ways) if way["network"] != LARGE or way["family"] != EVERY or at == 0]
+    # Finer flow is in the tables.
+    ways = [way for way in ways if "scale=" not in way["schedule"]]
     with figure(stem, size=(8.4, 4.9)) as drawn:
         axes = drawn.subplots()
         _frame(axes, ways)
