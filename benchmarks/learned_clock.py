@@ -62,7 +62,7 @@ def _unseen(net: StagedNetwork, clips: list[Clip], frames: int) -> Take:
 
 
 def _milliseconds(file: Path, runs: int = 400) -> float:
-    """The median of the graph alone; its inputs are made in tenths of a millisecond more."""
+    """The median of the graph alone, without making its inputs."""
     graph = load_clock(str(file))
     values = {one.name: np.zeros([side or 1 for side in one.shape], np.float32) for one in graph.inputs}
     spent = []
