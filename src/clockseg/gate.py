@@ -198,10 +198,9 @@ def learned(file: str, threshold: float = 0.1) -> Gate:
 
     It gates the whole network; where it reads features or scores of a stage, the stages after that one.
 
-    >>> learned("nowhere.onnx")
+    >>> learned("nowhere.onnx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-        ...
-    clockseg._errors.UsageError: learned('nowhere.onnx'): give the path of a clock, NAME.onnx, as clockseg train clock writes it.
+    clockseg._errors.UsageError: learned('nowhere.onnx'): give the path of a clock, NAME.onnx, ...
     """
     clock = Learned(file, threshold)
     return Gate((clock,), after=clock.watch or 0)
