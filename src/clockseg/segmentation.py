@@ -62,10 +62,9 @@ def segment(
     ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names; by default the
     first three; of a network that gives maps of numbers ``values.mkv`` and ``npy/`` in place of labels) and
     ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes each
-    n-th frame only, ``limit`` so many of them. ``flicker`` tells in the summary how much of the labels' change motion does not
-    explain (``clockseg.flicker``; in the thread that writes, not in the network's time). ``name`` is the schedule's, for the
-    summary. ``VideoError`` if not one
-    frame can be decoded; what was decoded of a damaged clip is written and ``problems`` tells.
+    n-th frame only, ``limit`` so many of them. The summary tells ``flicker`` if asked (``clockseg.flicker``; found in the
+    thread that writes), and the schedule's ``name``. ``VideoError`` if not one frame can be decoded; what was decoded of a
+    damaged clip is written and ``problems`` tells.
     """
     schedule, writes = schedule_for(schedule, len(net)), check_writes(write, values=gives_numbers(net))
     whole_number(every, "every")
@@ -90,9 +89,8 @@ def segment(
         problems = (*clip.problems, *out.problems)
         figures = run.summary(time.perf_counter() - start)
         figures["flicker"] = None if calm is None else flicker_facts(calm.counted[0])
-        summary = (
-            {"input": clip.name} | figures | _setting(net, schedule, run.carry, name) | {"problems": list(problems)}
-        )
+        setting = _setting(net, schedule, run.carry, name)
+        summary = {"input": clip.name} | figures | setting | {"problems": list(problems)}
         result.publish(summary)
     except OSError as error:
         result.abandon()
