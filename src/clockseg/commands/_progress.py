@@ -69,3 +69,16 @@ def _bar(source: str) -> Iterator[Callable[[Progress], None]]:
             bar.update(task, completed=progress.done, total=total, state=_state(progress, time.monotonic() - start))
 
         yield update
+
+
+def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
+    """What is told while a training gathers what it learns from: what, done, of about how many; a line every ten seconds."""
+    last = time.monotonic()
+
+    def tell(what: str, done: int, of: int) -> None:
+        nonlocal last
+        if not quiet and time.monotonic() - last > PLAIN_SECONDS:
+            last = time.monotonic()
+            print(f"clockseg: {what}: {done} of about {of} {unit}", file=sys.stderr, flush=True)
+
+    return tell

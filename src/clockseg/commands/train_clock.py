@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.commands._clips import Account, clips_of
 from clockseg.commands._new_files import check_new_files
 from clockseg.commands._options import add_data_options, add_engine_options, add_frames_options, need_torch, positive
-from clockseg.commands._progress import PLAIN_SECONDS
+from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> T
         threads=args.threads,
         size=args.size,
         say=_nothing if quiet else _say,
-        progress=_no_progress if quiet else _Progress(),
+        progress=counting("frames", quiet=quiet),
         warn=account.cut_short,
     )
 
@@ -147,10 +146,6 @@ def _nothing(entry: dict[str, Any]) -> None:
     """For --quiet."""
 
 
-def _no_progress(what: str, done: int, of: int) -> None:
-    """For --quiet."""
-
-
 def _say(entry: dict[str, Any]) -> None:
     """A line of the log, shortened to what one wants to watch."""
     if entry["event"] == "step":
@@ -160,15 +155,3 @@ def _say(entry: dict[str, Any]) -> None:
     else:
         return
     print(text, file=sys.stderr, flush=True)
-
-
-class _Progress:
-    """A line every ten seconds."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        if time.monotonic() - self._last > PLAIN_SECONDS:
-            self._last = time.monotonic()
-            print(f"clockseg: {what}: {done} of about {of} frames", file=sys.stderr, flush=True)

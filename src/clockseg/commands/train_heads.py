@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ from clockseg.commands._options import (
     positive,
     read_data_options,
 )
-from clockseg.commands._progress import PLAIN_SECONDS
+from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip]
         precision=args.precision,
         threads=args.threads,
         size=args.size,
-        say=_nothing if args.quiet else _Progress(),
+        say=counting("frames", quiet=args.quiet),
         warn=account.cut_short,
     )
 
@@ -134,19 +132,3 @@ def table(found: TrainedHeads) -> str:
             ]
         )
     return align([list(HEAD), *rows], left=2)
-
-
-def _nothing(what: str, done: int, of: int) -> None:
-    """For --quiet."""
-
-
-class _Progress:
-    """A line every ten seconds."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        if time.monotonic() - self._last > PLAIN_SECONDS:
-            self._last = time.monotonic()
-            print(f"clockseg: {what}: {done} of about {of} frames", file=sys.stderr, flush=True)

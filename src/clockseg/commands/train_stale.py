@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from clockseg.commands._options import (
     positive,
     read_data_options,
 )
-from clockseg.commands._progress import PLAIN_SECONDS
+from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip]
         threads=args.threads,
         size=args.size,
         say=_nothing if quiet else _say,
-        progress=_no_progress if quiet else _Progress(),
+        progress=counting("samples", quiet=quiet),
         warn=account.cut_short,
     )
 
@@ -172,10 +171,6 @@ def _nothing(entry: dict[str, Any]) -> None:
     """For --quiet."""
 
 
-def _no_progress(what: str, done: int, of: int) -> None:
-    """For --quiet."""
-
-
 def _say(entry: dict[str, Any]) -> None:
     """A line of the log, shortened to what one wants to watch."""
     if entry["event"] == "step":
@@ -186,15 +181,3 @@ def _say(entry: dict[str, Any]) -> None:
     else:
         return
     print(text, file=sys.stderr, flush=True)
-
-
-class _Progress:
-    """A line every ten seconds."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        if time.monotonic() - self._last > PLAIN_SECONDS:
-            self._last = time.monotonic()
-            print(f"clockseg: {what}: {done} of about {of} samples", file=sys.stderr, flush=True)
