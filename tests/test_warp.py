@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import cv2
 import ml_dtypes
 import numpy as np
 import pytest
@@ -27,8 +28,6 @@ def shift(x: float, y: float = 0.0, sight: Sight = BLANK) -> Motion:
 
 def texture(width: int = 160, height: int = 96, seed: int = 0) -> np.ndarray:
     """A picture with something to see at every place, uint8 RGB."""
-    import cv2
-
     noise = np.random.default_rng(seed).integers(0, 256, (height // 4, width // 4, 3), dtype=np.uint8)
     return np.asarray(cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC))
 
@@ -158,6 +157,14 @@ def network(**more: Any) -> StagedNetwork:
     counted = [Stage("near", lambda image: image, scores=None), Stage("far", lambda image: image, scores=None)]
     made = StagedNetwork("toy", tuple(counted), (Group("sum", ("near", "far"), lambda a, b: colours(b)),))
     return replace(made, restore=lambda output, image: output[0], **more)
+
+
+def test_a_tiny_picture_leaves_no_trace() -> None:
+    """DIS settles on other scales for a picture too small for its own, and stays with them."""
+    first, then = (cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in panned(6, 2))
+    before = Flow().between(then, first)
+    Flow().between(np.zeros((16, 16), np.uint8), np.zeros((16, 16), np.uint8))
+    assert np.array_equal(Flow().between(then, first), before)
 
 
 @pytest.mark.parametrize("of", ["output", "fused", "held"])

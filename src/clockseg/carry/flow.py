@@ -52,7 +52,7 @@ class Flow:
 
     def between(self, now: Array, before: Array) -> Array:
         """The flow from ``now`` to ``before``, both grey, uint8 [h, w]: float32 [h, w, 2] in pixels."""
-        return np.asarray(_dis(self.fine).calc(now, before, None))
+        return np.asarray(_dis(self.fine, now.shape).calc(now, before, None))
 
     def __str__(self) -> str:
         words = [*([] if self.scale == 0.5 else [f"scale={self.scale:g}"]), *(["fine=True"] if self.fine else [])]
@@ -67,19 +67,28 @@ def _grey(cv2: Any, picture: Image, size: tuple[int, int]) -> Array:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
 
 
+SIZES = 4
+"""Sizes of pictures that a thread keeps what finds their flow for."""
 _own = threading.local()
 
 
-def _dis(fine: bool) -> Any:
-    """One for each thread: it works in memory of its own."""
-    found: dict[bool, Any] = _own.__dict__.setdefault("dis", {})
-    if fine not in found:
-        cv2 = opencv()
-        found[fine] = cv2.DISOpticalFlow_create(
-            cv2.DISOPTICAL_FLOW_PRESET_MEDIUM if fine else cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST
-        )
-        # The presets stop at a quarter of the picture, which costs a point of mean IU at one frame in four; refining
-        # costs more than it gains (docs/motion.md).
-        found[fine].setFinestScale(1)
-        found[fine].setVariationalRefinementIterations(0)
-    return found[fine]
+def _dis(fine: bool, shape: tuple[int, ...]) -> Any:
+    """One for each thread, since it works in memory of its own, and each size: a tiny picture changes its settings for good."""
+    found: dict[Any, Any] = _own.__dict__.setdefault("dis", {})
+    made = found.pop((fine, shape), None) or _made(fine)
+    while len(found) >= SIZES:
+        del found[next(iter(found))]
+    found[fine, shape] = made
+    return made
+
+
+def _made(fine: bool) -> Any:
+    cv2 = opencv()
+    made = cv2.DISOpticalFlow_create(
+        cv2.DISOPTICAL_FLOW_PRESET_MEDIUM if fine else cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST
+    )
+    # The presets stop at a quarter of the picture, which costs a point of mean IU at one frame in four; refining costs
+    # more than it gains (docs/motion.md).
+    made.setFinestScale(1)
+    made.setVariationalRefinementIterations(0)
+    return made
