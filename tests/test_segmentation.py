@@ -247,7 +247,7 @@ def test_one_bad_input_does_not_stop_the_others(network, video, tmp_path, capsys
     told = capsys.readouterr().err
     assert "empty" in told
     assert "no such file" in told
-    assert files(tmp_path / "out") == ["drive"]
+    assert files(tmp_path / "out") == ["drive", "manifest.jsonl"]
 
 
 def test_a_second_input_of_the_same_stem_gets_a_folder_of_its_own(network, video, tmp_path) -> None:
@@ -256,7 +256,7 @@ def test_a_second_input_of_the_same_stem_gets_a_folder_of_its_own(network, video
     again = other / "drive.mp4"
     again.write_bytes(video.read_bytes())
     assert run(video, again, "--out", tmp_path / "out", "--network", network) == 0
-    assert files(tmp_path / "out") == ["drive", "drive-2"]
+    assert files(tmp_path / "out") == ["drive", "drive-2", "manifest.jsonl"]
 
 
 def test_a_name_that_starts_with_a_dash(network, video, tmp_path, monkeypatch) -> None:

@@ -1,10 +1,11 @@
-"""Writing a result folder while the session runs: one writer a kind of file, each frame to all of them."""
+"""Writing the files of a piece while its session runs: one writer a kind of file, each frame to all of them."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +13,7 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Image
+from clockseg._types import Array, Image, Size
 from clockseg._whole_file import part_name
 from clockseg.deviation import gives_numbers
 from clockseg.palette import palette
@@ -34,6 +35,9 @@ from clockseg.video import (
 from clockseg.video._whole import Whole
 from clockseg.video.values import LARGEST
 
+THREADS = 2
+"""Of the overlay's encoder, on every machine: what it writes depends on their number."""
+
 
 class _Writer(Protocol):
     """One kind of file. ``close`` completes it and gives it its name, ``abort`` removes it."""
@@ -44,30 +48,38 @@ class _Writer(Protocol):
 
 
 class ResultWriter(Whole):
-    """The files of one result; ``append`` is for the thread behind the session.
+    """The files of one piece; ``append`` is for the thread behind the session.
 
-    ``writes``: kinds of ``FILES``; ``every``: the step between the frames taken; ``limited``: whether the clip goes on
-    after the last of them, so that its sound is cut there. Leaving a ``with`` block completes the files, by an
-    exception removes them. ``problems``: what of the sound or of the numbers could not be kept.
+    ``writes``: kinds of ``FILES``; ``every``: the step between the frames taken; ``size``: (w, h) of the whole video's first
+    frame, which its label maps and pictures are brought to (None: of the first one here). Leaving a ``with`` block
+    completes the files, by an exception removes them. ``problems``: what of the numbers could not be kept.
+    ``end_seconds``: when the last frame taken ends, None where frames have no times.
     """
 
     def __init__(
-        self, folder: Path, clip: Clip, writes: tuple[str, ...], net: StagedNetwork, *, every: int, limited: bool
+        self,
+        folder: Path,
+        clip: Clip,
+        writes: tuple[str, ...],
+        net: StagedNetwork,
+        *,
+        every: int,
+        size: Size | None = None,
     ) -> None:
         fps = None if clip.fps is None else clip.fps / every
+        self.end_seconds: float | None = None
+        self._period_seconds = 0.0 if fps is None else float(1 / fps)
         self._writers: list[_Writer] = []
-        self._overlay: _Overlay | None = None
         self._values: ValueWriter | None = None
         self._trace: _Trace | None = None
         try:
             if "labels" in writes:
-                self._writers.append(_Video(LabelWriter(folder / FILES["labels"], fps=fps)))
+                self._writers.append(_Video(LabelWriter(folder / FILES["labels"], fps=fps, size=size)))
             if "values" in writes:
-                self._values = ValueWriter(folder / FILES["values"], fps=fps)
+                self._values = ValueWriter(folder / FILES["values"], fps=fps, size=size)
                 self._writers.append(_Video(self._values))
             if "overlay" in writes:
-                self._overlay = _Overlay(folder / FILES["overlay"], clip, net, every=every, limited=limited)
-                self._writers.append(self._overlay)
+                self._writers.append(_Overlay(folder / FILES["overlay"], fps, net, size))
             if "png" in writes:
                 self._writers.append(_Pictures(folder / FILES["png"], write_png))
             if "npy" in writes:
@@ -82,8 +94,7 @@ class ResultWriter(Whole):
     def problems(self) -> tuple[str, ...]:
         """What could not be kept as it was, a sentence each."""
         clipped = 0 if self._values is None else self._values.clipped
-        lost = (f"{clipped} numbers were too large for values.mkv and are {LARGEST:g} there",) if clipped else ()
-        return (*(() if self._overlay is None else self._overlay.video.problems), *lost)
+        return (f"{clipped} numbers were too large for values.mkv and are {LARGEST:g} there",) if clipped else ()
 
     def append(self, frame: Frame, output: Array, record: Record) -> None:
         """Write one frame; its line of the trace comes last, with the seconds that the rest took."""
@@ -92,6 +103,8 @@ class ResultWriter(Whole):
             writer.append(frame, output, record)
         if self._trace is not None:
             self._trace.append(frame, record, time.perf_counter() - start)
+        if frame.pts_seconds is not None:
+            self.end_seconds = frame.pts_seconds + self._period_seconds
 
     def close(self) -> None:
         """Complete the files and give them their names."""
@@ -120,30 +133,22 @@ class _Video:
 class _Overlay:
     """The picture with the masks or numbers over it, and under it the strip that shows which stages fired."""
 
-    def __init__(self, path: Path, clip: Clip, net: StagedNetwork, *, every: int, limited: bool) -> None:
-        fps = None if clip.fps is None else clip.fps / every
-        sound = clip.path if clip.has_audio and clip.kind == "video" else None
-        self.video = OverlayWriter(path, fps=fps, audio_from=sound)
-        self.abort = self.video.abort
+    def __init__(self, path: Path, fps: Fraction | None, net: StagedNetwork, size: Size | None) -> None:
         self._stages = [stage.name for stage in net.stages]
+        self._strip = None if size is None else Strip(size, self._stages)
+        high = None if self._strip is None or size is None else (size[0], size[1] + self._strip.height)
+        self._video = OverlayWriter(path, fps=fps, threads=THREADS, size=high)
+        self.close, self.abort = self._video.close, self._video.abort
         colours = (net.sidecar and net.sidecar.palette) or palette(255)
         self._draw: Callable[[Image, Array], Image] = (
             Heat() if gives_numbers(net) else partial(overlay, palette=colours)
         )
-        self._strip: Strip | None = None
-        self._limited, self._period_seconds = limited, 0.0 if fps is None else float(1 / fps)
-        self._end_seconds: float | None = None
 
     def append(self, frame: Frame, output: Array, record: Record) -> None:
         if self._strip is None:
             self._strip = Strip(frame.size, self._stages)
         drawn, strip = self._draw(frame.image, output), self._strip.draw(record.fired, record.fill)
-        self.video.append(stacked(drawn, strip), frame.pts_seconds)
-        if frame.pts_seconds is not None:
-            self._end_seconds = frame.pts_seconds + self._period_seconds
-
-    def close(self) -> None:
-        self.video.close(audio_end_seconds=self._end_seconds if self._limited else None)
+        self._video.append(stacked(drawn, strip), frame.pts_seconds)
 
 
 def stacked(picture: Image, strip: Image) -> Image:

@@ -8,11 +8,13 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Array, Labels
+from clockseg._whole_file import whole
 from clockseg.trace import Record
 from clockseg.video import Frame
 from clockseg.video import read_labels as _read_labels
@@ -28,6 +30,9 @@ FILES = {
 }
 """What can be written, and its name in the folder; ``summary.json`` is always there."""
 SUMMARY = "summary.json"
+PIECE = "piece.json"
+"""The file in the folder of a piece that tells what came of it: where it is, the piece is whole."""
+_MARK, _FRAME = "job.json", '{"frame": '
 OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
 """What of it suits a network that gives class ids, and one that gives maps of numbers, such as depth."""
 
@@ -113,15 +118,26 @@ def folders(inputs: Sequence[str | os.PathLike[str]], out: Path) -> list[Path]:
     return found
 
 
+@dataclass(frozen=True)
 class ResultFolder:
     """The folder of one result in the making: all is written into ``part``, and comes out of it at ``publish``.
 
-    ``UsageError`` if there is a result already and ``overwrite`` is not set, or if the result would be written over its
-    ``source``; ``DataError`` if the folder can't be made.
+    ``made``: the folders that were made for it, innermost first. Plain, so that several processes may write into it.
     """
 
-    def __init__(self, path: Path, source: Path, *, overwrite: bool) -> None:
-        self.path, self.part = path, path / ".part"
+    path: Path
+    made: tuple[Path, ...] = ()
+
+    @classmethod
+    def begin(
+        cls, path: Path, source: Path, *, overwrite: bool, mark: dict[str, Any] | None = None, resume: bool = False
+    ) -> ResultFolder:
+        """Make the folder, ready to be written into.
+
+        ``mark``: what the result will be of, as plain values; with ``resume``, pieces that a run of the same mark left whole
+        stay. ``UsageError`` if there is a result already and ``overwrite`` is not set, or if the result would be written
+        over its ``source``; ``DataError`` if the folder can't be made.
+        """
         read, into = source.resolve(), path.resolve()
         if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
             raise UsageError(f"{path}: the result would be written over its input {source}; give another --out.")
@@ -130,34 +146,61 @@ class ResultFolder:
             raise UsageError(
                 f"{path} holds a result already ({', '.join(old)}); give another --out, or --overwrite to replace it."
             )
-        self._made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        begun = [] if resume or overwrite else list(path.glob(f".part/*/{PIECE}"))
+        if begun:
+            raise UsageError(
+                f"{path} holds an unfinished result; --resume goes on with it, --overwrite begins it anew."
+            )
+        result = cls(path, tuple(folder for folder in (path, *path.parents) if not folder.exists()))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(self.part, ignore_errors=True)
-            self.part.mkdir()
+            if not (resume and result._marked() == mark):
+                shutil.rmtree(result.part, ignore_errors=True)
+                result.part.mkdir()
+                with whole(result.part / _MARK) as part:
+                    part.write_text(json.dumps(mark))
         except OSError as error:
             raise DataError(f"{path}: can't be made ({error.strerror}). Give an --out that can be written.") from error
+        return result
 
-    def publish(self, summary: dict[str, Any]) -> None:
-        """Give the files their names, in place of an older result's; the summary comes last."""
-        write_summary(self.part, summary)
+    @property
+    def part(self) -> Path:
+        """Where all is written until it is whole."""
+        return self.path / ".part"
+
+    def piece(self, number: int) -> Path:
+        """The folder of a piece, there or not."""
+        return self.part / f"{number:06d}"
+
+    def publish(self, made: Path, summary: dict[str, Any]) -> None:
+        """Give the files in the folder ``made``, inside of ``part``, their names, in place of an older result's.
+
+        The summary comes last: where there is one, the rest is there. The pieces go when all is done.
+        """
+        write_summary(made, summary)
         (self.path / SUMMARY).unlink(missing_ok=True)
         for name in (*FILES.values(), SUMMARY):
-            old, new = self.path / name, self.part / name
+            old, new = self.path / name, made / name
             if old.is_dir():
                 shutil.rmtree(old)
             else:
                 old.unlink(missing_ok=True)
             if new.exists():
                 new.replace(old)
-        self.part.rmdir()
+        shutil.rmtree(self.part, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Remove what was written, and the folders that this run made, unless something else is in them by now."""
+        """Remove what was written, and the folders that were made for it, unless something else is in them by now."""
         shutil.rmtree(self.part, ignore_errors=True)
         with suppress(OSError):
-            for folder in self._made:
+            for folder in self.made:
                 folder.rmdir()
+
+    def _marked(self) -> Any:
+        try:
+            return json.loads((self.part / _MARK).read_text())
+        except (OSError, ValueError):
+            return None
 
 
 def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
@@ -188,6 +231,16 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
         },
         allow_nan=False,
     )
+
+
+def renumbered(line: str, by: int) -> str:
+    """A line of a trace that ``trace_line`` made, with a frame number higher ``by`` so many.
+
+    >>> renumbered('{"frame": 2, "pts": 1}', 100)
+    '{"frame": 102, "pts": 1}'
+    """
+    number, comma, rest = line.removeprefix(_FRAME).partition(",")
+    return f"{_FRAME}{int(number) + by}{comma}{rest}"
 
 
 def _finite(signal: float | None) -> float | None:

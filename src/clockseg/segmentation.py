@@ -1,37 +1,33 @@
-"""Segmenting one clip: decode ahead, run the session, encode behind, and leave a result folder."""
+"""Segmenting one clip: its pieces, each by itself, joined into a result folder."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from clockseg._errors import ClocksegError, DataError, UsageError
-from clockseg._types import Array
+from clockseg._errors import ClocksegError, DataError, UsageError, VideoError
+from clockseg._types import Size
+from clockseg._version import __version__
 from clockseg._watching import check
-from clockseg.carry import Carry, settled
-from clockseg.clocks.every import whole_number
 from clockseg.deviation import gives_numbers
-from clockseg.energy import counting
-from clockseg.engines.priced import Meter
-from clockseg.flicker import Flickers, flicker_facts
+from clockseg.figures import Figures
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.job import Job, Piece, pieces
+from clockseg.joining import join_pieces, starts_of
+from clockseg.piece_run import PieceResult, expected, flickers, run_piece
 from clockseg.provenance import machine, versions
-from clockseg.result_writer import ResultWriter
 from clockseg.results import ResultFolder, check_writes
 from clockseg.schedule import Named, Schedule, schedule_for
-from clockseg.session import Session, fill
-from clockseg.spent import Spent
 from clockseg.stages import StagedNetwork
-from clockseg.trace import FullPass, Progress, Record
-from clockseg.video import Background, Clip, Frame, open_clip, prefetch
+from clockseg.trace import Progress, Tally
+from clockseg.video import Clip, Span, boundaries, open_clip
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,9 @@ def segment(
     write: Iterable[str] | None = None,
     every: int = 1,
     limit: int | None = None,
+    start_seconds: float | None = None,
+    end_seconds: float | None = None,
+    stream: int | None = None,
     overwrite: bool = False,
     flicker: bool = False,
     name: str | None = None,
@@ -62,47 +61,178 @@ def segment(
     ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names; by default the
     first three; of a network that gives maps of numbers ``values.mkv`` and ``npy/`` in place of labels) and
     ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes each
-    n-th frame only, ``limit`` so many of them. The summary tells ``flicker`` if asked (``clockseg.flicker``; found in the
-    thread that writes), and the schedule's ``name``. ``VideoError`` if not one frame can be decoded; what was decoded of a
-    damaged clip is written and ``problems`` tells.
+    n-th frame only, ``limit`` so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream`` another
+    of its video streams (from 0). The summary tells ``flicker`` if asked (``clockseg.flicker``; found in the thread that
+    writes), and the schedule's ``name``. A video is cut at key frames at least a minute apart, and each piece is a session
+    of its own. ``VideoError`` if not one frame can be decoded; what was decoded of a damaged clip is written and
+    ``problems`` tells.
     """
-    schedule, writes = schedule_for(schedule, len(net)), check_writes(write, values=gives_numbers(net))
-    whole_number(every, "every")
-    whole_number(1 if limit is None else limit, "limit")
-    check(net, schedule)
-    _check_classes(net)
-    calm = _flickers(net) if flicker else None
-    clip = open_clip(source, vectors=schedule.carry.reads_vectors and every == 1)
-    result = ResultFolder(Path(folder), clip.path, overwrite=overwrite)
-    start = time.perf_counter()
+    writes = check_writes(write, values=gives_numbers(net))
+    start, end = (None if seconds is None else Fraction(seconds) for seconds in (start_seconds, end_seconds))
+    job = Job(writes, every, limit, flicker, name, start, end, stream)
+    work = Work(net, schedule_for(schedule, len(net)), job)
+    planned = work.plan(source, Path(folder), overwrite=overwrite)
     try:
-        with clip, ExitStack() as stack:
-            taken = prefetch(islice(iter(clip), 0, None if limit is None else (limit - 1) * every + 1, every))
-            frames = stack.enter_context(closing(taken))
-            run = _Run(net, schedule, clip.name, _expected(clip, every, limit), progress)
-            out = stack.enter_context(
-                ResultWriter(result.part, clip, writes, net, every=every, limited=limit is not None)
-            )
-            with Background(_appending(out, calm)) as background:
-                for frame, output, record in run.over(frames):
-                    background.put(frame, output, record)
-        problems = (*clip.problems, *out.problems)
-        figures = run.summary(time.perf_counter() - start)
-        figures["flicker"] = None if calm is None else flicker_facts(calm.counted[0])
-        setting = _setting(net, schedule, run.carry, name)
-        summary = {"input": clip.name} | figures | setting | {"problems": list(problems)}
-        result.publish(summary)
-    except OSError as error:
-        result.abandon()
-        if isinstance(error, ClocksegError):
-            raise
-        raise DataError(
-            f"{folder}: can't be written ({error}). Give an --out that can be written and has room."
-        ) from error
-    except BaseException:
-        result.abandon()
+        return work.finish(planned, work.run_all(planned, progress=progress))
+    except BaseException as error:
+        planned.result.abandon()
+        if isinstance(error, OSError) and not isinstance(error, ClocksegError):
+            raise unwritable(folder, error) from error
         raise
-    return Segmented(result.path, summary, problems)
+
+
+def unwritable(folder: str | os.PathLike[str], error: OSError) -> DataError:
+    """What to say when the system refuses to write."""
+    return DataError(f"{folder}: can't be written ({error}). Give an --out that can be written and has room.")
+
+
+class Planned(NamedTuple):
+    """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several."""
+
+    source: Path
+    result: ResultFolder
+    pieces: tuple[Piece, ...]
+    size: Size | None
+    expected: int | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A network, a schedule and a job: what is done with every clip, in steps that may be taken in different processes.
+
+    ``plan`` once, ``run`` each piece, ``finish``. Errors are those of ``segment``; after one, or instead of going on,
+    ``abandon`` the result folder or leave it to be resumed.
+    """
+
+    net: StagedNetwork
+    schedule: Schedule
+    job: Job
+
+    def __post_init__(self) -> None:
+        check(self.net, self.schedule)
+        _check_classes(self.net)
+        if self.job.flicker:
+            flickers(self.net)
+
+    def plan(
+        self, source: str | os.PathLike[str], folder: Path, *, overwrite: bool = False, resume: bool = False
+    ) -> Planned:
+        """Open the clip, cut it at its boundaries and make its folder; with ``resume``, pieces that are whole stay."""
+        job = self.job
+        with self._open(source, job.start, job.end) as clip:
+            found = tuple(pieces(job, _boundaries(clip, job)))
+            size = clip.size if len(found) > 1 else None
+            mark = _mark(clip.path, self.net, self.schedule, job)
+            result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
+            return Planned(clip.path, result, found, size, expected(clip, job))
+
+    def done(self, planned: Planned) -> dict[int, PieceResult]:
+        """What came of the pieces that are whole, by their numbers."""
+        found = {piece.number: PieceResult.read(planned.result.piece(piece.number)) for piece in planned.pieces}
+        return {number: result for number, result in found.items() if result is not None}
+
+    def run(
+        self,
+        planned: Planned,
+        piece: Piece,
+        *,
+        left: int | None = None,
+        progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> PieceResult:
+        """Segment one piece; ``left``: how many frames may still be taken (None: all)."""
+        clip, job = self._open(planned.source, piece.start, piece.end), replace(self.job, limit=left)
+        folder = planned.result.piece(piece.number)
+        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
+
+    def run_all(
+        self, planned: Planned, *, progress: Callable[[Progress], None] = lambda progress: None
+    ) -> list[PieceResult]:
+        """Segment one piece after the other, up to the limit; those that are whole already are not run again."""
+        results: list[PieceResult] = []
+        known = self.done(planned)
+        for piece in planned.pieces:
+            before = total(results, self.net).tally
+            left = None if self.job.limit is None else self.job.limit - before.frames
+            if left == 0:
+                break
+
+            def tell(now: Progress, before: Tally = before) -> None:
+                progress(Progress(now.clip, before.frames + now.done, planned.expected, before + now.tally))
+
+            results.append(known.get(piece.number) or self.run(planned, piece, left=left, progress=tell))
+        return results
+
+    def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
+        """Join what came of the pieces, from the first on, and give the files their names."""
+        begun = time.perf_counter()
+        figures = total(results, self.net)
+        problems = _problems(planned, results)
+        if not figures.tally.frames:
+            raise VideoError("; ".join(problems))
+        with self._open(planned.source, None, None) as clip:
+            folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
+            made = planned.result.part / "joined"
+            problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
+            wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
+            summary = {"input": clip.name, "source": str(clip.path.absolute())} | figures.summary(wall)
+        summary |= {"starts": list(starts_of(results))} | self._setting(results) | {"problems": list(problems)}
+        planned.result.publish(made, summary)
+        return Segmented(planned.result.path, summary, problems)
+
+    def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
+        vectors = self.schedule.carry.reads_vectors and self.job.every == 1
+        span = None if start is None and end is None else Span(start, end)
+        job = self.job
+        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=span, stream=job.stream)
+
+    def _setting(self, results: Sequence[PieceResult]) -> dict[str, Any]:
+        said = self.net.sidecar
+        return {
+            "network": self.net.name,
+            "schedule": self.job.name or repr(self.schedule),
+            "carry": results[0].carry,
+            "engine": self.net.engine,
+            "classes": [] if said is None else list(said.classes),
+            "palette": [] if said is None else [list(colour) for colour in said.palette],
+            "versions": versions(),
+            "machine": machine(),
+        }
+
+
+def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
+    """The sum over pieces, none of them included."""
+    found = [result.figures for result in results]
+    return reduce(add, found) if found else Figures(Tally(tuple(stage.name for stage in net.stages)))
+
+
+def _boundaries(clip: Clip, job: Job) -> tuple[Fraction, ...]:
+    if clip.kind != "video":
+        return ()
+    return boundaries(clip.path, start=job.start, end=job.end, stream=job.stream)
+
+
+def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:
+    """Of all pieces; those of one of several say where it begins."""
+    if len(planned.pieces) == 1:
+        return results[0].problems
+    starts = [float(piece.start or 0) for piece in planned.pieces]
+    told = zip(starts, results, strict=False)
+    return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
+
+
+def _mark(path: Path, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
+    """What pieces are of: those of another clip, network, schedule or job are of no use."""
+    stat = path.stat()
+    source = {"path": str(path.absolute()), "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}
+    return {
+        "source": source,
+        "network": net.name,
+        "engine": net.engine,
+        "schedule": job.name or repr(schedule),
+        "carry": str(schedule.carry),
+        "job": job.facts(),
+        "clockseg": __version__,
+    }
 
 
 def _check_classes(net: StagedNetwork) -> None:
@@ -112,119 +242,3 @@ def _check_classes(net: StagedNetwork) -> None:
             f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
             "(a byte a pixel, 255 for none). Give a network of class scores."
         )
-
-
-def _flickers(net: StagedNetwork) -> Flickers:
-    if gives_numbers(net):
-        raise UsageError(f"network {net.name!r} gives numbers, no labels, and flicker is of labels; leave it out.")
-    known = () if net.sidecar is None else net.sidecar.classes
-    return Flickers(1, len(known) or MOST_CLASSES + 1)
-
-
-def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Array, Record], None]:
-    """What the thread behind the session does with each frame."""
-
-    def append(frame: Frame, output: Array, record: Record) -> None:
-        out.append(frame, output, record)
-        if calm is not None:
-            calm.see(frame.image, [np.asarray(output)])
-
-    return append
-
-
-def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
-    """Refuse what can't be written as a map, before anything is."""
-    values = np.asarray(output)
-    if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.image.shape[:2]:
-        raise UsageError(
-            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)} for a frame of "
-            f"{frame.size[0]}x{frame.size[1]}; maps of floats, [h, w] or [channels, h, w] of its size, can be written. "
-            "If these are class ids or scores, name the classes in its sidecar; anything else comes out of a Session."
-        )
-
-
-def _expected(clip: Clip, every: int, limit: int | None) -> int | None:
-    if not clip.frames_hint:
-        return limit
-    taken = -(-clip.frames_hint // every)
-    return taken if limit is None else min(limit, taken)
-
-
-def _setting(net: StagedNetwork, schedule: Schedule, carry: Carry, name: str | None) -> dict[str, Any]:
-    return {
-        "network": net.name,
-        "schedule": name or repr(schedule),
-        "carry": str(carry),
-        "engine": net.engine,
-        "classes": [] if net.sidecar is None else list(net.sidecar.classes),
-        "palette": [] if net.sidecar is None else [list(colour) for colour in net.sidecar.palette],
-        "versions": versions(),
-        "machine": machine(),
-    }
-
-
-class _Run:
-    """The session over the frames of a clip, and what it adds up to."""
-
-    def __init__(
-        self,
-        net: StagedNetwork,
-        schedule: Schedule,
-        name: str,
-        expected: int | None,
-        progress: Callable[[Progress], None],
-    ) -> None:
-        self.session = Session(net, schedule)
-        self.carry = schedule.carry
-        self.seconds = 0.0
-        self._name, self._expected, self._progress = name, expected, progress
-        self._full = FullPass()
-        self._meter, self._energy = Meter(net), counting(net.engine)
-        self._spent, self._uncut = Spent(), Spent()
-
-    def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
-        """Each frame with its output and its record."""
-        for frame in frames:
-            if self.session.memory is None or self.session.memory.shape != frame.image.shape:
-                # Compile for this size, so that only wall_seconds and fps have it in them.
-                fill(self.session.net, self.session.schedule, frame.image)
-            self._energy.spent()
-            output = self.session(frame.image, vectors=frame.vectors)
-            self.carry = settled(self.session.schedule.carry, frame.vectors)
-            joules, record = self._energy.spent(), self.session.record
-            if gives_numbers(self.session.net):
-                _check_numbers(output, frame, self.session.net)
-            self.seconds += record.seconds.network
-            if self.session.tally.frames == 1:
-                self._full.start(record)
-            else:
-                self._full.add(record)
-                self._charge(frame, record, joules)
-            self._progress(Progress(self._name, self.session.tally.frames, self._expected, self.session.tally))
-            yield frame, output, record
-
-    def _charge(self, frame: Frame, record: Record, joules: float | None) -> None:
-        prices = self._meter.prices(frame.image)
-        self._spent = self._spent.add(None if prices is None else prices.frame(record), joules)
-        self._uncut = self._uncut.add(None if prices is None else prices.whole, None)
-
-    def summary(self, wall_seconds: float) -> dict[str, Any]:
-        """The figures of ``summary.json``."""
-        tally, full = self.session.tally, self._full.seconds
-        spent = tally.seconds_per_frame
-        return {
-            "frames": tally.frames,
-            "fire_rate": tally.fire_rate,
-            "network_rate": tally.network_rate,
-            "network_seconds": round(self.seconds, 6),
-            "wall_seconds": round(wall_seconds, 6),
-            "fps": round(tally.frames / wall_seconds, 3),
-            "relative_time_estimate": None if spent is None else round(spent / full, 4),
-            "multiply_adds_per_frame": _rounded(self._spent.multiply_adds_per_frame, 0),
-            "relative_multiply_adds": _rounded(self._spent.relative_multiply_adds(self._uncut), 4),
-            "joules_per_frame": _rounded(self._spent.joules_per_frame, 4),
-        }
-
-
-def _rounded(value: float | None, places: int) -> float | None:
-    return None if value is None else round(value, places or None)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from clockseg.trace import Progress
 
@@ -23,6 +24,47 @@ def shown(source: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
             yield update
     else:
         yield _Lines(source)
+
+
+@contextmanager
+def together(videos: int, *, quiet: bool) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
+    """Two functions for several videos under way: one to be called with the progress of one of them, one when it has ended."""
+    if quiet:
+        yield (lambda source, progress: None), (lambda source: None)
+    elif sys.stderr.isatty():
+        with _bars(videos) as both:
+            yield both
+    else:
+        lines = _ManyLines(videos)
+        yield lines.update, lines.ended
+
+
+class _ManyLines:
+    """A line every ten seconds for all of them."""
+
+    def __init__(self, videos: int) -> None:
+        self._videos, self._done, self._frames = videos, 0, 0
+        self._running: dict[str, Progress] = {}
+        self._start = self._last = time.monotonic()
+
+    def update(self, source: str, progress: Progress) -> None:
+        self._running[source] = progress
+        now = time.monotonic()
+        if now - self._last < PLAIN_SECONDS:
+            return
+        self._last = now
+        frames = self._frames + sum(one.done for one in self._running.values())
+        print(
+            f"clockseg: {self._done} of {self._videos} videos done, {len(self._running)} under way, {frames} frames, "
+            f"{frames / (now - self._start):.1f} fps",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def ended(self, source: str) -> None:
+        self._done += 1
+        progress = self._running.pop(source, None)
+        self._frames += 0 if progress is None else progress.done
 
 
 class _Lines:
@@ -49,6 +91,35 @@ def _state(progress: Progress, seconds: float) -> str:
     fps = progress.done / seconds if seconds else 0.0
     rates = (100 * (1.0 if rate is None else rate) for rate in progress.tally.fire_rate.values())
     return f"{fps:.1f} fps, stages fire {' '.join(f'{rate:.0f}' for rate in rates)} %"
+
+
+@contextmanager
+def _bars(videos: int) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
+    """A bar for all, and one for each that is under way."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    start = time.monotonic()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        all = bar.add_task(f"{videos} videos", total=videos, state="")
+        tasks: dict[str, Any] = {}
+
+        def update(source: str, progress: Progress) -> None:
+            if source not in tasks:
+                tasks[source] = bar.add_task(escape(source), total=None, state="")
+            total = max(progress.expected, progress.done) if progress.expected else None
+            state = _state(progress, time.monotonic() - start)
+            bar.update(tasks[source], completed=progress.done, total=total, state=state)
+
+        def ended(source: str) -> None:
+            if source in tasks:
+                bar.remove_task(tasks.pop(source))
+            bar.advance(all)
+
+        yield update, ended
 
 
 @contextmanager

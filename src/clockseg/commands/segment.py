@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import re
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clockseg._errors import ClocksegError, UsageError
+from clockseg._errors import DataError
 from clockseg.commands._options import (
     add_frames_options,
     add_network_options,
     add_schedule_options,
-    load_network,
-    parse_schedules,
+    count,
+    positive,
 )
 from clockseg.commands._planned import as_planned
-from clockseg.commands._table import percent
 
 if TYPE_CHECKING:
-    from clockseg.schedule import Schedule
-    from clockseg.segmentation import Segmented
-    from clockseg.stages import StagedNetwork
+    from collections.abc import Iterable
+
+    from clockseg.commands._many_report import Report
+    from clockseg.commands._recipe import Recipe
+    from clockseg.many import Outcome
+    from clockseg.segmentation import Work
+    from clockseg.workers import Workers
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,13 +37,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Segment videos with clocked stages. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one "
         "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and summary.json; "
         "of a network without classes, which gives numbers such as depth, values.mkv (a half float a pixel). "
-        "One bad input does not stop the others.",
+        "DIR/manifest.jsonl has a line a video. One bad input does not stop the others.",
     )
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="a video file, an image, or a folder of images (one clip); -- before names that start with -",
+        help="a video file, an image, a folder of images (one clip) or of videos (all in it), a pattern in quotes, such as "
+        "'cam*/**/*.mp4', or @LIST, a file with a path a line (@-: standard input); -- before names that start with -",
     )
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
     parser.add_argument(
@@ -55,80 +61,106 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_network_options(parser)
     add_schedule_options(parser, several=False)
     add_frames_options(parser)
+    _add_part_options(parser)
+    _add_many_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_part_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("part of each video")
+    group.add_argument("--start", type=moment, metavar="TIME", help="from there on: seconds, or H:MM:SS (default: all)")
+    group.add_argument("--end", type=moment, metavar="TIME", help="up to there (default: all)")
+    group.add_argument(
+        "--stream", type=count, metavar="N", help="which of several video streams, from 0 (default: the best)"
+    )
+    group.add_argument(
+        "--max-pixels",
+        type=positive,
+        default=64_000_000,
+        metavar="N",
+        help="refuse pictures of more pixels, before they are decoded (default: %(default)s)",
+    )
+
+
+def _add_many_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("many videos")
+    group.add_argument(
+        "--jobs",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="processes that share the work and the cores: videos, and pieces of long ones (default: 1)",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with what DIR/manifest.jsonl tells: what is done is not done again, and pieces that are whole stay",
+    )
+
+
+def moment(text: str) -> Fraction:
+    """Seconds, or minutes or hours before them, for argparse.
+
+    >>> moment("90.5"), moment("1:30"), moment("1:00:00")
+    (Fraction(181, 2), Fraction(90, 1), Fraction(3600, 1))
+    """
+    if not re.fullmatch(r"(?:(?:\d{1,4}:)?[0-5]?\d:)?\d{1,9}(?:\.\d{1,9})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, or H:MM:SS, such as 90.5 or 1:30")
+    parts = [Fraction(part) for part in text.split(":")]
+    return sum((part * 60**power for power, part in enumerate(reversed(parts))), Fraction(0))
 
 
 def run(args: argparse.Namespace) -> int:
     """Segment each input; 1 if any failed or was cut short."""
-    from clockseg.deviation import gives_numbers
-    from clockseg.results import check_writes, folders
+    from clockseg.commands._many_report import Report
+    from clockseg.commands._recipe import recipe
+    from clockseg.inputs import inputs
+    from clockseg.many import segment_many
 
+    found = inputs(args.inputs)
     args = as_planned(args, args.schedule)
-    net = load_network(args)
-    asked = None if args.write is None else [kind.strip() for kind in args.write.split(",") if kind.strip()]
-    writes = check_writes(asked, values=gives_numbers(net))
-    [(name, schedule)] = parse_schedules(None if args.schedule is None else [args.schedule], net, args.carry)
+    how = recipe(_pinned(args))
+    work = how()
+    with Report(found, quiet=args.quiet) as report:
+        outcomes = segment_many(
+            found,
+            args.out,
+            lambda: _workers(args, how, work),
+            how.setting(work),
+            limit=args.limit,
+            overwrite=args.overwrite,
+            resume=args.resume,
+            told=report.progress,
+        )
+        with closing(outcomes):
+            return _through(outcomes, report, alone=len(found) == 1)
+
+
+def _pinned(args: argparse.Namespace) -> argparse.Namespace:
+    """With the engine that the run used which is to be resumed: another gives other bytes."""
+    from clockseg.manifest import read
+
+    if not (args.resume and args.engine == "auto"):
+        return args
+    engines = {str(entry.setting.get("engine", "auto")).split()[0] for _, entry in read(args.out)}
+    return argparse.Namespace(**vars(args) | {"engine": min(engines, default="auto")})
+
+
+def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
+    from clockseg.provenance import cores
+    from clockseg.workers import Here, Processes
+
+    if args.jobs == 1:
+        return Here(lambda: work)
+    return Processes(how.pinned(work, threads=max(1, cores() // args.jobs)), args.jobs)
+
+
+def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool) -> int:
+    """Tell each outcome as it comes; the exit code."""
     whole = True
-    for source, folder in zip(args.inputs, folders(args.inputs, args.out), strict=True):
-        whole &= _segment(args, source, folder, net, name, schedule, writes)
+    for outcome in outcomes:
+        if alone and outcome.error is not None and not isinstance(outcome.error, OSError | DataError):
+            raise outcome.error
+        report.tell(outcome)
+        whole &= outcome.whole
     return 0 if whole else 1
-
-
-def _segment(
-    args: argparse.Namespace,
-    source: str,
-    folder: Path,
-    net: StagedNetwork,
-    name: str,
-    schedule: Schedule,
-    writes: tuple[str, ...],
-) -> bool:
-    from clockseg.commands._progress import shown
-    from clockseg.segmentation import segment
-
-    try:
-        with shown(source, quiet=args.quiet) as progress:
-            done = segment(
-                source,
-                folder,
-                net,
-                schedule,
-                write=writes,
-                every=args.every,
-                limit=args.limit,
-                overwrite=args.overwrite,
-                flicker=args.flicker,
-                name=name,
-                progress=progress,
-            )
-    except UsageError as error:
-        if len(args.inputs) == 1:
-            raise
-        return _failed(source, error)
-    except (ClocksegError, OSError) as error:
-        return _failed(source, error)
-    for problem in done.problems:
-        print(f"clockseg: warning: {source}: {problem}", file=sys.stderr)
-    if not args.quiet:
-        print(_told(done))
-    return not done.problems
-
-
-def _failed(source: str, error: Exception) -> bool:
-    text = str(error)
-    print(f"clockseg: error: {text if source in text else f'{source}: {text}'}", file=sys.stderr)
-    return False
-
-
-def _told(done: Segmented) -> str:
-    summary: dict[str, Any] = done.summary
-    if summary["network_rate"] is None:
-        return f"{done.folder}: 1 frame"
-    rates = ", ".join(f"{name} {percent(rate)}" for name, rate in summary["fire_rate"].items())
-    moved = "" if summary["carry"] == "identity" else f"; carry {summary['carry']}"
-    return (
-        f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
-        f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
-        f"every stage on every frame: {percent(summary['relative_time_estimate'])}, "
-        f"multiply-adds: {percent(summary['relative_multiply_adds'])}{moved}"
-    )

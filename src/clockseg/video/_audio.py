@@ -27,13 +27,15 @@ class _Track(Protocol):
 
 
 class Sound:
-    """Every audio stream of ``path``, added to ``output`` and written in step with the picture.
+    """Every audio stream of ``path``, from ``start_seconds`` on, which become 0, added to ``output`` in step with the picture.
 
     The input is read a packet at a time, never further than asked. What can't be kept is told by ``problems``; sound
     never stops a video.
     """
 
-    def __init__(self, path: str | os.PathLike[str], output: OutputContainer) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], output: OutputContainer, *, start_seconds: Fraction = Fraction(0)
+    ) -> None:
         self._output = output
         self._problems: dict[str, int] = {}
         self._tracks: dict[int, _Track] = {}
@@ -47,7 +49,7 @@ class Sound:
             return
         streams = [stream for stream in self._input.streams.audio if self._add(stream)]
         if streams:
-            self._packets = self._input.demux(streams)
+            self._packets = _from(self._input, streams, start_seconds)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -150,6 +152,20 @@ class _Recoded:
 def _seconds(packet: av.Packet) -> float:
     time = packet.pts if packet.pts is not None else packet.dts
     return 0.0 if time is None else float(time * packet.time_base)
+
+
+def _from(container: InputContainer, streams: list[av.AudioStream], start: Fraction) -> Iterator[av.Packet]:
+    """The packets from a time on, moved so that it is 0."""
+    if start:
+        container.seek(round(start * av.time_base))
+    for packet in container.demux(streams):
+        if start and packet.size:
+            if _seconds(packet) < start:
+                continue
+            shift = round(start / packet.time_base)
+            packet.pts = None if packet.pts is None else packet.pts - shift
+            packet.dts = None if packet.dts is None else packet.dts - shift
+        yield packet
 
 
 def _end(stream: av.stream.Stream) -> av.Packet:

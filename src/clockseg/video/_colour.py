@@ -81,6 +81,18 @@ def lists_side_data(picture: av.VideoFrame) -> bool:
         return False
 
 
+def turned(matrix: tuple[int, ...] | None) -> bool:
+    """Whether a display matrix swaps width and height.
+
+    >>> turned((0, 1, 0, -1, 0, 0, 0, 0, 1))
+    True
+    """
+    if matrix is None:
+        return False
+    a, b, _, c, d = matrix[:5]
+    return abs(b) + abs(c) > abs(a) + abs(d)
+
+
 def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
     """Turns and mirrors ``image`` as its display matrix says, to the nearest quarter turn.
 
@@ -94,7 +106,7 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
         return np.ascontiguousarray(image)
     a, b, _, c, d = matrix[:5]
     right, down = a, d
-    if abs(b) + abs(c) > abs(a) + abs(d):
+    if turned(matrix):
         image = image.swapaxes(0, 1)
         right, down = c, b
     image = image[:: -1 if down < 0 else 1, :: -1 if right < 0 else 1]

@@ -14,6 +14,8 @@ from clockseg._errors import VideoError
 from clockseg.video._colour import check_pixels
 
 ALLOWED = "Give a video file, an image or a folder of images."
+_THREADS = 4
+"""Of a decoder, on any machine: what it makes of damaged packets depends on their number."""
 # Containers whose header states the duration, rather than FFmpeg guessing it from a bit rate.
 _STATED_DURATION = ("mov,", "matroska", "avi", "flv", "asf")
 # "Video" that FFmpeg makes of any text file.
@@ -33,6 +35,10 @@ class Damage:
     end_seconds: float = 0.0
     stated_seconds: float | None = None
     files: list[str] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """What came before the picture of now, the first that was asked for, is no loss."""
+        self.frames, self.damaged, self.undecodable, self.first_packet_seconds = 1, 0, 0, None
 
     def sentences(self) -> tuple[str, ...]:
         """One sentence a kind of loss, for a warning."""
@@ -87,28 +93,41 @@ def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     return container
 
 
-def video_stream(container: InputContainer) -> av.VideoStream | None:
-    """The stream to decode: the one FFmpeg thinks best, but no cover picture and no text art."""
+def video_streams(container: InputContainer) -> list[av.VideoStream]:
+    """The streams that can be decoded, in the file's order: no cover pictures, and no text art."""
     if container.format.name in _TEXT_ART:
-        return None
+        return []
+    return [
+        stream
+        for stream in container.streams.video
+        if stream.codec_context is not None and not stream.disposition & Disposition.attached_pic
+    ]
+
+
+def video_stream(container: InputContainer, number: int | None = None) -> av.VideoStream | None:
+    """The stream to decode: of several the one of this number, from 0, or the one FFmpeg thinks best; None if there is none."""
+    streams = video_streams(container)
+    if number is not None:
+        return streams[number] if 0 <= number < len(streams) else None
     best = container.streams.best("video")
-    if not isinstance(best, av.VideoStream) or best.codec_context is None:
-        return None
-    return None if best.disposition & Disposition.attached_pic else best
+    return best if isinstance(best, av.VideoStream) and best in streams else None
 
 
 def checked_stream(
-    path: str | os.PathLike[str], container: InputContainer, max_pixels: int, options: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    container: InputContainer,
+    max_pixels: int,
+    options: Mapping[str, str] | None = None,
+    *,
+    number: int | None = None,
 ) -> av.VideoStream:
     """The stream to decode; VideoError if there is none, or its header says that its pictures are too large.
 
-    ``options``: what its decoder is told besides.
+    ``options``: what its decoder is told besides. ``number``: which of several streams.
     """
-    stream = video_stream(container)
+    stream = video_stream(container, number)
     if stream is None:
-        kinds = [other.type or "unknown" for other in container.streams]
-        held = ", ".join(_count(kinds.count(kind), f"{kind} stream") for kind in sorted(set(kinds)))
-        raise VideoError(f"{path}: no video stream in it ({held or 'no streams'}). {ALLOWED}")
+        raise VideoError(f"{path}: {_held(container, number)}")
     try:
         check_pixels(stream.codec_context.width, stream.codec_context.height, max_pixels)
     except VideoError as error:
@@ -118,11 +137,30 @@ def checked_stream(
     return stream
 
 
+def _held(container: InputContainer, number: int | None) -> str:
+    """Why there is no stream to decode, and what there is."""
+    streams = video_streams(container)
+    if streams and number is not None:
+        listed = ", ".join(f"{index} ({_told(stream)})" for index, stream in enumerate(streams))
+        return (
+            f"there is no video stream {number}; there are: {listed}. Give one of these numbers, or none for the best."
+        )
+    kinds = [other.type or "unknown" for other in container.streams]
+    held = ", ".join(_count(kinds.count(kind), f"{kind} stream") for kind in sorted(set(kinds)))
+    return f"no video stream in it ({held or 'no streams'}). {ALLOWED}"
+
+
+def _told(stream: av.VideoStream) -> str:
+    context = stream.codec_context
+    return f"{context.width}x{context.height} {context.name}"
+
+
 def pictures(
     container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
 ) -> Iterator[av.VideoFrame]:
     """Yields every picture that can be decoded, passing over broken packets, and keeps ``damage`` up to date."""
     stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
+    stream.codec_context.thread_count = _THREADS
     for packet in _packets(container, damage):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:

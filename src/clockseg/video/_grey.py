@@ -10,9 +10,9 @@ from typing import Literal
 import av
 
 from clockseg._errors import VideoError
-from clockseg._types import Array
+from clockseg._types import Array, Size
 from clockseg.video._decode import Damage, open_input, pictures, reason, video_stream
-from clockseg.video._part import Part
+from clockseg.video._part import CONTAINERS, Part
 from clockseg.video._times import Timestamps
 from clockseg.video._whole import Whole
 
@@ -30,8 +30,8 @@ _SLICED_SIDE = 16
 class GreyWriter(Whole):
     """Writes maps as FFV1 in Matroska, each as it is, at ``fps`` (None: 25) or at its own time.
 
-    ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings those that come after the first
-    to its size. ``metadata``: of the stream, once there is one.
+    ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings maps to ``size`` (None: the first
+    one's). ``metadata``: of the stream, once there is one.
     """
 
     def __init__(
@@ -41,23 +41,31 @@ class GreyWriter(Whole):
         pixels: Format,
         fit: Callable[[Array, tuple[int, int]], Array],
         fps: Fraction | float | None = None,
+        size: Size | None = None,
     ) -> None:
-        self._pixels, self._fit = pixels, fit
+        self._pixels, self._fit, self._size = pixels, fit, size
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._stream: av.VideoStream | None = None
-        self._part = Part(path, container_format="matroska", options={})
+        self._part = Part(path, **CONTAINERS[".mkv"])
 
-    def append(self, values: Array, pts_seconds: float | None = None, *, metadata: Mapping[str, str] = {}) -> None:
+    def append(
+        self,
+        values: Array,
+        pts_seconds: float | None = None,
+        *,
+        duration_seconds: float | None = None,
+        metadata: Mapping[str, str] = {},
+    ) -> None:
         """Adds one map."""
         with self._part.errors():
-            stream = self._stream = self._stream or self._start(values, metadata)
+            stream = self._stream = self._stream or self._start(self._size or values.shape[::-1], metadata)
             size = (stream.width, stream.height)
             frame = av.VideoFrame.from_ndarray(
                 values if values.shape[::-1] == size else self._fit(values, size), format=self._pixels
             )
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
-            frame.pts, frame.time_base = self._times.next(pts_seconds), _TIME_BASE
+            frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
             self._mux(stream, frame)
 
     def close(self) -> None:
@@ -73,11 +81,11 @@ class GreyWriter(Whole):
         """Removes what was written."""
         self._part.discard()
 
-    def _start(self, values: Array, metadata: Mapping[str, str]) -> av.VideoStream:
-        slices = "4" if min(values.shape) >= _SLICED_SIDE else "1"
+    def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
+        slices = "4" if min(size) >= _SLICED_SIDE else "1"
         options = {**_FFV1, "coder": _CODER[self._pixels], "slices": slices}
         stream = self._part.container.add_stream("ffv1", rate=self._fps, options=options)
-        stream.height, stream.width = values.shape
+        stream.width, stream.height = size
         stream.pix_fmt = self._pixels
         stream.codec_context.time_base = _TIME_BASE
         stream.metadata.update(metadata)
@@ -86,7 +94,7 @@ class GreyWriter(Whole):
     def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
         for packet in stream.encode(frame):
             # The last frame's duration would otherwise be lost, and the file end a frame early.
-            packet.duration = packet.duration or round(self._times.period / _TIME_BASE)
+            packet.duration = self._times.last_duration
             self._part.container.mux(packet)
 
 

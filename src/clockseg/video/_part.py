@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import av
 from av.container import OutputContainer
@@ -13,6 +14,14 @@ from av.container import OutputContainer
 from clockseg._errors import VideoError
 from clockseg._whole_file import part_name
 from clockseg.video._decode import reason
+
+
+CONTAINERS: dict[str, dict[str, Any]] = {
+    ".mkv": {"container_format": "matroska", "options": {}},
+    # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.
+    ".mp4": {"container_format": "mp4", "options": {"movflags": "+faststart", "movie_timescale": "90000"}},
+}
+"""How ``Part`` makes a container of each ending."""
 
 
 class Part:

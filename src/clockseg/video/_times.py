@@ -25,9 +25,16 @@ class Timestamps:
         self._shift = Fraction(0)
         self._seconds: Fraction | None = None
         self._units: int | None = None
+        self._duration_seconds: float | None = None
 
-    def next(self, pts_seconds: float | None) -> int:
-        """The time of the next frame, in units of the time base."""
+    @property
+    def last_duration(self) -> int:
+        """How long the last frame is shown, in units of the time base, at least one: as it was told, else one period."""
+        return max(1, round(Fraction(self._duration_seconds or self.period) / self.time_base))
+
+    def next(self, pts_seconds: float | None, duration_seconds: float | None = None) -> int:
+        """The time of the next frame, in units of the time base; ``duration_seconds``: how long it is shown, if known."""
+        self._duration_seconds = duration_seconds
         self._seconds = self._place(pts_seconds)
         units = round(self._seconds / self.time_base)
         self._units = units if self._units is None else max(units, self._units + 1)

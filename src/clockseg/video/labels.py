@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from clockseg._errors import UsageError, VideoError
-from clockseg._types import Labels
+from clockseg._types import Labels, Size
 from clockseg._whole_file import whole
 from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
@@ -22,9 +22,9 @@ class LabelWriter(Whole):
     """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
 
     Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
-    follow at ``fps``, or 25). The first frame sets the size; others are brought to it by nearest neighbour. The file
-    gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, by an exception
-    aborts. VideoError if it can't be written.
+    follow at ``fps``, or 25). ``size`` (w, h), or else the first frame, sets the size; others are brought to it by nearest
+    neighbour. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, by an
+    exception aborts. VideoError if it can't be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -34,12 +34,16 @@ class LabelWriter(Whole):
     [[[255, 255, 255], [255, 255, 255]]]
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None) -> None:
-        self._video = GreyWriter(path, pixels="gray", fit=resized, fps=fps)
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
+    ) -> None:
+        self._video = GreyWriter(path, pixels="gray", fit=resized, fps=fps, size=size)
 
-    def append(self, labels: Labels, pts_seconds: float | None = None) -> None:
-        """Adds one label map, uint8 [h, w]."""
-        self._video.append(checked(labels), pts_seconds)
+    def append(
+        self, labels: Labels, pts_seconds: float | None = None, *, duration_seconds: float | None = None
+    ) -> None:
+        """Adds one label map, uint8 [h, w]; ``duration_seconds``: how long it lasts if no other follows (None: 1 / ``fps``)."""
+        self._video.append(checked(labels), pts_seconds, duration_seconds=duration_seconds)
 
     def close(self) -> None:
         """Completes the file and gives it its name."""

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from clockseg._errors import UsageError, VideoError
-from clockseg._types import Array
+from clockseg._types import Array, Size
 from clockseg._whole_file import whole
 from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
@@ -32,8 +32,8 @@ _WORD = np.dtype("<u2")
 class ValueWriter(Whole):
     """Writes maps of numbers as FFV1 in Matroska, pixel format gray16le: the 16 bits are a half float.
 
-    Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size than the first are
-    brought to it by interpolation. ``clipped``: how many finite numbers were larger than a half float can be.
+    Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size are brought
+    to it by interpolation. ``clipped``: how many finite numbers were larger than a half float can be.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,23 +43,27 @@ class ValueWriter(Whole):
     ([[[0.5, -2.0, 65504.0]]], 1)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
+    ) -> None:
         self.clipped = 0
         self._video = GreyWriter(path, pixels="gray16le", fit=_refused, fps=fps)
+        self._size = size
         self._shape: tuple[int, ...] | None = None
 
-    def append(self, values: Array, pts_seconds: float | None = None) -> None:
-        """Adds one map, float [h, w] or [channels, h, w]."""
+    def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
+        """Adds one map, float [h, w] or [channels, h, w]; ``duration_seconds``: how long it is shown if it is the last."""
         values = checked(values)
         if self._shape is None:
-            self._shape = values.shape
+            self._shape = (*values.shape[:-2], *(self._size[::-1] if self._size else values.shape[-2:]))
         if values.shape[:-2] != self._shape[:-2]:
             raise UsageError(f"a map of shape {list(values.shape)} after {list(self._shape)}; give as many channels.")
         values = resized(values, (self._shape[-1], self._shape[-2]))
         self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
         halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
         metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
-        self._video.append(halves.reshape(-1, values.shape[-1]).view(_WORD), pts_seconds, metadata=metadata)
+        words = halves.reshape(-1, values.shape[-1]).view(_WORD)
+        self._video.append(words, pts_seconds, duration_seconds=duration_seconds, metadata=metadata)
 
     def close(self) -> None:
         """Completes the file and gives it its name."""

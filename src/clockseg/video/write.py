@@ -11,10 +11,10 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg._errors import UsageError, VideoError
-from clockseg._types import Image
+from clockseg._types import Image, Size
 from clockseg.video._audio import Sound
 from clockseg.video._colour import matrix_for
-from clockseg.video._part import Part
+from clockseg.video._part import CONTAINERS, Part
 from clockseg.video._times import Timestamps
 from clockseg.video._whole import Whole
 
@@ -30,10 +30,12 @@ class OverlayWriter(Whole):
     """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
 
     Times are the input's (variable rates stay variable; frames without a time follow at ``fps``, or 25). Sound is taken
-    from ``audio_from``: copied where MP4 takes the codec, else re-encoded to AAC, at its own times. The first picture
-    sets the size, odd sizes made even by repeating an edge pixel; a later one of another size is fitted in, aspect
-    kept, on black. ``problems`` tells what sound was lost. The file gets its name at ``close``; without any frame there
-    is none. Leaving a ``with`` block closes, by an exception aborts. VideoError if it can't be written.
+    from ``audio_from``: copied where MP4 takes the codec, else re-encoded to AAC, at its own times. ``size`` (w, h), or else
+    the first picture, sets the size, odd sizes made even by repeating an edge pixel; a picture of another is fitted in,
+    aspect kept, on black. ``pixel_aspect``: the width of a pixel by its height, for the player. The bytes depend on the
+    number of ``threads`` of the encoder (0: one a core). ``problems`` tells what sound was lost. The file gets its name at
+    ``close``; without any frame there is none. Leaving a ``with`` block closes, by an exception aborts. VideoError if it
+    can't be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,29 +52,31 @@ class OverlayWriter(Whole):
         fps: Fraction | float | None = None,
         audio_from: str | os.PathLike[str] | None = None,
         threads: int = 0,
+        size: Size | None = None,
+        pixel_aspect: Fraction = Fraction(1),
     ) -> None:
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
-        self._threads = threads
+        self._threads, self._size, self._pixel_aspect = threads, size, pixel_aspect
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._reformatter = VideoReformatter()
         self._stream: av.VideoStream | None = None
         self._sound: Sound | None = None
         self._audio_from = audio_from
-        self._part = Part(path, container_format="mp4", options={"movflags": "+faststart"})
+        self._part = Part(path, **CONTAINERS[".mp4"])
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the sound could not be kept, a sentence each."""
         return () if self._sound is None else self._sound.problems
 
-    def append(self, image: Image, pts_seconds: float | None = None) -> None:
-        """Adds one picture, uint8 RGB [h, w, 3]."""
+    def append(self, image: Image, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
+        """Adds one picture, uint8 RGB [h, w, 3]; ``duration_seconds``: how long it lasts if no other follows."""
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
             raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
         with self._part.errors():
-            stream = self._stream = self._stream or self._start(image)
+            stream = self._stream = self._stream or self._start(self._size or (image.shape[1], image.shape[0]))
             frame = self._yuv(fitted(image, (stream.width, stream.height)))
-            frame.pts, frame.time_base = self._times.next(pts_seconds), _TIME_BASE
+            frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
             self._mux(stream, frame)
 
     def close(self, *, audio_end_seconds: float | None = None) -> None:
@@ -93,9 +97,9 @@ class OverlayWriter(Whole):
             self._sound.close()
         self._part.discard()
 
-    def _start(self, image: Image) -> av.VideoStream:
+    def _start(self, size: Size) -> av.VideoStream:
         """Adds the streams; all of them must be there before the first packet."""
-        height, width = (side + side % 2 for side in image.shape[:2])
+        width, height = (side + side % 2 for side in size)
         name = encoder()
         stream = self._part.container.add_stream(name, rate=self._fps, options=dict(_ENCODERS[name]))
         if not isinstance(stream, av.VideoStream):
@@ -104,6 +108,7 @@ class OverlayWriter(Whole):
         context = stream.codec_context
         context.time_base, context.thread_count = _TIME_BASE, self._threads
         context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
+        context.sample_aspect_ratio = self._pixel_aspect
         context.colorspace = _BT709 if matrix_for(height) is Colorspace.ITU709 else _BT601
         if name != "libx264":
             context.bit_rate = 4 * width * height
@@ -123,7 +128,8 @@ class OverlayWriter(Whole):
 
     def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
         for packet in stream.encode(frame):
-            packet.duration = packet.duration or round(self._times.period / _TIME_BASE)
+            # The muxer takes it of the last one only: the others last until the next.
+            packet.duration = self._times.last_duration
             # Sound first, up to this picture: the muxer then has nothing to hold back.
             if self._sound is not None and packet.pts is not None:
                 self._sound.write(until_seconds=float(packet.pts * _TIME_BASE))

@@ -1,0 +1,60 @@
+"""The pictures of a span: decoding begins at a key frame before it, and ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from fractions import Fraction
+
+import av
+from av.container import InputContainer
+
+from clockseg.video._decode import Damage, pictures
+from clockseg.video.span import Span
+
+Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
+"""Opens the file anew: the container, and the stream to decode."""
+# How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
+# before any key frame that a search by bytes may have run past.
+_BACK_SECONDS = (0, 2, 20)
+
+
+def place_for(opened: Opened, start: Fraction) -> int | None:
+    """Where to seek, in units of the stream, so that decoding begins at or before ``start``; None if no seek does that.
+
+    Tried, not believed: what counts is the time of the first picture that is decoded after it.
+    """
+    for back in _BACK_SECONDS:
+        with opened() as (container, stream):
+            place = int((start - back) / _time_base(stream))
+            try:
+                container.seek(place, stream=stream)
+            except (av.FFmpegError, OverflowError):
+                continue
+            first = next(pictures(container, stream, Damage()), None)
+            if first is not None and first.pts is not None and first.pts * _time_base(stream) <= start:
+                return place
+    return None
+
+
+def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
+    """Those of the pictures that are in the span, which may begin after them; a picture without a time comes a ``period``
+    after the one before. What was lost before the span counts as no loss."""
+    seconds, inside = -period, span.start is None
+    for picture in found:
+        timed = picture.pts is not None and picture.time_base is not None
+        seconds = picture.pts * picture.time_base if timed else seconds + period
+        if span.end is not None and seconds >= span.end:
+            damage.frames -= 1
+            return
+        if not inside and span.start is not None and seconds >= span.start:
+            inside = True
+            damage.forget()
+        if inside:
+            yield picture
+    if not inside:
+        damage.frames = 0
+
+
+def _time_base(stream: av.VideoStream) -> Fraction:
+    return stream.time_base or Fraction(1, av.time_base)

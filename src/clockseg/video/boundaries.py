@@ -1,0 +1,97 @@
+"""Boundaries: the times at which a long video is cut into pieces that can be decoded each by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import av
+from av.container import InputContainer
+
+from clockseg.video._decode import open_input, video_stream
+
+PIECE_SECONDS = 60
+"""The least time between two boundaries."""
+
+
+class _Key(NamedTuple):
+    """A packet at which decoding may begin: its time in units of the stream, and in what seconds that is."""
+
+    pts: int
+    seconds: Fraction
+
+
+def boundaries(
+    path: str | os.PathLike[str],
+    *,
+    seconds: float = PIECE_SECONDS,
+    start: Fraction | None = None,
+    end: Fraction | None = None,
+    stream: int | None = None,
+) -> tuple[Fraction, ...]:
+    """Where pieces begin after the first: each at the first key frame at least ``seconds`` after the one before.
+
+    In seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). They follow from the file alone:
+    packets are read, none is decoded. Where the container can't seek to each of them exactly, or times are missing or
+    go back, there are none: the video is one piece.
+
+    >>> boundaries("no such file.mp4")
+    ()
+    """
+    try:
+        with open_input(path) as container:
+            chosen = video_stream(container, stream)
+            if chosen is None:
+                return ()
+            found = tuple(_apart(_keys(container, chosen), Fraction(seconds), start, end))
+            return tuple(key.seconds for key in found) if _all_reached(container, chosen, found) else ()
+    except (av.FFmpegError, OSError, _Untimed):
+        return ()
+
+
+class _Untimed(Exception):
+    """Packets without times, or with times that go back: no place in the file is a moment in the video."""
+
+
+def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[_Key]:
+    """The first packet, and every packet that begins with a key frame."""
+    last_dts: int | None = None
+    last_key: int | None = None
+    for packet in container.demux(stream):
+        if not packet.size:
+            continue
+        # Some containers don't tell when the first packets are decoded.
+        back = last_dts is not None and packet.dts is not None and packet.dts <= last_dts
+        if packet.pts is None or back:
+            raise _Untimed
+        last_dts = packet.dts if packet.dts is not None else last_dts
+        if last_key is None or packet.is_keyframe:
+            if last_key is not None and packet.pts <= last_key:
+                raise _Untimed
+            last_key = packet.pts
+            yield _Key(packet.pts, packet.pts * packet.time_base)
+
+
+def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end: Fraction | None) -> Iterator[_Key]:
+    before = start
+    for key in keys:
+        if before is None:
+            before = key.seconds
+        if end is not None and key.seconds >= end:
+            # Still read to the end: a time that goes back, wherever it is, means one piece.
+            continue
+        if key.seconds - before >= seconds:
+            before = key.seconds
+            yield key
+
+
+def _all_reached(container: InputContainer, stream: av.VideoStream, keys: Sequence[_Key]) -> bool:
+    """Whether a seek to each of these ends at its very packet."""
+    for key in keys:
+        container.seek(key.pts, stream=stream)
+        packet = next(container.demux(stream))
+        if packet.pts != key.pts or not packet.is_keyframe:
+            return False
+    return True

@@ -1,0 +1,42 @@
+"""Span: the part of a video between two of its times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from clockseg._errors import UsageError
+
+
+@dataclass(frozen=True)
+class Span:
+    """Frames from the first at or after ``start`` up to, without it, the first at or after ``end``.
+
+    Both are exact seconds on the video's own time line; None: from its beginning, to its end. Where times never go back,
+    as in any video in order, these are the frames with ``start`` <= time < ``end``. UsageError if it is empty.
+
+    >>> Span(Fraction(60), Fraction(90))
+    Span(start=Fraction(60, 1), end=Fraction(90, 1))
+    """
+
+    start: Fraction | None = None
+    end: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise UsageError(f"the span {self} is empty. Give an end after its start.")
+
+    def __str__(self) -> str:
+        since = "the beginning" if self.start is None else f"{float(self.start):g} s"
+        until = "the end" if self.end is None else f"{float(self.end):g} s"
+        return f"from {since} to {until}"
+
+    def length_seconds(self, start: float, duration: float) -> float:
+        """How much of it lies in a video of ``duration`` that begins at ``start``.
+
+        >>> Span(Fraction(2)).length_seconds(1.0, 5.0)
+        4.0
+        """
+        since = start if self.start is None else max(start, float(self.start))
+        until = start + duration if self.end is None else min(start + duration, float(self.end))
+        return max(0.0, until - since)
