@@ -37,7 +37,8 @@ FORMS = ("frames", "history")
 def main() -> None:
     """Train, score, and write what was found."""
     args = _arguments()
-    teaching = [*read_data(shared_data("videos")), *read_data(shared_data("davis"))]
+    videos = sorted(shared_data("videos").iterdir())
+    teaching = [clip for path in (*videos, shared_data("davis")) for clip in read_data(path)]
     unseen = _unseen(load("street", threads=1), read_data(shared_data("camvid", "val")), args.unseen)
     rows = []
     with tempfile.TemporaryDirectory() as folder:

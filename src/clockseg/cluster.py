@@ -5,7 +5,6 @@ An actor makes its ``Work`` once and takes steps: paths, times and figures go th
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from typing import Any
 
@@ -136,4 +135,4 @@ def _check_room(ray: Any, jobs: int, cores: int) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return next(itertools.chain(str(error).strip().splitlines(), [type(error).__name__]))
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -157,7 +157,7 @@ class _Run:
     def leave(self) -> None:
         """What is under way when the run ends early: clips without a whole piece leave nothing, the others what they have."""
         for clip in self._open:
-            if clip.planned is not None and not clip.results:
+            if clip.planned is not None and not clip.frames:
                 clip.planned.result.abandon()
             self._put(clip, "waiting")
 
@@ -226,7 +226,7 @@ class _Run:
 
     def _failed(self, clip: _Clip, error: Exception) -> Outcome:
         self._open.remove(clip)
-        if clip.planned is not None and (isinstance(error, UsageError) or not clip.results):
+        if clip.planned is not None and (isinstance(error, UsageError) or not clip.frames):
             clip.planned.result.abandon()
         if isinstance(error, OSError) and not isinstance(error, ClocksegError):
             error = unwritable(self._out / clip.input.folder, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -68,7 +69,7 @@ class ResultWriter(Whole):
     ) -> None:
         fps = None if clip.fps is None else clip.fps / every
         self.end_seconds: float | None = None
-        self._period_seconds = 0.0 if fps is None else float(1 / fps)
+        self._every, self._period_seconds = every, 0.0 if fps is None else float(1 / fps)
         self._writers: list[_Writer] = []
         self._values: ValueWriter | None = None
         self._trace: _Trace | None = None
@@ -99,12 +100,15 @@ class ResultWriter(Whole):
     def append(self, frame: Frame, output: Array, record: Record) -> None:
         """Write one frame; its line of the trace comes last, with the seconds that the rest took."""
         start = time.perf_counter()
+        if self._every > 1:
+            # It is shown until the next one taken, however long it lasted itself.
+            frame = replace(frame, duration=None)
         for writer in self._writers:
             writer.append(frame, output, record)
         if self._trace is not None:
             self._trace.append(frame, record, time.perf_counter() - start)
         if frame.pts_seconds is not None:
-            self.end_seconds = frame.pts_seconds + self._period_seconds
+            self.end_seconds = frame.pts_seconds + (frame.duration_seconds or self._period_seconds)
 
     def close(self) -> None:
         """Complete the files and give them their names."""
@@ -127,7 +131,7 @@ class _Video:
         self.close, self.abort = video.close, video.abort
 
     def append(self, frame: Frame, output: Array, record: Record) -> None:
-        self._video.append(output, frame.pts_seconds)
+        self._video.append(output, frame.pts_seconds, duration_seconds=frame.duration_seconds)
 
 
 class _Overlay:
@@ -148,7 +152,12 @@ class _Overlay:
         if self._strip is None:
             self._strip = Strip(frame.size, self._stages)
         drawn, strip = self._draw(frame.image, output), self._strip.draw(record.fired, record.fill)
-        self._video.append(stacked(drawn, strip), frame.pts_seconds)
+        self._video.append(
+            stacked(drawn, strip),
+            frame.pts_seconds,
+            duration_seconds=frame.duration_seconds,
+            pixel_aspect=frame.pixel_aspect,
+        )
 
 
 def stacked(picture: Image, strip: Image) -> Image:

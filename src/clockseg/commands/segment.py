@@ -92,6 +92,12 @@ def _add_many_options(parser: argparse.ArgumentParser) -> None:
         help="processes that share the work and the cores: videos, and pieces of long ones (default: 1)",
     )
     group.add_argument(
+        "--cluster",
+        metavar="auto|ADDRESS",
+        help="run the jobs as actors of a Ray cluster that shares the videos' and DIR's file system, each with --threads cores "
+        "(default: this machine's, shared out); needs clockseg[ray]",
+    )
+    group.add_argument(
         "--resume",
         action="store_true",
         help="go on with what DIR/manifest.jsonl tells: what is done is not done again, and pieces that are whole stay",
@@ -104,7 +110,7 @@ def moment(text: str) -> Fraction:
     >>> moment("90.5"), moment("1:30"), moment("1:00:00")
     (Fraction(181, 2), Fraction(90, 1), Fraction(3600, 1))
     """
-    if not re.fullmatch(r"(?:(?:\d{1,4}:)?[0-5]?\d:)?\d{1,9}(?:\.\d{1,9})?", text):
+    if not re.fullmatch(r"(?:\d{1,9}|(?:\d{1,4}:)?[0-5]?\d:[0-5]?\d)(?:\.\d{1,9})?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, or H:MM:SS, such as 90.5 or 1:30")
     parts = [Fraction(part) for part in text.split(":")]
     return sum((part * 60**power for power, part in enumerate(reversed(parts))), Fraction(0))
@@ -150,9 +156,14 @@ def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
     from clockseg.provenance import cores
     from clockseg.workers import Here, Processes
 
+    threads = max(1, cores() // args.jobs)
+    if args.cluster is not None:
+        from clockseg.cluster import Actors
+
+        return Actors(how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads)
     if args.jobs == 1:
         return Here(lambda: work)
-    return Processes(how.pinned(work, threads=max(1, cores() // args.jobs)), args.jobs)
+    return Processes(how.pinned(work, threads=threads), args.jobs)
 
 
 def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool) -> int:

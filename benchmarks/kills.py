@@ -1,0 +1,122 @@
+"""Is anything lost, doubled or half-written when a run of many videos is killed, again and again, and resumed?
+
+    python benchmarks/kills.py [--kills 50] [--docs]      results/kills.json and a table
+
+Eight videos of three pieces each, two jobs. The run is killed (SIGKILL) after a random time, by turns the first process
+alone, one of its workers, or all at once, and begun again with --resume; after the last time it may end. Labels,
+overlays and traces (less their seconds) are compared, byte by byte, with those of a run in one process that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from clockseg.manifest import read
+from long_videos import SIZE, different, long_videos
+from page import insert, table
+from provenance import HERE, write_result
+
+SCHEDULE = "adaptive(0.1)"
+
+
+def main() -> None:
+    """Kill, resume, compare, write."""
+    args = _arguments()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        long_videos(folder / "videos", args.videos)
+        subprocess.run(_command(folder, "undisturbed", jobs=1), check=True)
+        facts = _disturbed(folder, args)
+        facts["different"] = different(folder / "undisturbed", folder / "disturbed")
+    print(f"{facts['kills']} kills, {facts['runs']} runs; files that differ: {facts['different'] or 'none'}")
+    write_result("kills", facts)
+    if args.docs:
+        insert(HERE.parent / "docs" / "many-videos.md", "kills", _table(facts))
+
+
+def _disturbed(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    chance = random.Random(args.seed)
+    killed: Counter[str] = Counter()
+    runs, done_by_kill = 0, []
+    while True:
+        process = subprocess.Popen(_command(folder, "disturbed", jobs=2, resume=True), start_new_session=True)
+        runs += 1
+        if killed.total() == args.kills:
+            if process.wait() != 0:
+                sys.exit("the run that nobody killed failed.")
+            break
+        time.sleep(chance.uniform(0.5, args.longest))
+        if process.poll() is not None:
+            # It had ended already: what it made is taken away, so that there is something to kill.
+            _forget(folder / "disturbed")
+            continue
+        killed[_kill(process, chance)] += 1
+        done_by_kill.append(sum(entry.state == "done" for _, entry in read(folder / "disturbed")))
+    return {"videos": args.videos, "kills": args.kills, "runs": runs, "killed": dict(killed), "done": done_by_kill}
+
+
+def _kill(process: subprocess.Popen[bytes], chance: random.Random) -> str:
+    """Kill the run, or a worker of it and then the run; what was killed."""
+    workers = [int(pid) for pid in _children(process.pid)]
+    what = chance.choice(("first process", "worker", "all"))
+    if what == "worker" and workers:
+        os.kill(chance.choice(workers), signal.SIGKILL)
+        time.sleep(chance.uniform(0, 1))
+    if what == "all":
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    return what
+
+
+def _children(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+
+
+def _forget(out: Path) -> None:
+    """Take away what is done of half of the videos."""
+    manifest = out / "manifest.jsonl"
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join(line.replace('"state": "done"', '"state": "waiting"') for line in lines[::2]) + "".join(lines[1::2]))
+
+
+def _command(folder: Path, out: str, *, jobs: int, resume: bool = False) -> list[str]:
+    size = f"{SIZE[0]}x{SIZE[1]}"
+    command = [sys.executable, "-m", "clockseg", "segment", str(folder / "videos"), "--out", str(folder / out), "--quiet"]
+    command += ["--schedule", SCHEDULE, "--size", size, "--engine", "openvino", "--jobs", str(jobs)]
+    return [*command, "--resume"] if resume else command
+
+
+def _table(facts: dict[str, Any]) -> str:
+    killed = ", ".join(f"{count} times {what}" for what, count in sorted(facts["killed"].items()))
+    same = "none differs" if not facts["different"] else f"different: {', '.join(facts['different'])}"
+    rows = [["videos", "kills", "runs", "what was killed", "labels, overlays, traces"]]
+    rows.append([str(facts["videos"]), str(facts["kills"]), str(facts["runs"]), killed, same])
+    return table(rows)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--videos", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--longest", type=float, default=6.0, help="seconds before a kill, at most (default: 6)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/many-videos.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
