@@ -90,12 +90,23 @@ def _forget(out: Path) -> None:
     """Take away what is done of half of the videos."""
     manifest = out / "manifest.jsonl"
     lines = manifest.read_text().splitlines(keepends=True)
-    manifest.write_text("".join(line.replace('"state": "done"', '"state": "waiting"') for line in lines[::2]) + "".join(lines[1::2]))
+    manifest.write_text(
+        "".join(line.replace('"state": "done"', '"state": "waiting"') for line in lines[::2]) + "".join(lines[1::2])
+    )
 
 
 def _command(folder: Path, out: str, *, jobs: int, resume: bool = False) -> list[str]:
     size = f"{SIZE[0]}x{SIZE[1]}"
-    command = [sys.executable, "-m", "clockseg", "segment", str(folder / "videos"), "--out", str(folder / out), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "clockseg",
+        "segment",
+        str(folder / "videos"),
+        "--out",
+        str(folder / out),
+        "--quiet",
+    ]
     command += ["--schedule", SCHEDULE, "--size", size, "--engine", "openvino", "--jobs", str(jobs)]
     return [*command, "--resume"] if resume else command
 

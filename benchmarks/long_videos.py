@@ -64,7 +64,9 @@ def _tone(second: int, rate: int = 16000) -> av.AudioFrame:
 def different(one: Path, other: Path, names: Sequence[str] = ("labels.mkv", "overlay.mp4", "trace.jsonl")) -> list[str]:
     """Which files of two output folders are not the same bytes (traces: less the seconds), or are in one alone."""
     found = []
-    for name in sorted({path.relative_to(root) for root in (one, other) for path in root.rglob("*") if path.name in names}):
+    for name in sorted(
+        {path.relative_to(root) for root in (one, other) for path in root.rglob("*") if path.name in names}
+    ):
         there = [root / name for root in (one, other)]
         if not all(path.is_file() for path in there) or len({_content(path) for path in there}) != 1:
             found.append(str(name))

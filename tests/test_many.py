@@ -57,7 +57,16 @@ def run(*args: object) -> int:
 
 # What an input may be.
 def test_a_folder_stands_for_the_videos_in_it_and_their_places_are_kept(tmp_path) -> None:
-    for name in ("b10.mp4", "b9.MKV", "cam/a.mp4", "cam/a.avi", ".hidden.mp4", ".cache/x.mp4", "notes.txt", "thumb.jpg"):
+    for name in (
+        "b10.mp4",
+        "b9.MKV",
+        "cam/a.mp4",
+        "cam/a.avi",
+        ".hidden.mp4",
+        ".cache/x.mp4",
+        "notes.txt",
+        "thumb.jpg",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = inputs([tmp_path])
@@ -70,7 +79,7 @@ def test_a_pattern_a_list_and_what_is_named_twice(tmp_path, monkeypatch) -> None
     for name in ("c/1.mp4", "c/2.mp4", "odd [1].mp4"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).touch()
-    Path("list").write_bytes("# mine\n\nc/2.mp4\r\nodd [1].mp4\n".encode())
+    Path("list").write_bytes(b"# mine\n\nc/2.mp4\r\nodd [1].mp4\n")
     assert [one.source for one in inputs(["**/*.mp4", "@list", "odd [1].mp4"])] == ["c/1.mp4", "c/2.mp4", "odd [1].mp4"]
     with pytest.raises(UsageError, match="nothing matches"):
         inputs(["*.mov"])
@@ -81,7 +90,9 @@ def test_a_pattern_a_list_and_what_is_named_twice(tmp_path, monkeypatch) -> None
         inputs(["@list"])
 
 
-@pytest.mark.parametrize("name", ["...mp4", ".part.mp4", "png.mp4", "a\nb.mp4", "a\\b.mp4", "é" * 120 + ".mp4", " .mp4"])
+@pytest.mark.parametrize(
+    "name", ["...mp4", ".part.mp4", "png.mp4", "a\nb.mp4", "a\\b.mp4", "é" * 120 + ".mp4", " .mp4"]
+)
 def test_no_name_leads_out_of_the_output_folder_or_hides_in_it(name) -> None:
     [one] = inputs([name])
     assert len(one.folder.parts) == 1
@@ -100,7 +111,11 @@ def test_what_is_no_time_is_refused(text, network, videos, tmp_path) -> None:
 
 # Pieces.
 def test_a_long_video_is_cut_at_key_frames_a_minute_apart(videos) -> None:
-    assert [[round(at) for at in boundaries(path)] for path in sorted(videos.iterdir())] == [[60, 120], [66, 132], [60, 120]]
+    assert [[round(at) for at in boundaries(path)] for path in sorted(videos.iterdir())] == [
+        [60, 120],
+        [66, 132],
+        [60, 120],
+    ]
     first = sorted(videos.iterdir())[0]
     assert [float(at) for at in boundaries(first, start=Fraction(30), end=Fraction(121))] == [100]
 
@@ -231,7 +246,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert "--resume" in capsys.readouterr().err
     ran = []
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.commands._many_report.Report.progress", lambda self, input, now: ran.append(now))
+        patched.setattr("clockseg.commands._many_report.Report.progress", lambda self, clip, now: ran.append(now))
         assert run(video, *options(network, out, "--resume")) == 0
     assert len(ran) == FRAMES - 60
     assert kept
@@ -243,7 +258,14 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
 
 def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_path) -> None:
     assert run(videos, *options(network, tmp_path / "undisturbed")) == 0
-    command = [sys.executable, "-m", "clockseg", "segment", str(videos), *options(network, tmp_path / "out", "--jobs", "2")]
+    command = [
+        sys.executable,
+        "-m",
+        "clockseg",
+        "segment",
+        str(videos),
+        *options(network, tmp_path / "out", "--jobs", "2"),
+    ]
     process = subprocess.Popen([*command, "--resume"])
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("out/*/.part/000000")) and process.poll() is None and time.monotonic() < deadline:
