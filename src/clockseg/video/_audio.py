@@ -11,11 +11,13 @@ import av
 from av.container import InputContainer, OutputContainer
 
 from clockseg.video._decode import open_input, reason
+from clockseg.video._times import BACKWARDS_SECONDS
 
 # What MP4 takes and players know; anything else becomes AAC.
 _COPIED = {"aac", "mp3", "mp3float", "ac3", "eac3", "alac", "opus", "flac"}
 _AAC_RATES = {96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000}
-_AAC_LAYOUTS = {"mono", "stereo", "3.0", "4.0", "5.0", "5.1", "7.1"}
+# By the number of channels: what every AAC decoder knows. Their order is often all that a file says of them.
+_AAC_LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "4.0", 5: "5.0", 6: "5.1", 7: "7.1", 8: "7.1"}
 # MP3 in MP4 isn't defined below this rate.
 _MP3_LOWEST_RATE = 16000
 
@@ -39,6 +41,7 @@ class Sound:
         self._output = output
         self._problems: dict[str, int] = {}
         self._tracks: dict[int, _Track] = {}
+        self._lines: dict[int, _Line] = {}
         self._waiting: av.Packet | None = None
         self._packets: Iterator[av.Packet] = iter(())
         self._input: InputContainer | None = None
@@ -75,7 +78,7 @@ class Sound:
 
     def _add(self, stream: av.AudioStream) -> bool:
         try:
-            self._tracks[stream.index] = self._track(stream)
+            self._tracks[stream.index], self._lines[stream.index] = self._track(stream), _Line()
         except (av.FFmpegError, ValueError) as error:
             self._note(f"audio stream {stream.index} was left out: {reason(error)}")
         return stream.index in self._tracks
@@ -97,7 +100,7 @@ class Sound:
                 self._packets = iter(())
                 return None
             # The empty packets at the end are made by close, also when the sound is cut before it.
-            self._waiting = packet if packet.size else None
+            self._waiting = self._lines[packet.stream.index].moved(packet) if packet.size else None
         return self._waiting
 
     def _write(self, packet: av.Packet) -> None:
@@ -113,6 +116,26 @@ class Sound:
 
     def _note(self, text: str) -> None:
         self._problems[text] = self._problems.get(text, 0) + 1
+
+
+class _Line:
+    """The time line of a stream: times that jump back by over a second (joined recordings) go on after the last."""
+
+    def __init__(self) -> None:
+        self._shift = 0
+        self._end: int | None = None
+
+    def moved(self, packet: av.Packet) -> av.Packet:
+        """The packet at its place."""
+        if packet.dts is None:
+            return packet
+        dts = packet.dts + self._shift
+        if self._end is not None and (self._end - dts) * packet.time_base > BACKWARDS_SECONDS:
+            self._shift += self._end - dts
+        packet.dts += self._shift
+        packet.pts = None if packet.pts is None else packet.pts + self._shift
+        self._end = packet.dts + (packet.duration or 0)
+        return packet
 
 
 class _Copied:
@@ -134,9 +157,9 @@ class _Recoded:
     """Decoded and encoded as AAC; the encoder's own resampler brings it to the rate, format and layout."""
 
     def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
-        rate, layout = stream.codec_context.sample_rate, stream.codec_context.layout.name
+        rate = stream.codec_context.sample_rate
         rate = rate if rate in _AAC_RATES else 48000
-        layout = layout if layout in _AAC_LAYOUTS else "stereo"
+        layout = _AAC_LAYOUTS.get(stream.codec_context.layout.nb_channels, "stereo")
         self._stream = output.add_stream("aac", rate=rate, layout=layout)
         self._stream.codec_context.time_base = Fraction(1, rate)
         self._stream.bit_rate = 64_000 * self._stream.codec_context.layout.nb_channels

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import av
 import numpy as np
-from av.sidedata.sidedata import Type
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg._errors import VideoError
-from clockseg._types import Image
+from clockseg._types import Array, Image
+from clockseg.video._orientation import display_matrix, upright
+from clockseg.video._primaries import BT2020
+from clockseg.video._signal import Signal, signal_of
+from clockseg.video._tone import ToSDR
+from clockseg.video._ycgco import YCGCO, from_ycgco
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
 _MATRICES = {
@@ -21,8 +25,11 @@ _MATRICES = {
     10: Colorspace.BT2020,
 }
 HD_HEIGHT = 720
-# The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.
-_QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))
+# swscale takes the bytes of these in the wrong order, or ends the process.
+_SWAPPED = {f"{name}be": f"{name}le" for name in ("rgb555", "bgr555", "rgb565", "bgr565")}
+_FATAL = {"yaf32le", "yaf32be"}
+_GREY = ("gray", "ya")
+_STRETCHED = np.clip((np.arange(256) - 16) * 255 / 219 + 0.5, 0, 255).astype(np.uint8)
 
 
 def matrix_for(height: int) -> Colorspace:
@@ -35,24 +42,61 @@ def matrix_for(height: int) -> Colorspace:
 
 
 class ToRGB:
-    """Converts pictures to upright uint8 RGB [h, w, 3].
+    """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
-    Matrix and range are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited range. Alpha is
-    dropped. One swscale context serves all frames: one a frame lets the memory grow.
+    Matrix, range, primaries and transfer are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited
+    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. One swscale context serves all
+    frames: one a frame lets the memory grow.
     """
 
     def __init__(self, max_pixels: int) -> None:
         self.max_pixels = max_pixels
         self._reformatter = VideoReformatter()
+        self._sdr: dict[Signal, ToSDR] = {}
 
     def __call__(self, picture: av.VideoFrame) -> Image:
         check_pixels(picture.width, picture.height, self.max_pixels)
-        matrix = _MATRICES.get(picture.colorspace, matrix_for(picture.height))
-        rgb = self._reformatter.reformat(
-            picture, format="rgb24", src_colorspace=matrix, dst_color_range=ColorRange.JPEG, threads=1
-        )
-        image = np.asarray(rgb.to_ndarray(), dtype=np.uint8)
+        if picture.format.name in _FATAL:
+            raise VideoError(f"pixels of the format {picture.format.name} can't be read")
+        signal = signal_of(picture)
+        image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
         return upright(image, display_matrix(picture))
+
+    def _converted(self, picture: av.VideoFrame, signal: Signal) -> Image:
+        if signal not in self._sdr:
+            self._sdr[signal] = ToSDR(signal)
+        return self._sdr[signal](self._rgb(picture, signal, 16))
+
+    def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
+        """The picture as RGB of its own primaries and transfer, 8 or 16 bits."""
+        name = picture.format.name
+        if name in _SWAPPED:
+            picture = self._reformatter.reformat(picture, format=_SWAPPED[name], threads=1)
+        if picture.colorspace == YCGCO and not picture.format.is_rgb:
+            return from_ycgco(picture, self._reformatter, bits)
+        rgb = self._reformatter.reformat(
+            picture,
+            format=_format(picture, bits),
+            src_colorspace=_matrix(picture, signal),
+            dst_color_range=ColorRange.JPEG,
+            threads=1,
+        ).to_ndarray()
+        # swscale takes any grey for full range.
+        limited = name.startswith(_GREY) and picture.color_range == ColorRange.MPEG
+        return _STRETCHED[rgb] if limited and bits == 8 else rgb
+
+
+def _format(picture: av.VideoFrame, bits: int) -> str:
+    if bits == 16:
+        return "gbrp16le"
+    # swscale's way from more than 8 bits to packed RGB is two levels too dark.
+    deep = picture.format.components[0].bits > 8 and not picture.format.is_rgb
+    return "gbrp" if deep else "rgb24"
+
+
+def _matrix(picture: av.VideoFrame, signal: Signal) -> Colorspace:
+    guessed = Colorspace.BT2020 if signal.primaries == BT2020 else matrix_for(picture.height)
+    return _MATRICES.get(picture.colorspace, guessed)
 
 
 def check_pixels(width: int, height: int, max_pixels: int) -> None:
@@ -62,52 +106,3 @@ def check_pixels(width: int, height: int, max_pixels: int) -> None:
             f"a picture of {width}x{height} pixels is over the limit of {max_pixels / 1e6:g} megapixels. "
             "Raise max_pixels if it is really meant."
         )
-
-
-def display_matrix(picture: av.VideoFrame) -> tuple[int, ...] | None:
-    """The nine numbers of the picture's display matrix, or None."""
-    if not lists_side_data(picture):
-        a, b = _QUARTERS[round(picture.rotation / 90) % 4]
-        return a, b, 0, -b, a, 0, 0, 0, 1
-    data = picture.side_data.get(Type.DISPLAYMATRIX)
-    return None if data is None else tuple(np.frombuffer(bytes(data), dtype=np.int32).tolist())
-
-
-def lists_side_data(picture: av.VideoFrame) -> bool:
-    """False where the picture carries data of a kind newer than this PyAV, such as EXIF: PyAV then shows none of it."""
-    try:
-        return picture.side_data is not None
-    except ValueError:
-        return False
-
-
-def turned(matrix: tuple[int, ...] | None) -> bool:
-    """Whether a display matrix swaps width and height.
-
-    >>> turned((0, 1, 0, -1, 0, 0, 0, 0, 1))
-    True
-    """
-    if matrix is None:
-        return False
-    a, b, _, c, d = matrix[:5]
-    return abs(b) + abs(c) > abs(a) + abs(d)
-
-
-def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
-    """Turns and mirrors ``image`` as its display matrix says, to the nearest quarter turn.
-
-    The matrix (a b u / c d v / x y w) sends a point (x, y) to (ax + cy, bx + dy), y downwards: its signs tell which of
-    the eight orientations it is.
-
-    >>> upright(np.array([[1, 2]], np.uint8), (0, 1, 0, -1, 0, 0, 0, 0, 1)).tolist()  # a quarter turn clockwise
-    [[1], [2]]
-    """
-    if matrix is None:
-        return np.ascontiguousarray(image)
-    a, b, _, c, d = matrix[:5]
-    right, down = a, d
-    if turned(matrix):
-        image = image.swapaxes(0, 1)
-        right, down = c, b
-    image = image[:: -1 if down < 0 else 1, :: -1 if right < 0 else 1]
-    return np.ascontiguousarray(image)

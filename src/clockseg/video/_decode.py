@@ -36,9 +36,16 @@ class Damage:
     stated_seconds: float | None = None
     files: list[str] = field(default_factory=list)
 
+    def take(self, picture: av.VideoFrame) -> None:
+        """Counts a picture that is used."""
+        self.frames += 1
+        self.damaged += picture.is_corrupt
+        if self.first_picture_seconds is None and picture.pts is not None:
+            self.first_picture_seconds = picture.time
+
     def forget(self) -> None:
-        """What came before the picture of now, the first that was asked for, is no loss."""
-        self.frames, self.damaged, self.undecodable, self.first_packet_seconds = 1, 0, 0, None
+        """What came before the first picture that is asked for is no loss."""
+        self.undecodable, self.first_packet_seconds = 0, None
 
     def sentences(self) -> tuple[str, ...]:
         """One sentence a kind of loss, for a warning."""
@@ -158,16 +165,17 @@ def _told(stream: av.VideoStream) -> str:
 def pictures(
     container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
 ) -> Iterator[av.VideoFrame]:
-    """Yields every picture that can be decoded, passing over broken packets, and keeps ``damage`` up to date."""
+    """Yields every picture that can be decoded, passing over broken packets, and notes in ``damage`` what can't.
+
+    Whoever uses a picture tells ``damage.take``.
+    """
     stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
     stream.codec_context.thread_count = _THREADS
     for packet in _packets(container, damage):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:
             continue
-        for picture in _decoded(packet, damage):
-            _note_picture(picture, damage)
-            yield picture
+        yield from _decoded(packet, damage)
     # Only at the end: a pass that is stopped early misses nothing.
     damage.stated_seconds = _stated_seconds(container)
 
@@ -201,13 +209,6 @@ def _decoded(packet: av.Packet, damage: Damage) -> list[av.VideoFrame]:
         return []
     damage.undecodable += packet.is_corrupt and not found
     return found
-
-
-def _note_picture(picture: av.VideoFrame, damage: Damage) -> None:
-    damage.frames += 1
-    damage.damaged += picture.is_corrupt
-    if damage.first_picture_seconds is None and picture.pts is not None:
-        damage.first_picture_seconds = picture.time
 
 
 def _note_time(packet: av.Packet, is_video: bool, damage: Damage) -> None:

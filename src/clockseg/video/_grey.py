@@ -111,6 +111,7 @@ def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Ite
                 raise VideoError(f"{path}: not a {what} video. Give a {what}s.mkv that clockseg wrote.")
             metadata = dict(stream.metadata)
             for picture in pictures(container, stream, damage):
+                damage.take(picture)
                 yield picture.to_ndarray(), metadata
     except av.FFmpegError as error:
         raise VideoError(

@@ -15,7 +15,6 @@ from clockseg._errors import VideoError
 from clockseg._whole_file import part_name
 from clockseg.video._decode import reason
 
-
 CONTAINERS: dict[str, dict[str, Any]] = {
     ".mkv": {"container_format": "matroska", "options": {}},
     # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.

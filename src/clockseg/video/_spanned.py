@@ -17,6 +17,8 @@ Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStrea
 # How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
 # before any key frame that a search by bytes may have run past.
 _BACK_SECONDS = (0, 2, 20)
+# Containers in which times are right after a seek. In others, as in MPEG's program streams, they are guessed from there on.
+_EXACT = ("mov,", "matroska", "avi", "flv", "nut", "ogg", "mpegts", "asf", "mxf")
 
 
 def place_for(opened: Opened, start: Fraction) -> int | None:
@@ -26,13 +28,15 @@ def place_for(opened: Opened, start: Fraction) -> int | None:
     """
     for back in _BACK_SECONDS:
         with opened() as (container, stream):
+            if not container.format.name.startswith(_EXACT):
+                return None
             place = int((start - back) / _time_base(stream))
             try:
                 container.seek(place, stream=stream)
             except (av.FFmpegError, OverflowError):
                 continue
             first = next(pictures(container, stream, Damage()), None)
-            if first is not None and first.pts is not None and first.pts * _time_base(stream) <= start:
+            if first is not None and _early_enough(first, stream, start):
                 return place
     return None
 
@@ -45,15 +49,20 @@ def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period
         timed = picture.pts is not None and picture.time_base is not None
         seconds = picture.pts * picture.time_base if timed else seconds + period
         if span.end is not None and seconds >= span.end:
-            damage.frames -= 1
             return
         if not inside and span.start is not None and seconds >= span.start:
             inside = True
             damage.forget()
         if inside:
             yield picture
-    if not inside:
-        damage.frames = 0
+
+
+def _early_enough(picture: av.VideoFrame, stream: av.VideoStream, start: Fraction) -> bool:
+    if picture.pts is None:
+        return False
+    seconds = picture.pts * _time_base(stream)
+    # What an interlaced picture becomes depends on the one before it.
+    return seconds < start or (seconds == start and not picture.interlaced_frame)
 
 
 def _time_base(stream: av.VideoStream) -> Fraction:

@@ -1,7 +1,8 @@
-"""The picture in an image file."""
+"""The pictures in image files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -11,12 +12,23 @@ import numpy as np
 
 from clockseg._errors import VideoError
 from clockseg._types import Image
-from clockseg.video._colour import ToRGB, lists_side_data
+from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures
+from clockseg.video._orientation import lists_side_data
+from clockseg.video.frame import Frame
 
 
-def still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
-    """The picture, uint8 RGB [h, w, 3], upright by its EXIF data; None if it can't be decoded. ``damage`` is noted."""
+def stills(files: Sequence[Path], damage: Damage, *, max_pixels: int) -> Iterator[Frame]:
+    """The pictures of files, upright by their EXIF data. A broken file leaves a gap, so that frame k is the k-th file."""
+    to_rgb = ToRGB(max_pixels)
+    for index, file in enumerate(files):
+        image = _still(file, to_rgb, damage)
+        if image is not None:
+            yield Frame(index, image)
+
+
+def _still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
+    """The picture, uint8 RGB [h, w, 3]; None if it can't be decoded. ``damage`` is noted."""
     own = Damage()
     try:
         image = _decoded(file, to_rgb, own)
@@ -34,6 +46,7 @@ def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
         found = list(islice(pictures(container, stream, damage), 1))
     if not found:
         return None
+    damage.take(found[0])
     if lists_side_data(found[0]):
         return to_rgb(found[0])
     # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.

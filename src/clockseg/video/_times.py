@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-_BACKWARDS_SECONDS = 1
+BACKWARDS_SECONDS = 1
+"""A jump back by more is one between joined recordings."""
 
 
 class Timestamps:
@@ -47,7 +48,7 @@ class Timestamps:
         if pts_seconds is None:
             return following
         seconds = Fraction(pts_seconds) + self._shift
-        if self._seconds - seconds > _BACKWARDS_SECONDS:
+        if self._seconds - seconds > BACKWARDS_SECONDS:
             self._shift += following - seconds
             return following
         return seconds

@@ -7,7 +7,7 @@ import numpy as np
 from av.sidedata.sidedata import Type
 
 from clockseg.carry.vectors import BLOCK, Vectors
-from clockseg.video._colour import display_matrix, lists_side_data
+from clockseg.video._orientation import display_matrix, lists_side_data
 
 EXPORTING = frozenset(
     {"h264", "mpeg1video", "mpeg2video", "mpegvideo", "mpeg4", "h263", "flv", "msmpeg4", "wmv1", "wmv2"}

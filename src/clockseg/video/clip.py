@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,19 +11,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self
 
-import av
-from av.container import InputContainer
-
 from clockseg._errors import VideoError
-from clockseg._types import Image, Size
-from clockseg.carry.vectors import Vectors
-from clockseg.video._colour import ToRGB, display_matrix, turned
-from clockseg.video._decode import ALLOWED, Damage, checked_stream, open_input, pictures, reason, video_stream
-from clockseg.video._spanned import place_for, within
-from clockseg.video._still import still
-from clockseg.video._vectors import OPTIONS, THREADS, exports, vectors_of
+from clockseg._types import Size
+from clockseg.video._decode import ALLOWED, Damage
 from clockseg.video.frame import Frame
-from clockseg.video.span import Span
+from clockseg.video.span import WHOLE, Span
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,6 @@ class Header:
     frames: int | None = None
     duration_seconds: float | None = None
     has_audio: bool = False
-    pixel_aspect: Fraction = Fraction(1)
 
 
 class Clip:
@@ -51,14 +41,11 @@ class Clip:
     def __init__(
         self,
         path: Path,
-        files: Sequence[Path],
         header: Header,
+        source: Callable[[Damage], Iterator[Frame]],
         *,
         kind: Literal["video", "images"],
-        max_pixels: int,
-        vectors: bool = False,
-        span: Span | None = None,
-        stream: int | None = None,
+        span: Span = WHOLE,
     ) -> None:
         self.path = path
         self.kind: Literal["video", "images"] = kind
@@ -69,11 +56,7 @@ class Clip:
         self.frames_hint = header.frames
         self.duration_seconds = header.duration_seconds
         self.has_audio = header.has_audio
-        self._pixel_aspect = header.pixel_aspect
-        self._files = files
-        self._max_pixels = max_pixels
-        self._vectors = vectors
-        self._span, self._stream = span or Span(), stream
+        self._source, self._span = source, span
         self._damage = Damage()
         self._closed = False
 
@@ -118,7 +101,7 @@ class Clip:
 
     def _frames(self, damage: Damage) -> Iterator[Frame]:
         start = perf_counter()
-        for frame in self._stills(damage) if self.kind == "images" else self._decoded(damage):
+        for frame in self._source(damage):
             if self._closed:
                 return
             yield replace(frame, decode_seconds=perf_counter() - start)
@@ -126,55 +109,12 @@ class Clip:
         if not damage.frames:
             raise self._no_frame(damage)
 
-    def _stills(self, damage: Damage) -> Iterator[Frame]:
-        to_rgb = ToRGB(self._max_pixels)
-        images = (still(file, to_rgb, damage) for file in self._files)
-        # A broken file leaves a gap in the numbers, so that frame k is the k-th file.
-        yield from (Frame(index, image) for index, image in enumerate(images) if image is not None)
-
-    def _decoded(self, damage: Damage) -> Iterator[Frame]:
-        to_rgb = ToRGB(self._max_pixels)
-        place = None if self._span.start is None else place_for(self._opened, self._span.start)
-        with self._opened() as (container, stream):
-            if place is not None:
-                container.seek(place, stream=stream)
-            asked = self._vectors and exports(stream)
-            found = pictures(container, stream, damage, threads=THREADS if asked else "AUTO")
-            if self._span != Span():
-                found = within(found, self._span, damage, period=1 / (self.fps or Fraction(25)))
-            for index, picture in enumerate(found):
-                try:
-                    image = to_rgb(picture)
-                except (av.FFmpegError, ValueError, VideoError) as error:
-                    damage.frames -= 1
-                    damage.stopped = reason(error)
-                    return
-                vectors = vectors_of(picture, index, stream) if asked else None
-                yield self._frame(index, image, picture, stream, vectors)
-
-    def _frame(
-        self, index: int, image: Image, picture: av.VideoFrame, stream: av.VideoStream, vectors: Vectors | None
-    ) -> Frame:
-        aspect = 1 / self._pixel_aspect if turned(display_matrix(picture)) else self._pixel_aspect
-        base = picture.time_base or stream.time_base
-        return Frame(
-            index, image, picture.pts, base, vectors=vectors, duration=picture.duration or None, pixel_aspect=aspect
-        )
-
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-        """The file opened anew, and the stream to decode."""
-        with open_input(self.path, max_pixels=self._max_pixels) as container:
-            wanted = video_stream(container, self._stream)
-            options = OPTIONS if self._vectors and wanted is not None and exports(wanted) else None
-            yield container, checked_stream(self.path, container, self._max_pixels, options, number=self._stream)
-
     def _shut(self) -> VideoError:
         return VideoError(f"{self.path}: the clip is closed. Open it again with open_clip.")
 
     def _no_frame(self, damage: Damage) -> VideoError:
         why = "; ".join(text for text in damage.sentences() if "ends at" not in text)
-        if self._span != Span():
+        if self._span != WHOLE:
             return VideoError(
                 f"{self.path}: no frame in it {self._span}{f' ({why})' if why else ''}. Give another part."
             )

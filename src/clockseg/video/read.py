@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -12,8 +12,11 @@ from av.container import InputContainer
 
 from clockseg._errors import UsageError, VideoError
 from clockseg.video._decode import ALLOWED, checked_stream, open_input, reason
+from clockseg.video._movie import Movie
+from clockseg.video._still import stills
+from clockseg.video._webp import Animation, animated, animation
 from clockseg.video.clip import Clip, Header
-from clockseg.video.span import Span
+from clockseg.video.span import WHOLE, Span
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 MAX_PIXELS = 64_000_000
@@ -56,15 +59,28 @@ def _open_file(
     path: Path, container: InputContainer, max_pixels: int, *, vectors: bool, span: Span | None, number: int | None
 ) -> Clip:
     stream = checked_stream(path, container, max_pixels, number=number)
+    span = span or WHOLE
+    shown = animation(path) if container.format.name == "webp_pipe" else None
+    if shown is not None:
+        header = _animation_header(shown, span)
+        return Clip(
+            path, header, partial(animated, path, shown, span=span, max_pixels=max_pixels), kind="video", span=span
+        )
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         _check_timed(path, span)
-        return Clip(path, [path], Header(frames=1), kind="images", max_pixels=max_pixels)
-    header = _header(container, stream, span or Span())
-    return Clip(path, [path], header, kind="video", max_pixels=max_pixels, vectors=vectors, span=span, stream=number)
+        return _images(path, [path], max_pixels)
+    header = _header(container, stream, span)
+    movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span, number=number)
+    return Clip(path, header, movie.frames, kind="video", span=span)
+
+
+def _images(path: Path, files: list[Path], max_pixels: int) -> Clip:
+    source = partial(stills, files, max_pixels=max_pixels)
+    return Clip(path, Header(frames=len(files)), source, kind="images")
 
 
 def _check_timed(path: Path, span: Span | None) -> None:
-    if span not in (None, Span()):
+    if span not in (None, WHOLE):
         raise UsageError(f"{path}: images have no times, so there is nothing {span} in them. Leave start and end out.")
 
 
@@ -83,7 +99,7 @@ def _open_folder(path: Path, max_pixels: int) -> Clip:
             f"{path}: no image in this folder ({suffixes}). A folder is one clip of images; name videos one by one."
         )
     files.sort(key=lambda file: natural_key(file.name))
-    return Clip(path, files, Header(frames=len(files)), kind="images", max_pixels=max_pixels)
+    return _images(path, files, max_pixels)
 
 
 def _check_file(path: Path) -> None:
@@ -108,12 +124,16 @@ def _header(container: InputContainer, stream: av.VideoStream, span: Span) -> He
     if duration is None and container.duration is not None:
         duration = container.duration / av.time_base
     frames: int | None = stream.frames or None
-    if duration is not None and span != Span():
+    if duration is not None and span != WHOLE:
         duration, frames = span.length_seconds(start, duration), None
     frames = frames or (round(duration * fps) if duration and fps else None)
-    return Header(
-        fps or None, frames, duration, bool(container.streams.audio), stream.sample_aspect_ratio or Fraction(1)
-    )
+    return Header(fps or None, frames, duration, bool(container.streams.audio))
+
+
+def _animation_header(shown: Animation, span: Span) -> Header:
+    seconds = span.length_seconds(0.0, float(shown.seconds))
+    fps = len(shown.durations_ms) / shown.seconds if shown.durations_ms else None
+    return Header(fps, round(seconds * fps) if fps else None, seconds)
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

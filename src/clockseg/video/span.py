@@ -31,6 +31,14 @@ class Span:
         until = "the end" if self.end is None else f"{float(self.end):g} s"
         return f"from {since} to {until}"
 
+    def holds(self, seconds: Fraction) -> bool:
+        """Whether a time lies in it.
+
+        >>> [Span(end=Fraction(2)).holds(Fraction(time)) for time in (1, 2)]
+        [True, False]
+        """
+        return (self.start is None or seconds >= self.start) and (self.end is None or seconds < self.end)
+
     def length_seconds(self, start: float, duration: float) -> float:
         """How much of it lies in a video of ``duration`` that begins at ``start``.
 
@@ -40,3 +48,7 @@ class Span:
         since = start if self.start is None else max(start, float(self.start))
         until = start + duration if self.end is None else min(start + duration, float(self.end))
         return max(0.0, until - since)
+
+
+WHOLE = Span()
+"""All of a video."""

@@ -32,10 +32,9 @@ class OverlayWriter(Whole):
     Times are the input's (variable rates stay variable; frames without a time follow at ``fps``, or 25). Sound is taken
     from ``audio_from``: copied where MP4 takes the codec, else re-encoded to AAC, at its own times. ``size`` (w, h), or else
     the first picture, sets the size, odd sizes made even by repeating an edge pixel; a picture of another is fitted in,
-    aspect kept, on black. ``pixel_aspect``: the width of a pixel by its height, for the player. The bytes depend on the
-    number of ``threads`` of the encoder (0: one a core). ``problems`` tells what sound was lost. The file gets its name at
-    ``close``; without any frame there is none. Leaving a ``with`` block closes, by an exception aborts. VideoError if it
-    can't be written.
+    aspect kept, on black. The bytes depend on the number of ``threads`` of the encoder (0: one a core). ``problems`` tells
+    what sound was lost. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block
+    closes, by an exception aborts. VideoError if it can't be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,10 +52,9 @@ class OverlayWriter(Whole):
         audio_from: str | os.PathLike[str] | None = None,
         threads: int = 0,
         size: Size | None = None,
-        pixel_aspect: Fraction = Fraction(1),
     ) -> None:
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
-        self._threads, self._size, self._pixel_aspect = threads, size, pixel_aspect
+        self._threads, self._size = threads, size
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._reformatter = VideoReformatter()
         self._stream: av.VideoStream | None = None
@@ -69,12 +67,25 @@ class OverlayWriter(Whole):
         """What of the sound could not be kept, a sentence each."""
         return () if self._sound is None else self._sound.problems
 
-    def append(self, image: Image, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
-        """Adds one picture, uint8 RGB [h, w, 3]; ``duration_seconds``: how long it lasts if no other follows."""
+    def append(
+        self,
+        image: Image,
+        pts_seconds: float | None = None,
+        *,
+        duration_seconds: float | None = None,
+        pixel_aspect: Fraction = Fraction(1),
+    ) -> None:
+        """Adds one picture, uint8 RGB [h, w, 3].
+
+        ``duration_seconds``: how long it lasts if no other follows. ``pixel_aspect``: the width of a pixel by its height, for
+        the player; that of the first picture counts.
+        """
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
             raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
         with self._part.errors():
-            stream = self._stream = self._stream or self._start(self._size or (image.shape[1], image.shape[0]))
+            stream = self._stream = self._stream or self._start(
+                self._size or (image.shape[1], image.shape[0]), pixel_aspect
+            )
             frame = self._yuv(fitted(image, (stream.width, stream.height)))
             frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
             self._mux(stream, frame)
@@ -97,7 +108,7 @@ class OverlayWriter(Whole):
             self._sound.close()
         self._part.discard()
 
-    def _start(self, size: Size) -> av.VideoStream:
+    def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
         """Adds the streams; all of them must be there before the first packet."""
         width, height = (side + side % 2 for side in size)
         name = encoder()
@@ -108,7 +119,7 @@ class OverlayWriter(Whole):
         context = stream.codec_context
         context.time_base, context.thread_count = _TIME_BASE, self._threads
         context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
-        context.sample_aspect_ratio = self._pixel_aspect
+        context.sample_aspect_ratio = pixel_aspect
         context.colorspace = _BT709 if matrix_for(height) is Colorspace.ITU709 else _BT601
         if name != "libx264":
             context.bit_rate = 4 * width * height
