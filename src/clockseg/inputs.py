@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clockseg._errors import UsageError
-from clockseg.results import FILES
+from clockseg.manifest import MANIFEST
+from clockseg.results import FILES, REPORT, SUMMARY
 from clockseg.video.read import natural_key
 
 VIDEO_SUFFIXES = frozenset(
@@ -25,6 +26,9 @@ VIDEO_SUFFIXES = frozenset(
 """What counts as a video in a folder; any other file can be given by its name."""
 LONGEST = 160
 """Bytes of a result folder's name, so that with what is written beside and inside it stays below what file systems take."""
+
+_UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+"""Separators, control characters, and what makes a name look like another."""
 
 
 class Input(NamedTuple):
@@ -63,10 +67,10 @@ def folder_name(text: str) -> str:
     >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("x" * 300))
     ('a_b_', '_', '_part', 160)
     """
-    name = re.sub(r"[\x00-\x1f\x7f/\\]", "_", text)
+    name = re.sub(_UNFIT, "_", text)
     name = re.sub(r"^\.+", "_", name).strip() or "_"
-    # A video's result may lie in that of another, beside its files.
-    name = f"{name}_" if name in FILES.values() else name
+    # A video's result may lie in that of another, beside its files, and lies beside the manifest.
+    name = f"{name}_" if name in (*FILES.values(), SUMMARY, REPORT, MANIFEST) else name
     return os.fsdecode(os.fsencode(name)[:LONGEST]) if len(os.fsencode(name)) > LONGEST else name
 
 

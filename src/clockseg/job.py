@@ -12,6 +12,9 @@ from clockseg._errors import UsageError
 from clockseg.clocks.every import whole_number
 from clockseg.video.read import MAX_PIXELS
 
+MAX_HOURS = 100.0
+"""Of a video: more is taken for a header that lies."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -19,8 +22,8 @@ class Job:
 
     ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: so many of them; ``start`` and
     ``end``: the part of the video, seconds on its own time line (None: all); ``stream``: which of several video streams,
-    from 0 (None: the best); ``name``: what the schedule is called; ``setting``: the network and how it runs, in words by which
-    runs of another are told apart.
+    from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: more is refused; ``name``: what the
+    schedule is called; ``setting``: the network and how it runs, in words by which runs of another are told apart.
 
     >>> Job(("labels",), every=0)
     Traceback (most recent call last):
@@ -37,6 +40,7 @@ class Job:
     end: Fraction | None = None
     stream: int | None = None
     max_pixels: int = MAX_PIXELS
+    max_hours: float = MAX_HOURS
     setting: str = ""
 
     def __post_init__(self) -> None:

@@ -80,16 +80,27 @@ class Manifest:
     def put(self, entry: Entry) -> None:
         """Keep what became of a video."""
         self.entries[entry.input] = entry
-        self._file.write(f"{entry.line()}\n")
-        self._file.flush()
+        with _writing(self.path):
+            self._file.write(f"{entry.line()}\n")
+            self._file.flush()
 
     def close(self) -> None:
         """One line a video, in the order they were first named; no file where there is none."""
         if not self.entries:
             self.path.unlink(missing_ok=True)
             return
-        with whole(self.path) as part:
+        with _writing(self.path), whole(self.path) as part:
             part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path}: can't be written ({error.strerror}). Give an --out that can be written, has room and stays."
+        ) from error
 
 
 @contextmanager

@@ -29,7 +29,7 @@ FILES = {
     "npy": "npy",
 }
 """What can be written, and its name in the folder; ``summary.json`` is always there."""
-SUMMARY = "summary.json"
+SUMMARY, REPORT = "summary.json", "report.html"
 PIECE = "piece.json"
 """The file in the folder of a piece that tells what came of it: where it is, the piece is whole."""
 _MARK, _FRAME = "job.json", '{"frame": '
@@ -178,7 +178,8 @@ class ResultFolder:
         The summary comes last: where there is one, the rest is there. The pieces go when all is done.
         """
         write_summary(made, summary)
-        (self.path / SUMMARY).unlink(missing_ok=True)
+        for name in (SUMMARY, REPORT):
+            (self.path / name).unlink(missing_ok=True)
         for name in (*FILES.values(), SUMMARY):
             old, new = self.path / name, made / name
             if old.is_dir():

@@ -120,6 +120,7 @@ class Work:
         """Open the clip, cut it at its boundaries and make its folder; with ``resume``, pieces that are whole stay."""
         job = self.job
         with self._open(source, job.start, job.end) as clip:
+            _check_length(clip, job)
             found = tuple(pieces(job, _boundaries(clip, job)))
             size = clip.size if len(found) > 1 else None
             mark = _mark(clip.path, self.net, self.schedule, job)
@@ -174,7 +175,7 @@ class Work:
             made = planned.result.part / "joined"
             problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
             wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
-            summary = {"input": clip.name, "source": str(clip.path.absolute())} | figures.summary(wall)
+            summary = {"input": clip.name, "source": str(clip.path.absolute()), "stream": self.job.stream} | figures.summary(wall)
         summary |= {"starts": list(starts_of(results))} | self._setting(results) | {"problems": list(problems)}
         planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary, problems)
@@ -203,6 +204,15 @@ def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
     """The sum over pieces, none of them included."""
     found = [result.figures for result in results]
     return reduce(add, found) if found else Figures(Tally(tuple(stage.name for stage in net.stages)))
+
+
+def _check_length(clip: Clip, job: Job) -> None:
+    hours = (clip.duration_seconds or 0.0) / 3600
+    if hours > job.max_hours:
+        raise VideoError(
+            f"{clip.path}: its header says {hours:.1f} hours; at most {job.max_hours:g} are taken. Give an --end, or more "
+            "--max-hours if it is really so long."
+        )
 
 
 def _boundaries(clip: Clip, job: Job) -> tuple[Fraction, ...]:

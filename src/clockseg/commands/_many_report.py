@@ -11,11 +11,13 @@ from typing import Any, Self
 from clockseg._errors import ClocksegError
 from clockseg.commands._progress import shown, together
 from clockseg.commands._table import align, percent
+from clockseg.commands._terminal import indented
 from clockseg.inputs import Input
 from clockseg.many import Outcome
 from clockseg.segmentation import Segmented
 from clockseg.trace import Progress
 
+LONGEST_NAME = 60
 LONGEST_TABLE = 40
 """Rows; of more videos only those that failed or were cut short are in the table."""
 
@@ -60,11 +62,11 @@ class Report:
             self._stack.close()
         if outcome.error is not None:
             text = _said(outcome.error)
-            print(f"clockseg: error: {text if source in text else f'{source}: {text}'}", file=sys.stderr)
+            print(f"clockseg: error: {indented(text if source in text else f'{source}: {text}')}", file=sys.stderr)
         for problem in () if outcome.done is None else outcome.done.problems:
-            print(f"clockseg: warning: {source}: {problem}", file=sys.stderr)
+            print(f"clockseg: warning: {indented(f'{source}: {problem}')}", file=sys.stderr)
         if outcome.error is None and not self._quiet:
-            print(_told(outcome.done) if outcome.done else f"{source}: done before", flush=True)
+            print(_told(outcome.done) if outcome.done else indented(f"{source}: done before"), flush=True)
 
 
 def _said(error: Exception) -> str:
@@ -104,7 +106,17 @@ def _row(outcome: Outcome) -> list[str]:
     told = _figures(outcome)
     state = "failed" if outcome.error is not None else "" if outcome.whole else "with problems"
     share = (percent(told.get(name)) for name in ("network_rate", "relative_time_estimate"))
-    return [outcome.input.source, str(told.get("frames", "")), *share, "done before" if outcome.before else state]
+    return [
+        _short(outcome.input.source),
+        str(told.get("frames", "")),
+        *share,
+        "done before" if outcome.before else state,
+    ]
+
+
+def _short(text: str) -> str:
+    """A name with its middle left out, if it is long."""
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME // 2]}…{text[-LONGEST_NAME // 2 :]}"
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Recipe:
     end: Fraction | None
     stream: int | None
     max_pixels: int
+    max_hours: float
 
     def __call__(self) -> Work:
         """The network, ready to run, with its schedule and its job."""
@@ -57,6 +58,7 @@ class Recipe:
             self.end,
             self.stream,
             self.max_pixels,
+            self.max_hours,
             setting=f"{self.digest()} {self.size}",
         )
         return Work(net, schedule, job)
@@ -69,7 +71,7 @@ class Recipe:
     def setting(self, work: Work) -> dict[str, Any]:
         """What decides the bytes that come out, as plain values, for the manifest."""
         said = work.job.facts()
-        del said["setting"], said["name"], said["max_pixels"]
+        del said["setting"], said["name"], said["max_pixels"], said["max_hours"]
         return {
             "network": self.network,
             "digest": self.digest(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from clockseg._errors import DataError
 from clockseg.commands._options import (
+    above_zero,
     add_frames_options,
     add_network_options,
     add_schedule_options,
@@ -52,6 +54,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="KINDS",
         help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
     )
+    parser.add_argument(
+        "--report", action="store_true", help="a page to look at beside them: report.html (clockseg report)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
     parser.add_argument(
         "--flicker",
@@ -79,6 +84,13 @@ def _add_part_options(parser: argparse.ArgumentParser) -> None:
         default=64_000_000,
         metavar="N",
         help="refuse pictures of more pixels, before they are decoded (default: %(default)s)",
+    )
+    group.add_argument(
+        "--max-hours",
+        type=above_zero,
+        default=100.0,
+        metavar="N",
+        help="refuse videos whose header says that they are longer (default: %(default)g)",
     )
 
 
@@ -139,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
             told=report.progress,
         )
         with closing(outcomes):
-            return _through(outcomes, report, alone=len(found) == 1)
+            return _through(outcomes, report, alone=len(found) == 1, page=args.report)
 
 
 def _pinned(args: argparse.Namespace) -> argparse.Namespace:
@@ -166,12 +178,21 @@ def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
     return Processes(how.pinned(work, threads=threads), args.jobs)
 
 
-def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool) -> int:
+def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool, page: bool) -> int:
     """Tell each outcome as it comes; the exit code."""
     whole = True
     for outcome in outcomes:
         if alone and outcome.error is not None and not isinstance(outcome.error, OSError | DataError):
             raise outcome.error
         report.tell(outcome)
+        if page and outcome.done is not None:
+            _write_page(outcome.done.folder)
         whole &= outcome.whole
     return 0 if whole else 1
+
+
+def _write_page(folder: Path) -> None:
+    from clockseg.report import write
+    from clockseg.results import REPORT
+
+    write([folder], folder / REPORT, overwrite=True, told=lambda said: print(f"clockseg: {said}", file=sys.stderr))
