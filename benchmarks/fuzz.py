@@ -81,7 +81,11 @@ def _process(kind: str, seed: str, first: int, end: float, found: dict[str, Any]
     """Take in what one process tells; the last input it began, and how it ended if not by itself."""
     command = [sys.executable, __file__, "--child", "--only", kind, "--seed", seed, "--first", str(first)]
     last = first
-    with subprocess.Popen([*command, "--until", str(end)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+    command += ["--until", str(end)]
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as child,
+    ):
         for line in _lines(child):
             if line is None:
                 child.kill()
@@ -94,7 +98,9 @@ def _process(kind: str, seed: str, first: int, end: float, found: dict[str, Any]
                 if told["came"] == "errors":
                     _note(found, {"input": last, "what": told["what"]})
         code = child.wait()
-    return last, None if code == 0 else f"signal {-code}" if code < 0 else f"exit code {code}"
+        said.seek(max(0, said.tell() - 500))
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return last, None if code == 0 else f"{how}: {said.read().decode(errors='replace')}"
 
 
 def _lines(child: subprocess.Popen[bytes]) -> Iterator[bytes | None]:

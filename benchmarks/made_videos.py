@@ -141,9 +141,9 @@ class Recipe:
 
     @property
     def seconds(self) -> list[float]:
-        """The times of the frames that are to come out."""
+        """The times of the frames that are to come out; of a file that repeats itself, of its first part."""
         times = self.times or [Fraction(1000 * number, FPS) for number in range(FRAMES)]
-        return [float(times[number] * MS) for number in self.numbers]
+        return [float(times[number] * MS) for number in dict.fromkeys(self.numbers)]
 
 
 def _sines(tone: Tone) -> Iterator[av.AudioFrame]:
@@ -151,8 +151,8 @@ def _sines(tone: Tone) -> Iterator[av.AudioFrame]:
     at = np.arange(round(tone.rate * tone.seconds)) / tone.rate
     samples = np.stack([np.sin(2 * np.pi * (300 + 100 * channel) * at) * 0.3 for channel in range(channels)])
     for first in range(0, samples.shape[1], 1024):
-        piece = np.ascontiguousarray(samples[:, first : first + 1024], np.float32)
-        frame = av.AudioFrame.from_ndarray(piece, format="fltp", layout=tone.layout)
+        piece = np.ascontiguousarray(samples[:, first : first + 1024].T, np.float32).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(piece, format="flt", layout=tone.layout)
         frame.sample_rate, frame.time_base = tone.rate, Fraction(1, tone.rate)
         frame.pts = round(tone.start * tone.rate) + first
         yield frame

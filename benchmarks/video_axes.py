@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
@@ -29,10 +29,6 @@ _UNEVEN = (0, 40, 50, 200, 233, 300, 301, 500, 900, 940, 1400, 1433, 2000, 2500)
 _LATE = tuple(3_600_000 + 40 * number for number in range(FRAMES))
 
 
-def _truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
-
-
 def _doubled(path: Path) -> None:
     """Two recordings in one file: the times of the second begin anew."""
     path.write_bytes(path.read_bytes() * 2)
@@ -44,27 +40,20 @@ def _of_two_sizes(path: Path) -> None:
     larger.unlink()
 
 
-def _muxed(path: Path, keep: Callable[[av.Packet], bool] = lambda packet: True, *, second: Recipe | None = None) -> None:
-    """Written anew from its packets: those kept, and with them the video of a second recipe as a stream before it."""
-    source = path.with_name(f"source-{path.name}")
-    path.rename(source)
-    other = None if second is None else second.make(path.parent)
-    files = [file for file in (other, source) if file is not None]
-    with av.open(str(path), "w") as output:
-        inputs = [av.open(str(file)) for file in files]
-        streams = [{stream: output.add_stream_from_template(stream) for stream in one.streams} for one in inputs]
-        for one, to in zip(inputs, streams, strict=True):
-            for packet in one.demux():
-                if packet.size and keep(packet):
-                    packet.stream = to[packet.stream]
-                    output.mux(packet)
-            one.close()
-    for file in files:
-        file.unlink()
-
-
 def _second_stream(path: Path) -> None:
-    _muxed(path, second=Recipe("", f"first-{path.name}", size=(192, 128)))
+    """Another, larger video before it, in the same file."""
+    ours = path.with_name(f"second-{path.name}")
+    path.rename(ours)
+    other = Recipe("", f"first-{path.name}", size=(192, 128)).make(path.parent)
+    with av.open(str(path), "w") as output, av.open(str(other)) as first, av.open(str(ours)) as second:
+        streams = [output.add_stream_from_template(one.streams.video[0]) for one in (first, second)]
+        for one, stream in zip((first, second), streams, strict=True):
+            for packet in one.demux():
+                if packet.size:
+                    packet.stream = stream
+                    output.mux(packet)
+    other.unlink()
+    ours.unlink()
 
 
 def _without_head(path: Path) -> None:
@@ -159,14 +148,15 @@ class Made(NamedTuple):
     flip: bool = False
     stream: int | None = None
     peak_nits: float = 1000.0
+    last_seconds: float = 0.0
 
 
 def made_videos(folder: Path) -> Iterator[Made]:
     """Each video, made in ``folder``."""
     for recipe in RECIPES:
         yield recipe_made(recipe, folder)
-    yield _images(folder / "images")
-    yield _webp(folder / "moving.webp")
+    for make in made_others:
+        yield make(folder)
 
 
 def recipe_made(recipe: Recipe, folder: Path) -> Made:
@@ -184,9 +174,10 @@ def recipe_made(recipe: Recipe, folder: Path) -> Made:
     )
 
 
-def _images(folder: Path) -> Made:
+def images(parent: Path) -> Made:
     """A folder of pictures: PNG of 8 and 16 bits, with alpha, TIFF, WebP, and JPEG that is to be turned."""
-    folder.mkdir()
+    folder = parent / "images"
+    folder.mkdir(parents=True)
     for number, suffix in enumerate(("png", "png", "png", "tiff", "webp", "jpg")):
         image = drawn(number)[..., ::-1]
         if number == 1:
@@ -208,10 +199,17 @@ def _to_be_turned(image: np.ndarray) -> bytes:
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
 
 
-def _webp(path: Path) -> Made:
+def webp(parent: Path) -> Made:
+    """An animated WebP, each frame shown for its own time."""
+    parent.mkdir(exist_ok=True)
+    path = parent / "moving.webp"
     animation = cv2.Animation()
     animation.frames = [np.ascontiguousarray(drawn(number)[..., ::-1]) for number in range(FRAMES)]
     animation.durations = [40 * (1 + number % 3) for number in range(FRAMES)]
     cv2.imwriteanimation(str(path), animation)
     seconds = tuple(time / 1000 for time in accumulate(animation.durations[:-1], initial=0))
-    return Made("animated WebP", path, tuple(range(FRAMES)), seconds)
+    return Made("animated WebP", path, tuple(range(FRAMES)), seconds, last_seconds=animation.durations[-1] / 1000)
+
+
+made_others = (images, webp)
+"""What FFmpeg doesn't write."""

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-LUMA = {1: (0.2126, 0.0722), 4: (0.30, 0.11), 5: (0.299, 0.114), 6: (0.299, 0.114), 7: (0.212, 0.087), 9: (0.2627, 0.0593)}
+LUMA = {
+    1: (0.2126, 0.0722),
+    4: (0.30, 0.11),
+    5: (0.299, 0.114),
+    6: (0.299, 0.114),
+    7: (0.212, 0.087),
+    9: (0.2627, 0.0593),
+}
 """Of H.273's matrices: what red and blue contribute to luma."""
 YCGCO, BT2020, P3, PQ, HLG = 8, 9, 12, 16, 18
 TO_BT709 = {
@@ -35,7 +42,8 @@ def reference(picture: av.VideoFrame, *, peak_nits: float = 1000.0) -> Floats:
 def _rgb(picture: av.VideoFrame) -> Floats:
     name = picture.format.name
     if name.startswith("rgb555"):
-        words = np.frombuffer(picture.planes[0], "<u2" if name.endswith("le") else ">u2").reshape(picture.height, -1)[:, : picture.width]
+        words = np.frombuffer(picture.planes[0], "<u2" if name.endswith("le") else ">u2").reshape(picture.height, -1)
+        words = words[:, : picture.width]
         return np.stack([words >> 10 & 31, words >> 5 & 31, words & 31], 2) / 31
     if picture.format.is_rgb:
         order = [2, 1, 0] if name.startswith("bgr") else [0, 1, 2]

@@ -57,13 +57,13 @@ def model() -> Any:
     return copy.deepcopy(segformer.module().model)
 
 
-def ways(engines: Sequence[str]) -> dict[str, Way]:
+def ways(engines: Sequence[str], threads: int | None) -> dict[str, Way]:
     """Each schedule in each engine."""
     found = {}
     for engine in engines:
         for name, options in SCHEDULES.items():
             wrapped = model()
-            found[f"{engine}: {name}"] = Way(wrapped, wrap(wrapped, engine=engine, **options))
+            found[f"{engine}: {name}"] = Way(wrapped, wrap(wrapped, engine=engine, threads=threads, **options))
     return found
 
 
@@ -79,7 +79,7 @@ def frames(count: int) -> list[torch.Tensor]:
 
 def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each way."""
-    alone, others = model(), ways(args.engines)
+    alone, others = model(), ways(args.engines, args.threads)
     runs: dict[str, Any] = {ALONE: lambda frame: alone(pixel_values=frame)}
     runs |= {name: (lambda frame, way=way: way.model(pixel_values=frame)) for name, way in others.items()}
     with torch.no_grad():
@@ -115,16 +115,17 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["torch", "openvino"], help="of clockseg.wrap")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
     parser.add_argument("--frames", type=int, default=24, help="frames a round (default 24)")
-    parser.add_argument("--threads", type=int, help="of torch (default: all)")
+    parser.add_argument("--threads", type=int, help="of torch and the engines (default: all)")
     parser.add_argument("--docs", action="store_true", help="put the table into docs/two-lines.md")
     args = parser.parse_args()
     torch.set_num_threads(threads_or_all(args.threads))
     rows = compared(args)
     size = f"{SIZE[0]}x{SIZE[1]}"
-    path = write_result("wrap", {"size": size, "rounds": args.rounds, "frames": args.frames, "rows": rows})
+    facts = {"size": size, "rounds": args.rounds, "frames": args.frames, "threads": threads_or_all(args.threads)}
+    path = write_result("wrap", {**facts, "rows": rows})
     print(markdown(rows))
     if args.docs:
-        insert(PAGE, "wrap", markdown(rows))
+        insert(PAGE, "wrap", f"{markdown(rows)}\n\n{facts['threads']} threads.")
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 

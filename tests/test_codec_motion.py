@@ -105,7 +105,7 @@ def test_a_picture_that_is_turned(tmp_path: Path) -> None:
 
 
 def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_path: Path) -> None:
-    from clockseg.video._colour import upright
+    from clockseg.video._orientation import upright
     from clockseg.video._vectors import turned
 
     # An odd size: the last cells stick out, and turned they come first.

@@ -1,16 +1,167 @@
-"""The pages under docs: what they link to is there."""
+"""The pages under docs: what they link to is there, and the commands, options, names and figures they tell of exist."""
 
 from __future__ import annotations
 
+import ast
+import doctest
+import importlib
+import importlib.util
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import command_pages
 import pytest
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+import clockseg
+from clockseg.commands.main import parser
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+GENERATED = {
+    *command_pages.pages(),
+    "python/index.md",
+    *(f"python/{family}.md" for family in clockseg._FAMILIES),
+    "changelog.md",
+}
+"""Pages that the site has and no file holds; test_site.py makes them."""
+# Pages that tell in words what others measured.
+TOLD = ("index", "the-idea", "choose-a-clock", "faq", "start")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
-def test_files_it_links_to_are_there(page) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The fenced blocks of a page: language, content."""
+    yield from re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def source(content: str) -> str:
+    """A block of Python without prompts and what they answer."""
+    return doctest.script_from_examples(content) if ">>> " in content else content
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```|^    .*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(text: str) -> list[str]:
+    """What a page gives to type: lines of blocks, fenced or indented, that begin with ``clockseg``."""
+    fenced = "\n".join(content for _, content in blocks(text)).replace("\\\n", " ")
+    indented = "\n".join(re.findall(r"^(?: {4}| {6})((?:\$ )?clockseg .*)$", text, re.MULTILINE))
+    return re.findall(r"^(?:\$ )?(clockseg .*)$", f"{fenced}\n{indented}", re.MULTILINE)
+
+
+def anchors(text: str) -> list[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    titles = re.findall(
+        r"^#{1,6} (.+?)\s*$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return [re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", title).lower()).replace(" ", "-") for title in titles]
+
+
+@each_page
+def test_files_and_headings_it_links_to_are_there(page) -> None:
+    for target, anchor in re.findall(
+        r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", prose(page.read_text(encoding="utf-8"))
+    ):
+        there = page.parent / target if target else page
+        if _generated(there):
+            continue
+        assert there.exists(), target
+        if anchor:
+            assert anchor in anchors(there.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def _generated(path: Path) -> bool:
+    return path.resolve().is_relative_to(DOCS) and path.resolve().relative_to(DOCS).as_posix() in GENERATED
+
+
+@each_page
+def test_links_that_leave_the_project_are_addresses(page) -> None:
+    for address in re.findall(r"https?://[^\s)>`\"]+", page.read_text(encoding="utf-8")):
+        found = urlsplit(address)
+        assert found.scheme == "https" or found.hostname in ("localhost", "127.0.0.1"), address
+        assert re.fullmatch(r"localhost|[\d.]+|[\w-]+(\.[\w-]+)+", found.hostname or ""), address
+
+
+@each_page
+def test_it_has_one_title_and_no_two_headings_of_one_name(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = anchors(text)
+    assert text.startswith("# ")
+    assert len(re.findall(r"^# ", prose(text), re.MULTILINE)) == 1
+    # What reproduce writes has a section a network, each with the same tables.
+    assert page.parent.name == "reproduced" or len(found) == len(set(found)), [
+        one for one in found if found.count(one) > 1
+    ]
+
+
+@each_page
+def test_each_command_is_one(page) -> None:
+    for command in commands(page.read_text(encoding="utf-8")):
+        given = shlex.split(command.split(" | ")[0], comments=True)[1:]
+        if not {"...", "--help", "--version"} & set(given):
+            parser().parse_args([one.removesuffix("...") for one in given])
+
+
+@each_page
+def test_each_option_is_one(page) -> None:
+    known = {
+        option for one in command_pages.leaves(parser()) for action in one._actions for option in action.option_strings
+    }
+    scripts = {
+        option
+        for path in (ROOT / "benchmarks").glob("*.py")
+        for option in re.findall(r'"(--[a-z-]+)"', path.read_text())
+    }
+    told = set(re.findall(r"`(--[a-z][a-z0-9-]+)", prose(page.read_text(encoding="utf-8"))))
+    assert told <= known | scripts
+
+
+@each_page
+def test_its_python_compiles_and_what_it_names_is_there(page) -> None:
+    for language, content in blocks(page.read_text(encoding="utf-8")):
+        if language == "python":
+            for module, name in _named(ast.parse(source(content))):
+                found = importlib.import_module(module)
+                assert hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module}.{name}"
+
+
+def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Each (module, name) of clockseg's that a piece of code takes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clockseg":
+            yield from ((str(node.module), alias.name) for alias in node.names)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "clockseg":
+            yield "clockseg", node.attr
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_figures_told_in_words_are_those_of_a_table(name) -> None:
+    measured = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.stem not in TOLD)
+    told = re.findall(r"\d+\.\d+ %", (DOCS / f"{name}.md").read_text(encoding="utf-8"))
+    assert [one for one in told if one not in measured] == []
+
+
+def test_the_glossary_has_the_words_of_the_house() -> None:
+    [line] = re.findall(
+        r"One word per thing: (.*?)\.", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    words = re.findall(r"^\*\*(.+)\*\*$", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(line.replace("\n ", "").split(", ")) <= set(words)
+    assert len(words) == len(set(words))
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
+    named = set(
+        re.findall(r"([\w/*-]+\.md|[\w-]+/\*)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    lying = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    whole = tuple(one[:-1] for one in named if one.endswith("/*"))
+    assert {page for page in lying if not page.startswith(whole)} <= named
+    assert {one for one in named if not one.endswith("/*")} <= lying | GENERATED

@@ -16,6 +16,7 @@ import networks
 from clockseg._errors import NetworkError, UsageError
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph import onnx_reader
+from clockseg.graph.limits import Limits
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
@@ -300,8 +301,8 @@ def test_damaged_files_are_network_errors(tmp_path: Path, seed: int) -> None:
 
 def test_too_large(tmp_path: Path) -> None:
     path = networks.write_tiny(tmp_path)
-    with pytest.raises(NetworkError, match="more than the 100 that are read"):
-        onnx_reader.read(path, most_bytes=100)
+    with pytest.raises(NetworkError, match="at most 100 are read. .*CLOCKSEG_MAX_NETWORK_BYTES"):
+        onnx_reader.read(path, limits=Limits(network_bytes=100))
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "a/../../weights.bin"])

@@ -307,7 +307,7 @@ def test_the_csv_has_a_row_a_frame_and_the_figure_is_drawn(capsys, videos, netwo
     ]
     assert [float(row["mid"]) for row in rows[:6]] == found["curves"]["high_motion"]["stages"][1]
     assert {row["labels"] for row in rows} == {""}
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["v.csv", "v.png", "v.svg"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["v.csv", "v.svg"]
     text = plot.read_text()
     assert text.count("<svg") == 1
     assert main(["velocity", videos[0], "--csv", str(out)]) == 2
@@ -338,7 +338,7 @@ def test_a_bad_video_does_not_stop_the_others(capsys, videos, network, tmp_path)
     [
         (["--accuracies", "0.5"], "1 accuracies for network 'tiny' of 3 stages"),
         (["--depths", "1,2"], "2 depths for network"),
-        (["--plot", "v.png"], "ends in .svg"),
+        (["--plot", "v.pdf"], "ends in .svg or .png"),
     ],
 )
 def test_wrong_usage_ends_with_2(capsys, videos, network, options, message) -> None:

@@ -23,13 +23,13 @@ from clockseg.experiments import videos
 from clockseg.experiments.canvas import Raster, capital_height, differing, legend, line, masked, rgb
 from clockseg.experiments.contact_sheet import Pictures, contact_sheet
 from clockseg.experiments.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
-from clockseg.experiments.plotting import FIRED, NOW, RULE, figure, schedule_colour
 from clockseg.experiments.rows import ORACLE
 from clockseg.experiments.screening import screen
 from clockseg.experiments.videos import adaptive_video, pipeline_video
 from clockseg.experiments.windows import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.gate import adaptive
 from clockseg.palette import palette
+from clockseg.plots.style import FIRED, NOW, RULE, figure, schedule_colour
 from clockseg.schedule import alternating, pipelined, skip_frame
 from clockseg.session import run
 from clockseg.stages import Group, Stage, StagedNetwork

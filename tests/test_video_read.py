@@ -13,7 +13,8 @@ import pytest
 
 from clockseg._errors import VideoError
 from clockseg.video import Frame, open_clip
-from clockseg.video._colour import ToRGB, upright
+from clockseg.video._colour import ToRGB
+from clockseg.video._orientation import upright
 from video_making import MS, data_folder, picture, stream_times, write_video
 
 # Frames that come, words of the problem if any, or words of the error.

@@ -39,22 +39,24 @@ def write_video(
     flip: bool = False,
     audio: tuple[str, int, float, float] | None = None,
     container_format: str | None = None,
+    base: Fraction = MS,
+    aspect: Fraction = Fraction(1),
     **options: str,
 ) -> Path:
-    """Encodes pictures; ``times`` in ms; ``audio`` is (codec, rate, start seconds, seconds)."""
+    """Encodes pictures; ``times`` in ms; ``audio`` is (codec, rate, start seconds, seconds); ``aspect`` of a pixel."""
     images = list(images)
     with av.open(str(path), "w", format=container_format) as output:
         stream = output.add_stream(codec, rate=fps, options=options)
         stream.height, stream.width = images[0].shape[:2]
         stream.pix_fmt = pix_fmt
-        stream.codec_context.time_base = MS
+        stream.codec_context.time_base, stream.codec_context.sample_aspect_ratio = base, aspect
         if rotation or flip:
             stream.set_display_rotation(rotation, hflip=flip)
         sound = None if audio is None else output.add_stream(audio[0], rate=audio[1], layout="stereo")
         for index, image in enumerate(images):
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
-            frame.pts = times[index] if times else index * 1000 // fps
-            frame.time_base = MS
+            seconds = Fraction(times[index], 1000) if times else Fraction(index, fps)
+            frame.pts, frame.time_base = int(seconds / base), base
             output.mux(stream.encode(frame))
         if audio is not None:
             _tone(output, sound, audio)

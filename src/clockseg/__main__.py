@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
+
+_ENDING = ("SIGTERM", "SIGHUP")
 
 
 def main() -> int:
     """Run the command line; returns the exit code: 130, without a word, if interrupted before it has begun.
 
+    SIGTERM and SIGHUP clean up as an interrupt does; then it is 143 or 129.
+
     >>> main.__name__
     'main'
     """
+    _open_missing()
     try:
+        _end_cleanly()
         from clockseg.commands.main import main as run
 
         return run()
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return getattr(error, "exit_code", 130)
+
+
+def _open_missing() -> None:
+    """Started without standard streams, the first file opened would become one, and what libraries print go into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123  # as long as the process
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def _end_cleanly() -> None:
+    for name in _ENDING:
+        number = getattr(signal, name, None)
+        # Under nohup it is to be ignored.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    from clockseg._errors import Ended
+
+    # Once is enough: a second one must not stop the cleaning up.
+    signal.signal(number, signal.SIG_IGN)
+    raise Ended(number)
 
 
 if __name__ == "__main__":

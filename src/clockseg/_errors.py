@@ -49,6 +49,19 @@ class MissingDependency(ClocksegError, ImportError):
     """A library that this needs isn't installed; the message is the line that installs it."""
 
 
+class Ended(KeyboardInterrupt):
+    """The system asked the process to end, by the signal of this number: it cleans up, as after an interrupt."""
+
+    @property
+    def exit_code(self) -> int:
+        """What shells expect of a process that a signal ended.
+
+        >>> Ended(15).exit_code
+        143
+        """
+        return 128 + int(self.args[0])
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to add to an error about an unknown name: the nearest ones, or all of them.
 

@@ -19,14 +19,16 @@ LONGEST = 2000
 """Characters of a specification; longer ones are refused before they are parsed."""
 
 
-def named(text: str, known: Mapping[str, Any], *, what: str = "schedule") -> Any:
-    """The object that ``text`` names.
+def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
+    """The object that ``text`` names; ``imports=False``, for texts out of files: package.module:object is refused.
 
     >>> named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
     (1, 2, 2)
     """
     text = text.strip()
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+        if not imports:
+            raise UsageError(f"{what} {text!r} names code, and what a file names is not imported; give it on the command line.")
         return _imported(text, what)
     if not text or len(text) > LONGEST:
         raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")
@@ -86,7 +88,7 @@ def _imported(text: str, what: str) -> Any:
         found: Any = importlib.import_module(module)
         for attribute in path.split("."):
             found = getattr(found, attribute)
-    except Exception as error:  # a module may raise anything when it is imported
+    except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
         raise UsageError(f"{what} {text!r} can't be imported: {error}. Give package.module:object.") from None
     finally:
         sys.path.remove(str(Path.cwd()))

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from clockseg._errors import DataError, UsageError
 from clockseg._whole_file import whole
@@ -73,7 +74,7 @@ class Manifest:
     ``close`` writes it anew, a line a video. Made by ``manifest``.
     """
 
-    def __init__(self, path: Path, file: TextIO) -> None:
+    def __init__(self, path: Path, file: FileIO) -> None:
         self.path, self._file = path, file
         self.entries = dict(read(path))
 
@@ -81,8 +82,9 @@ class Manifest:
         """Keep what became of a video."""
         self.entries[entry.input] = entry
         with _writing(self.path):
-            self._file.write(f"{entry.line()}\n")
-            self._file.flush()
+            line = f"{entry.line()}\n".encode()
+            while line:
+                line = line[self._file.write(line) :]
 
     def close(self) -> None:
         """One line a video, in the order they were first named; no file where there is none."""
@@ -113,7 +115,7 @@ def manifest(out: Path) -> Iterator[Manifest]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{out}: can't be made ({error.strerror}). Give an --out that can be written.") from error
-    with _alone(out), (out / MANIFEST).open("a") as file:
+    with _alone(out), (out / MANIFEST).open("ab", buffering=0) as file:
         found = Manifest(out / MANIFEST, file)
         try:
             yield found

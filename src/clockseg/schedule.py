@@ -84,7 +84,7 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
             f"{schedule!r} is no schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
             "or text through clockseg.parse_schedule."
         )
-    made = schedule if isinstance(schedule, Schedule) else schedule(stages)
+    made = schedule if isinstance(schedule, Schedule) else _made(schedule, stages)
     if not isinstance(made, Schedule):
         raise UsageError(
             f"{schedule!r} gives {made!r}, no Schedule; give a Schedule or a function of the number of stages."
@@ -92,6 +92,15 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
     if len(made) != stages:
         raise UsageError(f"the schedule is for {len(made)} stages, the network has {stages}; give one clock a stage.")
     return made
+
+
+def _made(schedule: Named, stages: int) -> Schedule:
+    try:
+        return schedule(stages)
+    except TypeError as error:
+        raise UsageError(
+            f"{schedule!r} can't be asked for a schedule ({error}); give a Schedule or a function of the number of stages."
+        ) from error
 
 
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:

@@ -124,7 +124,7 @@ def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
     if not (isinstance(name, str) and texts and network.keys() <= {"name", "stages"}):
         raise DataError(f"{path}: network is {network!r}; it holds a name, and stages, a list of names.")
     try:
-        parse_schedule(schedule)
+        parse_schedule(schedule, imports=False)
     except UsageError as error:
         raise DataError(f"{path}: {error}") from None
     return ScheduleFile(schedule, name, tuple(stages), tuned, run)

@@ -126,8 +126,9 @@ def _step(
 
 def _owned(prepared: Any, image: Any) -> Any:
     """A prepared frame that goes on being what it is: the caller may decode the next one into the memory of this."""
-    if isinstance(prepared, dict) and IMAGE in prepared and np.may_share_memory(prepared[IMAGE], image):
-        return {**prepared, IMAGE: prepared[IMAGE].copy()}
+    own = prepared.get(IMAGE) if isinstance(prepared, dict) else None
+    if isinstance(own, np.ndarray) and np.may_share_memory(own, image):
+        return {**prepared, IMAGE: own.copy()}
     return prepared
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import Any
 
 from clockseg._errors import UsageError
@@ -36,57 +37,61 @@ from clockseg.schedule import (
     skip_frame,
 )
 
+_ALONE: dict[str, Any] = {f.__name__: f for f in (frame_oracle, alternating, exponential)}
+_TAKING: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        skip_frame,
+        fixed_rate,
+        pipelined,
+        adaptive,
+        difference,
+        confidence,
+        motion_residual,
+        learned,
+        paced,
+        budget,
+        regions,
+        every,
+        at_least_every,
+        either,
+        both,
+        invert,
+    )
+}
+"""Names that need arguments."""
 
-def parse_schedule(text: str) -> Schedule | Named:
-    """A schedule as the command line, sidecars and plans write it.
+
+def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
+    """A schedule as the command line, sidecars and plans write it; ``imports=False`` refuses package.module:object.
 
     >>> parse_schedule("either(adaptive(0.25), at_least_every(8))")(3).clocks[2].clocks[1]
     AtLeastEvery(frames=8)
     """
-    by_name = {f.__name__: f for f in (frame_oracle, alternating, exponential)}
-    by_call: dict[str, Any] = {
-        f.__name__: f
-        for f in (
-            skip_frame,
-            fixed_rate,
-            pipelined,
-            adaptive,
-            difference,
-            confidence,
-            motion_residual,
-            learned,
-            paced,
-            budget,
-            regions,
-            every,
-            at_least_every,
-            either,
-            both,
-            invert,
-        )
-    }
-    by_call["carried"] = _carried
-    if text.strip() in by_call:
-        raise UsageError(f"schedule {text.strip()} needs arguments, such as {_EXAMPLES[text.strip()]}.")
-    found: Schedule | Named = named(text, CARRIES | by_name | by_call)
-    _check_no_carry(found)
+    known = CARRIES | _ALONE | _TAKING | {"carried": partial(_carried, imports=imports)}
+    found: Schedule | Named = named(text, known, imports=imports)
+    _check_whole(found)
     if not isinstance(found, Schedule) and not callable(found):
         raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")
     return found
 
 
-def _carried(schedule: Any, carry: Any) -> Named:
+def _carried(schedule: Any, carry: Any, *, imports: bool) -> Named:
     """``carried(skip_frame(4), warp(flow))``; what is in quotes is read as text, so that it may be package.module:object."""
-    _check_no_carry(schedule)
-    inner = parse_schedule(schedule) if isinstance(schedule, str) else schedule
-    return carried(inner, parse_carry(carry) if isinstance(carry, str) else as_carry(carry, str(carry)))
+    inner = parse_schedule(schedule, imports=imports) if isinstance(schedule, str) else schedule
+    _check_whole(inner)
+    return carried(inner, parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry)))
 
 
-def _check_no_carry(found: Any) -> None:
-    """``warp`` and ``flow`` are functions too, but not of the number of stages."""
+def _check_whole(found: Any) -> None:
+    """``warp`` and ``adaptive`` are functions too, but not of the number of stages."""
     for name, carry in CARRIES.items():
         if found is carry:
             raise UsageError(f"{name} is a carry, no schedule; give it one to carry: {_EXAMPLES['carried']}.")
+    bare = found.func if isinstance(found, partial) else found
+    for name, function in (*_TAKING.items(), ("carried", _carried)):
+        if bare is function:
+            raise UsageError(f"schedule {name} needs arguments, such as {_EXAMPLES[name]}.")
 
 
 def spelled(text: str, carry: Carry) -> str:

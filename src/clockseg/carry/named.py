@@ -14,13 +14,13 @@ from clockseg.carry.identity import identity
 from clockseg.carry.warp import Estimator, Warp
 
 
-def parse_carry(text: str) -> Carry:
-    """The carry of this name.
+def parse_carry(text: str, *, imports: bool = True) -> Carry:
+    """The carry of this name; ``imports=False`` refuses package.module:object.
 
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
     """
-    return as_carry(named(text, CARRIES, what="carry"), text)
+    return as_carry(named(text, CARRIES, what="carry", imports=imports), text)
 
 
 def as_carry(found: Any, text: str) -> Carry:

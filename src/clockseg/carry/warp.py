@@ -97,8 +97,9 @@ class Warp:
 
 def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
     """The picture that a network reads, without padding, and the share of its maps that it covers."""
-    if isinstance(prepared, Mapping) and IMAGE in prepared:
-        padded = prepared[IMAGE][0]
+    own = prepared.get(IMAGE) if isinstance(prepared, Mapping) else None
+    if isinstance(own, np.ndarray) and own.dtype == np.uint8:
+        padded = own[0]
         height, width = padded.shape[:2]
         columns, rows = (int(side) for side in prepared.get(PICTURE_SIZE, (width, height)))
         return padded[:rows, :columns], (columns / width, rows / height)

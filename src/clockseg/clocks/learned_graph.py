@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +15,12 @@ import numpy as np
 import onnx
 
 from clockseg._errors import MissingDependency, UsageError
+from clockseg._telemetry import imported
 from clockseg._types import Array
 from clockseg.clocks.learned_inputs import MAPS, Input, check_input
 
+MOST_BYTES, MOST_NUMBERS = 100_000_000, 100_000_000
+"""Of a clock's file, and of any map in it: a clock is there to save work."""
 Run = Callable[[Mapping[str, Array]], Array]
 
 
@@ -45,8 +49,12 @@ def load(file: str) -> Graph:
 def _load(file: str, times: tuple[int, ...]) -> Graph:
     path = Path(file)
     try:
-        model = onnx.load(path)
+        _check_bytes(path)
+        model = onnx.load(path, load_external_data=False)
         onnx.checker.check_model(model)
+        _check_graph(model, file)
+    except UsageError:
+        raise
     except Exception as error:
         raise UsageError(f"learned({file!r}): this is no ONNX file that can be read ({error}).") from error
     weights = {one.name for one in model.graph.initializer}
@@ -70,6 +78,28 @@ def _load(file: str, times: tuple[int, ...]) -> Graph:
         raise
     except Exception as error:
         raise UsageError(f"learned({file!r}): the engine can't run this graph ({error}); export it anew.") from error
+
+
+def _check_bytes(path: Path) -> None:
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise UsageError(f"learned clock {path} has {size:,} bytes; a clock has at most {MOST_BYTES:,}.")
+
+
+def _check_graph(model: onnx.ModelProto, file: str) -> None:
+    """Nothing outside of the file, nothing that may go on and on, and no tensor that is large."""
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
+        raise UsageError(f"learned clock {file} keeps weights outside of it; save it as one file.")
+    turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
+    if turning or model.functions:
+        raise UsageError(f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced.")
+    known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    for value in (*known.value_info, *known.output):
+        count = math.prod(max(1, side.dim_value) for side in value.type.tensor_type.shape.dim)
+        if count > MOST_NUMBERS:
+            raise UsageError(
+                f"learned clock {file} makes {value.name!r} of {count:,} numbers; a clock's maps have at most {MOST_NUMBERS:,}."
+            )
 
 
 def _input(one: onnx.ValueInfoProto) -> Input:
@@ -101,7 +131,7 @@ def _compiled(path: Path) -> Run:
 
 
 def _onnxruntime(path: Path) -> Run:
-    library = importlib.import_module("onnxruntime")
+    library = imported("onnxruntime")
     options = library.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -110,6 +140,6 @@ def _onnxruntime(path: Path) -> Run:
 
 
 def _openvino(path: Path) -> Run:
-    library = importlib.import_module("openvino")
+    library = imported("openvino")
     compiled = library.Core().compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
     return lambda values: np.asarray(compiled(dict(values))[0])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg._errors import DataError, UsageError
+from clockseg.commands._terminal import indented
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -30,7 +31,7 @@ def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> list[Clip]
         raise UsageError(f"--map {file}: no clip says what its classes are, so there is nothing to map to.")
     for text in dict.fromkeys(_unreached(clip, net) for clip in found):
         if text:
-            print(f"clockseg: warning: {text}", file=sys.stderr)
+            print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
     return found
 
 

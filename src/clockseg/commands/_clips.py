@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from clockseg._errors import DataError, VideoError
 from clockseg.commands._options import read_data_options
 from clockseg.commands._progress import shown
+from clockseg.commands._terminal import indented
 from clockseg.trace import Progress, Tally
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ class Account:
     def cut_short(self, text: str) -> None:
         """Not all of a clip could be decoded."""
         self.troubles += 1
-        print(f"clockseg: warning: {text}", file=sys.stderr)
+        print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
 
     def failed(self, text: object) -> None:
         """A clip is left out."""
         self.troubles += 1
-        print(f"clockseg: error: {text}", file=sys.stderr)
+        print(f"clockseg: error: {indented(text)}", file=sys.stderr)
 
 
 def clips_of(args: argparse.Namespace, account: Account) -> list[Clip]:

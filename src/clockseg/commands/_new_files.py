@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
 
 from clockseg._errors import DataError, UsageError
+from clockseg.commands._options import need
 
 
 def check_new_files(*files: Path, overwrite: bool) -> None:
@@ -34,3 +36,25 @@ def _check_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise DataError(f"{folder}: nothing can be written there ({error.strerror}). Give another folder.") from error
+
+
+def add_plot_option(group: argparse._ArgumentGroup | argparse.ArgumentParser, what: str) -> None:
+    """``--plot``, which draws ``what``."""
+    group.add_argument(
+        "--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs pip install 'clockseg[plots]')"
+    )
+
+
+def plots(args: argparse.Namespace) -> list[Path]:
+    """The file that ``--plot`` names, if any; ``UsageError`` for another ending, ``MissingDependency`` without matplotlib.
+
+    >>> plots(argparse.Namespace(plot=None))
+    []
+    """
+    if args.plot is None:
+        return []
+    from clockseg.plots.style import check_plot
+
+    check_plot(args.plot)
+    need("matplotlib", what="--plot", extra="plots")
+    return [args.plot]

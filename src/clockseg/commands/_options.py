@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg.commands._terminal import indented
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +211,8 @@ def parse_schedules(
     found = []
     for text in texts or [recommended(net)]:
         try:
-            name, made = _from_file(text, net) if texts and text.endswith(".toml") else (text, parse_schedule(text))
+            file = bool(texts) and text.endswith(".toml")
+            name, made = _from_file(text, net) if file else (text, parse_schedule(text, imports=bool(texts)))
             schedule = schedule_for(made, len(net))
             schedule = schedule if given is None else replace(schedule, carry=given)
             check(net, schedule)
@@ -229,7 +231,7 @@ def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
     found = read_schedule_file(path)
     doubt = found.doubt(net) if len(found.stages or net.stages) == len(net) else None
     if doubt:
-        print(f"clockseg: warning: {path}: {doubt}", file=sys.stderr)
+        print(f"clockseg: warning: {indented(f'{path}: {doubt}')}", file=sys.stderr)
     return found.schedule, found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from clockseg.commands._terminal import behind, indented, one_line
 from clockseg.trace import Progress
 
 PLAIN_SECONDS = 10.0
@@ -81,7 +82,7 @@ class _Lines:
         self._last = now
         of = f" of about {progress.expected}" if progress.expected else ""
         print(
-            f"clockseg: {self._source}: {progress.done}{of} frames, {_state(progress, now - self._start)}",
+            f"clockseg: {indented(self._source)}: {progress.done}{of} frames, {_state(progress, now - self._start)}",
             file=sys.stderr,
             flush=True,
         )
@@ -103,13 +104,13 @@ def _bars(videos: int) -> Iterator[tuple[Callable[[str, Progress], None], Callab
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
     start = time.monotonic()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(file=behind(sys.stderr)), transient=True) as bar:
         all = bar.add_task(f"{videos} videos", total=videos, state="")
         tasks: dict[str, Any] = {}
 
         def update(source: str, progress: Progress) -> None:
             if source not in tasks:
-                tasks[source] = bar.add_task(escape(source), total=None, state="")
+                tasks[source] = bar.add_task(escape(one_line(source)), total=None, state="")
             total = max(progress.expected, progress.done) if progress.expected else None
             state = _state(progress, time.monotonic() - start)
             bar.update(tasks[source], completed=progress.done, total=total, state=state)
@@ -131,8 +132,8 @@ def _bar(source: str) -> Iterator[Callable[[Progress], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
     start = time.monotonic()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(source), total=None, state="")
+    with Bar(*columns, console=Console(file=behind(sys.stderr)), transient=True) as bar:
+        task = bar.add_task(escape(one_line(source)), total=None, state="")
 
         def update(progress: Progress) -> None:
             # Headers lie: a clip may have more frames than it said.

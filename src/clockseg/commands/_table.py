@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from clockseg.commands._terminal import one_line
+
 
 def percent(share: float | None) -> str:
     """A share as a percentage.
@@ -26,6 +28,7 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     schedule      ms
     alternating  9.1
     """
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(_padded(row, widths, left)).rstrip() for row in rows)
 

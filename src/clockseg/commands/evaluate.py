@@ -13,6 +13,7 @@ from clockseg._errors import UsageError
 from clockseg.commands import _streaming as streaming
 from clockseg.commands._class_map import renamed
 from clockseg.commands._clips import Account, clips_of, each
+from clockseg.commands._new_files import add_plot_option, check_new_files, plots
 from clockseg.commands._options import (
     add_data_options,
     add_frames_options,
@@ -68,6 +69,7 @@ def add_parser(subparsers: Any) -> None:
     add_baseline_option(pipelines)
     add_network_options(parser)
     add_frames_options(parser)
+    add_plot_option(parser, "each schedule's score against its time, and the IU of every class")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.set_defaults(run=run)
 
@@ -76,6 +78,9 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was cut short."""
     if args.ahead and (args.streaming is None or args.concurrent):
         raise UsageError("--ahead is for --streaming, and instead of --concurrent.")
+    if args.plot is not None and args.streaming is not None:
+        raise UsageError("--plot draws what is measured without --streaming; leave one of them out.")
+    check_new_files(*plots(args), overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
     account = Account()
     clips = clips_of(args, account)
@@ -95,6 +100,10 @@ def run(args: argparse.Namespace) -> int:
     found = _summed(clips, lambda clip: _one(pipelines, schedules, baselines, clip, account), account)
     if not found:
         return 1
+    if args.plot is not None:
+        from clockseg.plots import draw_evaluation
+
+        draw_evaluation(found, args.plot)
     print(json.dumps(_facts(args, net, found), allow_nan=False) if args.json else table(found))
     return 1 if account.troubles else 0
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from clockseg._errors import ClocksegError
+from clockseg._errors import ClocksegError, Ended
 from clockseg._version import __version__
 from clockseg.commands import (
     bench,
@@ -17,6 +17,7 @@ from clockseg.commands import (
     export,
     import_caffe,
     inspect,
+    live,
     plan,
     quantize,
     reproduce,
@@ -25,9 +26,11 @@ from clockseg.commands import (
     tune,
     velocity,
 )
+from clockseg.commands._terminal import indented, plain_output
 
 EXIT_CODES = (
-    "exit codes: 0 all went well; 1 something failed or was cut short; 2 the command was wrong; 130 interrupted"
+    "exit codes: 0 all went well; 1 something failed or was cut short; 2 the command was wrong; 130 interrupted; "
+    "143 or 129 ended by SIGTERM or SIGHUP"
 )
 
 
@@ -42,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         segment,
+        live,
         cut,
         evaluate,
         tune,
@@ -70,22 +74,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # File names may hold what no encoding has.
             stream.reconfigure(errors="backslashreplace")
+    with plain_output():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = parser().parse_args(argv)
     try:
         code: int = args.run(args)
         return code
     except ClocksegError as error:
-        print(f"clockseg: error: {error}", file=sys.stderr)
+        print(f"clockseg: error: {indented(str(error))}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("clockseg: interrupted; nothing half-written was left.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        ended = isinstance(error, Ended)
+        print(f"clockseg: {'ended' if ended else 'interrupted'}; nothing half-written was left.", file=sys.stderr)
+        return error.exit_code if isinstance(error, Ended) else 130
     except BrokenPipeError:
         # The reader of our output has gone (| head): not an error; keep the interpreter from writing to it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"clockseg: error: {error}", file=sys.stderr)
+        print(f"clockseg: error: {indented(str(error))}", file=sys.stderr)
         return 1
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import add_plot_option, check_new_files, plots
 from clockseg.commands._options import above_zero, add_data_options, load_network, positive, working_size
 from clockseg.commands._progress import shown
 
@@ -62,9 +62,8 @@ def add_parser(subparsers: Any) -> None:
         "at (default: 2000)",
     )
     out = parser.add_argument_group("output")
-    out.add_argument(
-        "--out", type=Path, metavar="FILE.toml", help="write the plan there, and the frontier as a picture, FILE.png"
-    )
+    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the plan there")
+    add_plot_option(out, "all that was tried, the frontier and the choice")
     out.add_argument("--overwrite", action="store_true", help="replace them if they are there")
     out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     out.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
@@ -136,8 +135,7 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     report = Report(_planned(args, clips, account), [str(clip.path) for clip in clips], args.every, 0.0)
     report = report.after(time.monotonic() - start)
-    if args.out is not None:
-        _write(args, report)
+    _write(args, report)
     print(json.dumps(report.facts(), allow_nan=False) if args.json else report.text(args.out))
     if not report.plan.met:
         print(f"clockseg: warning: {report.missed()}", file=sys.stderr)
@@ -146,11 +144,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse now what would be refused when all is recorded."""
-    if args.out is None:
-        return
-    if args.out.suffix != ".toml":
+    if args.out is not None and args.out.suffix != ".toml":
         raise UsageError(f"--out {args.out}: give a name that ends in .toml, by which --schedule knows it.")
-    check_new_files(args.out, args.out.with_suffix(".png"), overwrite=args.overwrite)
+    out = [] if args.out is None else [args.out]
+    check_new_files(*out, *plots(args), overwrite=args.overwrite)
 
 
 def _goal(args: argparse.Namespace) -> Goal:
@@ -190,8 +187,11 @@ def _variants(args: argparse.Namespace) -> list[Variant]:
 
 
 def _write(args: argparse.Namespace, report: Report) -> None:
-    from clockseg.commands._plan_chart import write_chart
-    from clockseg.schedule_file import write_schedule_file
+    if args.out is not None:
+        from clockseg.schedule_file import write_schedule_file
 
-    write_schedule_file(report.file(), args.out, overwrite=args.overwrite)
-    write_chart(report.plan, args.out.with_suffix(".png"))
+        write_schedule_file(report.file(), args.out, overwrite=args.overwrite)
+    if args.plot is not None:
+        from clockseg.plots import draw_plan
+
+        draw_plan(report.plan, args.plot)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import ClocksegError, UsageError
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import add_plot_option, check_new_files, plots
 from clockseg.commands._options import add_engine_options, need
 from clockseg.commands._table import align
+from clockseg.commands._terminal import behind, indented, one_line
 
 if TYPE_CHECKING:
     from clockseg.experiments.report import Report
@@ -30,6 +31,9 @@ EXPERIMENTS = {
     "adaptive-videos": "single videos: when the clock fires, and what it costs",
     "qualitative": "windows in which a pipeline gains most over skip-frame, and least",
 }
+
+PLOTTED = ("velocity", "pipeline-pascal", "pipeline", "fixed-rate", "schedules", "adaptive-curve")
+"""Those with numbers in the paper that fit one picture."""
 
 DESCRIPTION = f"""Do a table or figure of the paper again: published numbers beside measured ones.
 
@@ -65,6 +69,7 @@ def add_parser(subparsers: Any) -> None:
         "architecture with an eighth of its channels",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
+    add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_engine_options(parser.add_argument_group("network"))
@@ -77,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_new_files(args.out / "report", overwrite=True)
         need("matplotlib", what="--out, which draws figures,", extra="plots")
+    if args.plot is not None and args.name not in PLOTTED:
+        raise UsageError(f"--plot is for one of {', '.join(PLOTTED)}; give --out DIR for the pictures of {args.name}.")
+    check_new_files(*plots(args), overwrite=True)
     reports = {}
     for name in EXPERIMENTS if args.name == "all" else [args.name]:
         try:
@@ -85,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             if args.name != "all":
                 raise
             # One experiment that can't be run does not stop the others.
-            print(f"clockseg: error: {name}: {error}", file=sys.stderr)
+            print(f"clockseg: error: {indented(f'{name}: {error}')}", file=sys.stderr)
     if args.json:
         print(json.dumps({name: report.facts() for name, report in reports.items()}, allow_nan=False))
     return 0 if args.name != "all" or len(reports) == len(EXPERIMENTS) else 1
@@ -97,11 +105,25 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     report: Report = importlib.import_module(f"clockseg.experiments.{name.replace('-', '_')}").run(setting)
     if not args.json:
         print(text(report))
+    if args.plot is not None:
+        _draw(report, args.plot)
     if args.out is not None:
         files = write(report, args.out, command=_command(name, args))
         if not args.json:
             print(f"written: {', '.join(map(str, files))}\n")
     return report
+
+
+def _draw(report: Report, path: Path) -> None:
+    """Of rows, the published beside the measured; else the experiment's own figure, which has both."""
+    from clockseg.experiments.rows import records
+    from clockseg.plots import draw_published, draw_rates
+
+    if report.rows:
+        draw = draw_rates if report.name == "adaptive-curve" else draw_published
+        draw(report.title, records(report.rows), path)
+    else:
+        report.figures[0].draw(path)
 
 
 def _setting(args: argparse.Namespace) -> Setting:
@@ -130,7 +152,7 @@ def _telling(name: str, quiet: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if sys.stderr.isatty() and not quiet:
-            print(f"\r{name}: {text}\033[K", end="\r", file=sys.stderr, flush=True)
+            print(f"\r{one_line(f'{name}: {text}')}\033[K", end="\r", file=behind(sys.stderr), flush=True)
 
     return say
 

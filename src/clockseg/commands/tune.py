@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import add_plot_option, check_new_files, plots
 from clockseg.commands._options import (
     add_data_options,
     add_frames_options,
@@ -80,7 +80,8 @@ def add_parser(subparsers: Any) -> None:
     add_frames_options(parser)
     out = parser.add_argument_group("output")
     out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule there")
-    out.add_argument("--overwrite", action="store_true", help="replace FILE.toml if it is there")
+    add_plot_option(out, "the fire rate at each threshold, and what each rate keeps and costs")
+    out.add_argument("--overwrite", action="store_true", help="replace files that are there")
     out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.set_defaults(run=run)
 
@@ -161,6 +162,10 @@ def run(args: argparse.Namespace) -> int:
         from clockseg.schedule_file import write_schedule_file
 
         write_schedule_file(found.file(), args.out, overwrite=args.overwrite)
+    if args.plot is not None:
+        from clockseg.plots import draw_tuning
+
+        draw_tuning(found.fixed, args.plot, schedule=found.fixed_schedule)
     print(json.dumps(found.facts(), allow_nan=False) if args.json else found.text(args.out))
     _warn(found)
     return 1 if account.troubles else 0
@@ -170,11 +175,10 @@ def _check(args: argparse.Namespace, clock: _Clock) -> None:
     """Refuse now what would be refused when all is recorded."""
     if args.keep == "rate" and clock.name == "confidence":
         raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
-    if args.out is None:
-        return
-    if args.out.suffix != ".toml":
+    if args.out is not None and args.out.suffix != ".toml":
         raise UsageError(f"--out {args.out}: give a name that ends in .toml, by which --schedule knows it.")
-    check_new_files(args.out, overwrite=args.overwrite)
+    out = [] if args.out is None else [args.out]
+    check_new_files(*out, *plots(args), overwrite=args.overwrite)
 
 
 def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import UsageError
 from clockseg._whole_file import whole
 from clockseg.commands._clips import Account, clips_of, each, frames_of
-from clockseg.commands._new_files import check_new_files
-from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network, need
+from clockseg.commands._new_files import add_plot_option, check_new_files, plots
+from clockseg.commands._options import add_data_options, add_frames_options, add_network_options, load_network
 from clockseg.commands._table import align, percent, shown
 
 if TYPE_CHECKING:
@@ -58,12 +57,7 @@ def add_parser(subparsers: Any) -> None:
     add_frames_options(parser)
     out = parser.add_argument_group("output")
     out.add_argument("--csv", type=Path, metavar="FILE", help="write a row a frame")
-    out.add_argument(
-        "--plot",
-        type=Path,
-        metavar="FILE.svg",
-        help="draw the stillest and the most moving clip (FILE.svg and FILE.png)",
-    )
+    add_plot_option(out, "how much each depth changes, and the course of the stillest and the most moving clip")
     out.add_argument("--overwrite", action="store_true", help="replace files that are there")
     out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.set_defaults(run=run)
@@ -107,16 +101,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_files(args: argparse.Namespace) -> None:
-    if args.plot is not None and args.plot.suffix != ".svg":
-        raise UsageError(f"--plot {args.plot}: give a name that ends in .svg; a PNG is drawn beside it.")
-    if args.plot is not None:
-        need("matplotlib", what="--plot", extra="plots")
-    check_new_files(*_files(args), overwrite=args.overwrite)
-
-
-def _files(args: argparse.Namespace) -> list[Path]:
-    plots = [] if args.plot is None else [args.plot, args.plot.with_suffix(".png")]
-    return plots if args.csv is None else [args.csv, *plots]
+    csv_files = [] if args.csv is None else [args.csv]
+    check_new_files(*csv_files, *plots(args), overwrite=args.overwrite)
 
 
 def _depths(args: argparse.Namespace) -> tuple[int, ...]:
@@ -143,9 +129,9 @@ def _write(args: argparse.Namespace, found: Velocity) -> None:
     if args.csv is not None:
         _write_csv(found, args.csv)
     if args.plot is not None:
-        from clockseg.experiments.velocity_curves import draw_velocity
+        from clockseg.plots import draw_velocity
 
-        draw_velocity(found, args.plot.with_suffix(""))
+        draw_velocity(found, args.plot)
 
 
 def _write_csv(found: Velocity, path: Path) -> None:

@@ -31,8 +31,19 @@ class CompiledPart:
         size = self.part.frame_size(values)
         inputs = self.part.gather(values)
         with self.lock:
-            made = self._runner(size)(inputs)
+            made = self._run(self._runner(size), inputs)
         return self.part.bundle(values, made, size)
+
+    def _run(self, runner: Runner, inputs: Sequence[Array]) -> list[Array]:
+        try:
+            return runner(inputs)
+        except ClocksegError:
+            raise
+        except Exception as error:
+            raise NetworkError(
+                f"the engine can't run part {self.part.name!r} ({_reason(error)}). Give another --engine, or export the "
+                "network anew."
+            ) from error
 
     def _runner(self, size: Size) -> Runner:
         runner = self.runners.pop(size, None) or self._compile(size)
@@ -48,9 +59,8 @@ class CompiledPart:
         except ClocksegError:
             raise
         except Exception as error:  # engines raise what they like
-            first = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
             raise NetworkError(
-                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({first}). "
+                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). "
                 "Give a smaller --size or another --engine."
             ) from error
         read = self.part.read_by(built)
@@ -58,6 +68,11 @@ class CompiledPart:
             return runner
         positions = [self.part.inputs.index(name) for name in read]
         return lambda inputs: runner([inputs[position] for position in positions])
+
+
+def _reason(error: Exception) -> str:
+    """What an engine says last, where it says why."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
 
 
 def of_graphs(net: StagedNetwork) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from clockseg._errors import MissingDependency, UsageError
+from clockseg._telemetry import imported
 from clockseg._types import Array
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
@@ -119,7 +119,7 @@ _TYPES = {
 
 def _library() -> types.ModuleType:
     try:
-        return importlib.import_module("onnxruntime")
+        return imported("onnxruntime")
     except ImportError as error:
         raise MissingDependency(
             "the engine 'onnxruntime' needs ONNX Runtime: pip install 'clockseg[onnxruntime]'"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from clockseg._errors import MissingDependency, UsageError
+from clockseg._telemetry import imported
 from clockseg._types import Array
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
@@ -148,7 +149,7 @@ def _bf16() -> np.dtype[Any]:
 
 def _library() -> types.ModuleType:
     try:
-        importlib.import_module("openvino.preprocess")
-        return importlib.import_module("openvino")
+        imported("openvino.preprocess")
+        return imported("openvino")
     except ImportError as error:
         raise MissingDependency("the engine 'openvino' needs OpenVINO: pip install openvino") from error

@@ -19,11 +19,11 @@ from clockseg.experiments.claims import Claim, above
 from clockseg.experiments.method import Method
 from clockseg.experiments.methods import SHARES, oracle
 from clockseg.experiments.pixel_clock import pixel_clock
-from clockseg.experiments.plotting import MUTED, PAGE, figure, schedule_colour
 from clockseg.experiments.report import Figure, Report
 from clockseg.experiments.rows import ORACLE, Row
 from clockseg.experiments.source import Setting, Source
 from clockseg.gate import adaptive
+from clockseg.plots.style import MUTED, PAGE, figure, schedule_colour
 from clockseg.schedule import fixed_rate
 from clockseg.tuning import tried
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from clockseg._errors import UsageError
 from clockseg._types import Image, Labels
-from clockseg.experiments.plotting import FIRED, INK, MUTED, NOW, RULE
 from clockseg.palette import Colour
+from clockseg.plots.style import FIRED, INK, MUTED, NOW, RULE
 from clockseg.video.draw import overlay
 
 _REGULAR, _BOLD = cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX

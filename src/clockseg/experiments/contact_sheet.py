@@ -12,8 +12,8 @@ import numpy as np
 from clockseg._errors import UsageError
 from clockseg._types import Image
 from clockseg.experiments.canvas import blank
-from clockseg.experiments.plotting import FIRED, MUTED, NOW, PAGE, RULE, figure
 from clockseg.palette import Colour
+from clockseg.plots.style import FIRED, MUTED, NOW, PAGE, RULE, figure
 from clockseg.video.write import fitted
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import numpy as np
 
 from clockseg.clocks import Every
 from clockseg.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
-from clockseg.experiments.plotting import INK, MUTED, PAGE, STAGES, figure
 from clockseg.experiments.sketch import Box, Point, Sheet, way
 from clockseg.experiments.symbols import Cell, Made, Sum, cells, part
+from clockseg.plots.style import INK, MUTED, PAGE, STAGES, figure
 from clockseg.schedule import Named, alternating, exponential, pipelined, schedule_for
 from clockseg.session import fill, step
 from clockseg.stages import Group, Stage, StagedNetwork

@@ -20,7 +20,7 @@ from clockseg.experiments.methods import BASELINE_2, BASELINE_3, baselines, orac
 from clockseg.experiments.report import Figure, Report
 from clockseg.experiments.rows import ORACLE
 from clockseg.experiments.source import Setting
-from clockseg.experiments.velocity_curves import draw_velocity
+from clockseg.plots import draw_velocity
 from clockseg.velocity import Shot, Spread, Velocity, velocity
 
 PROTOCOL = """\
@@ -36,6 +36,8 @@ PAPER = {
     "pool4": ("13", "0.11 +- 0.06", "20.7"),
     "fc7": ("19", "0.02 +- 0.02", "65.5"),
 }
+PUBLISHED = ((0.26, 0.18), (0.11, 0.06), (0.11, 0.06), (0.02, 0.02))
+"""The paper's means and deviations, of the pixels and the three stages."""
 HEAD = (
     "source",
     "what",
@@ -62,7 +64,7 @@ def run(setting: Setting) -> Report:
             Figure(
                 "velocity",
                 "Change from frame to frame in the video of most and of least motion",
-                partial(draw_velocity, found),
+                partial(draw_velocity, found, published=[Spread(*spread) for spread in PUBLISHED]),
             ),
         ),
         extra={"shots": {shot.name: _means(found, shot) for shot in found.shots}},

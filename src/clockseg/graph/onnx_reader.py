@@ -10,27 +10,30 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped,u
 from onnx import external_data_helper, inliner, version_converter
 
 from clockseg._errors import NetworkError
+from clockseg.graph.limits import Limits
 from clockseg.graph.neutral import Graph, Node
 from clockseg.graph.onnx_kinds import kind
 from clockseg.graph.order import in_order
 from clockseg.graph.quantized import reading
 from clockseg.graph.static import Static
 
-MOST_BYTES = 2_000_000_000
-"""A file and its external data may be this large together; ONNX itself holds 2 GiB in one message."""
 OLDEST_OPSET = 11
 """Older files are converted: what is added to a network (Resize, TopK) is written for this one."""
 _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
 
 
-def read(path: Path, *, most_bytes: int = MOST_BYTES) -> onnx.ModelProto:
-    """The checked model at ``path``, its external data loaded, its local functions inlined, every node named."""
+def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
+    """The checked model at ``path``, its external data loaded, its local functions inlined, every node named.
+
+    ``limits``: how large it may be (None: ``Limits.here()``).
+    """
+    limits = limits or Limits.here()
     try:
         size = path.stat().st_size
-        if size > most_bytes:
-            raise NetworkError(f"{path} has {size:,} bytes, more than the {most_bytes:,} that are read.")
+        limits.check_bytes(path, size)
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
-        _load_external(model, path, most_bytes - size)
+        limits.check_nodes(model.graph)
+        _load_external(model, path, limits)
         in_order(model.graph)
         onnx.checker.check_model(model)
     except OSError as error:
@@ -39,7 +42,9 @@ def read(path: Path, *, most_bytes: int = MOST_BYTES) -> onnx.ModelProto:
         if isinstance(error, NetworkError):
             raise
         raise NetworkError(f"{path} is no valid ONNX file: {_first_line(error)}") from error
-    return _tidy(model)
+    model = _tidy(model)
+    limits.check_nodes(model.graph)
+    return model
 
 
 def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -66,10 +71,11 @@ def _upgraded(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
         ) from error
 
 
-def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
-    """Load tensors kept in other files, only from the model's own folder and only if they fit in ``left`` bytes."""
+def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
+    """Load tensors kept in other files, only from the model's own folder and only if all is within the limits."""
     folder = path.resolve().parent
-    files = set(_locations(model))
+    tensors = list(_kept_outside(model))
+    files = {external.location for external in tensors}
     for name in files:
         inside = not PurePosixPath(name).is_absolute() and not PureWindowsPath(name).is_absolute()
         if not name or not inside or not (folder / name).resolve().is_relative_to(folder):
@@ -79,17 +85,18 @@ def _load_external(model: onnx.ModelProto, path: Path, left: int) -> None:
     for name in sorted(files):
         if not (folder / name).is_file():
             raise NetworkError(f"{path} keeps weights in {name!r}, which isn't beside it; put the two in one folder.")
-    total = sum((folder / name).stat().st_size for name in files)
-    if total > left:
-        raise NetworkError(f"{path} and its external data have more bytes than are read ({total:,} in external files).")
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    # Each tensor is loaded by itself: many may name the same bytes.
+    loaded = sum(sizes[one.location] if one.length is None else one.length for one in tensors)
+    limits.check_bytes(path, path.stat().st_size + max(loaded, sum(sizes.values())))
     if files:
         external_data_helper.load_external_data_for_model(model, str(folder))
 
 
-def _locations(model: onnx.ModelProto) -> Iterator[str]:
+def _kept_outside(model: onnx.ModelProto) -> Iterator[external_data_helper.ExternalDataInfo]:
     for tensor in external_data_helper._get_all_tensors(model):
         if external_data_helper.uses_external_data(tensor):
-            yield next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+            yield external_data_helper.ExternalDataInfo(tensor)
 
 
 def neutral(static: Static, frame: str) -> Graph:

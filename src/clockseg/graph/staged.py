@@ -28,15 +28,17 @@ _SIZES = 2
 """Working sizes whose shapes are kept, beside what engines compile."""
 
 
-def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool = True) -> StagedNetwork:
+def staged(
+    model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool = True, frames: bool = True
+) -> StagedNetwork:
     """``model`` cut as ``sidecar`` says; the graph is divided at the working size ``size`` and can be built at others.
 
     ``split``: products of concatenations become sums of one product per source (``graph.split``), which is what makes
-    most decoders rest; ``whole`` stays as the file has it. Call it through an engine. ``prepare`` and ``restore`` are
-    left as they are.
+    most decoders rest; ``whole`` stays as the file has it. ``frames``: it reads them, uint8; else what the file's own input
+    is, under ``IMAGE``. Call it through an engine. ``prepare`` and ``restore`` are left as they are.
     """
     alone, _ = network_alone(model, sidecar)
-    original = _Source(sidecar, _at(alone, sidecar))
+    original = _Source(sidecar, _at(alone, sidecar), frames)
     static = original.at(size)
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
@@ -118,6 +120,7 @@ class _Source:
 
     sidecar: Sidecar
     at: Callable[[Size], Static]
+    frames: bool
 
     def stage(self, cut: StageCut, static: Static) -> Stage:
         body = self.part(f"{cut.name}.body", cut.inputs, tuple(dict.fromkeys([*cut.trunk, *cut.held])))
@@ -192,7 +195,7 @@ class _Source:
         def build(size: Size) -> Built:
             made = [tensor for tensor in outputs if tensor not in inputs]
             model = extract(self.at(size), inputs, list(dict.fromkeys([*made, *finished])), name=name)
-            if IMAGE in given:
+            if IMAGE in given and self.frames:
                 model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
             if labels:
                 model = with_labels(model, finished[0], size, keep=self.sidecar.output in made)

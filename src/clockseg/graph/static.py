@@ -13,16 +13,28 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from clockseg._errors import NetworkError
 from clockseg._types import Array
-from clockseg.graph.quantized import TO_BYTES, TO_FLOATS, name_bytes
+from clockseg.graph.limits import Limits
+from clockseg.graph.quantized import name_bytes
 
 MOST_FOLDED = 4096
 """Elements up to which a constant is computed here; larger ones (weights) are left to the engine."""
-_KEPT = (TO_BYTES, TO_FLOATS)
+_COMPUTED = frozenset(
+    "Abs Add And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Compress Concat Constant "
+    "ConstantOfShape Cos CumSum Div Equal Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater "
+    "GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log MatMul Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad "
+    "Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND "
+    "Shape Sign Sin Size Slice Split Sqrt Squeeze Sub Sum Tan Tile TopK Transpose Trilu Unique Unsqueeze Where Xor".split()
+)
+"""Operators that are computed here: what arithmetic on shapes is made of. They take as long as what they read and make is
+large, which a Loop of 2^60 turns does not."""
+_NO_LARGER = ("Compress", "NonZero", "Unique")
+"""Of these, those whose output's size their values decide; it is never far above their input's."""
 TypeShape = tuple[int, tuple[int, ...]]
 """A tensor's ONNX element type and its shape."""
 
@@ -41,6 +53,7 @@ class Static:
     opsets: list[onnx.OperatorSetIdProto] = field(default_factory=list)
     ir_version: int = 10
     floats: frozenset[str] = frozenset()
+    limits: Limits = field(default_factory=Limits.here)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """The shape of ``tensor``."""
@@ -59,6 +72,7 @@ class Static:
 
     def hold(self, weight: TensorProto) -> None:
         """Take ``weight`` as a constant of the graph."""
+        self.limits.check_tensor(weight.name, weight.data_type, weight.dims)
         self.weights[weight.name] = weight
         self.types[weight.name] = (weight.data_type, tuple(weight.dims))
         if math.prod(weight.dims) <= MOST_FOLDED:
@@ -140,12 +154,25 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
     if values:
         _settle(found, node, values)
         return
+    if node.op_type in ("Resize", "Upsample"):
+        _check_batch(found, node, made)
     for name in filter(None, node.output):
         shape = made.get(name)
         if shape is None:
             raise NetworkError(_shapeless(name, node))
+        found.limits.check_tensor(name, *shape)
         found.types[name] = shape
     found.nodes.append(node)
+
+
+def _check_batch(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
+    """No network enlarges along the batch; OpenVINO writes past its memory where that is done to a constant."""
+    before, after = found.types.get(node.input[0]), made.get(node.output[0])
+    if before and after and len(after[1]) == 4 and before[1][:1] != after[1][:1]:
+        raise NetworkError(
+            f"node {node.name!r} ({node.op_type}) brings {list(before[1])} to {list(after[1])}: it resizes along the batch, "
+            "which no engine does reliably. Export the network anew."
+        )
 
 
 def _shapeless(tensor: str, node: onnx.NodeProto) -> str:
@@ -190,15 +217,13 @@ def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
 
 def _is_known(found: Static, node: onnx.NodeProto) -> bool:
     """Whether everything that ``node`` reads is a known constant, so that it may be computed here."""
-    operator: str = node.op_type
-    if operator in _KEPT or operator.startswith(("Random", "Bernoulli", "Multinomial")):
-        return False
-    return all(name in found.folded for name in found.reads(node) if name)
+    return node.op_type in _COMPUTED and all(name in found.folded for name in found.reads(node) if name)
 
 
 def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
     """The values of a node whose inputs are known; none if they are large or can't be computed here."""
-    if any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
+    told = all(name in made for name in node.output if name) or node.op_type in _NO_LARGER
+    if not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
         return []
     names = list(dict.fromkeys(filter(None, found.reads(node))))
     graph = helper.make_graph(
@@ -234,6 +259,7 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
     except (
         onnx.shape_inference.InferenceError,
         onnx.checker.ValidationError,
+        DecodeError,
         RuntimeError,
         ValueError,
         KeyError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 import onnx
 
 from clockseg._errors import MissingDependency, UsageError
+from clockseg._telemetry import imported
 from clockseg._types import Array
 from clockseg.datasets.clips import ignore_problem
 from clockseg.graph.folding import folded, keep_nodes
@@ -104,6 +104,6 @@ def _upto(library: types.ModuleType, model: onnx.ModelProto, tensor: str) -> Any
 
 def _library() -> types.ModuleType:
     try:
-        return importlib.import_module("onnxruntime")
+        return imported("onnxruntime")
     except ImportError as error:
         raise MissingDependency("low rank needs ONNX Runtime: pip install 'clockseg[onnxruntime]'") from error

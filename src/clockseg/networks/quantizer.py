@@ -7,7 +7,6 @@ score maps, what feeds an interpolation at the end. Tensors keep their names.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import tempfile
 import types
@@ -21,6 +20,7 @@ import onnx
 from onnx import numpy_helper, version_converter
 
 from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg._telemetry import imported
 from clockseg._types import Array
 from clockseg.graph.folding import folded, keep_nodes
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
@@ -283,6 +283,6 @@ def _readers(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
 
 def _library() -> types.ModuleType:
     try:
-        return importlib.import_module("onnxruntime.quantization")
+        return imported("onnxruntime.quantization")
     except ImportError as error:
         raise MissingDependency("quantizing needs ONNX Runtime: pip install 'clockseg[onnxruntime]'") from error

@@ -84,6 +84,8 @@ class Sound:
         return stream.index in self._tracks
 
     def _track(self, stream: av.AudioStream) -> _Track:
+        if stream.codec_context is None:
+            raise ValueError("its codec is not known")
         name = stream.codec_context.name
         slow = name.startswith("mp3") and stream.codec_context.sample_rate < _MP3_LOWEST_RATE
         return (_Copied if name in _COPIED and not slow else _Recoded)(stream, self._output)

@@ -17,6 +17,8 @@ Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStrea
 # How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
 # before any key frame that a search by bytes may have run past.
 _BACK_SECONDS = (0, 2, 20)
+# So many pictures in a row after the end: a single one may have a broken time, or come out of order.
+_SURE = 8
 # Containers in which times are right after a seek. In others, as in MPEG's program streams, they are guessed from there on.
 _EXACT = ("mov,", "matroska", "avi", "flv", "nut", "ogg", "mpegts", "asf", "mxf")
 
@@ -42,18 +44,21 @@ def place_for(opened: Opened, start: Fraction) -> int | None:
 
 
 def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
-    """Those of the pictures that are in the span, which may begin after them; a picture without a time comes a ``period``
-    after the one before. What was lost before the span counts as no loss."""
-    seconds, inside = -period, span.start is None
+    """Those of the pictures whose times are in the span, which may begin after them.
+
+    A picture without a time comes a ``period`` after the one before. What was lost before the span counts as no loss.
+    """
+    seconds, inside, beyond = -period, span.start is None, 0
     for picture in found:
         timed = picture.pts is not None and picture.time_base is not None
         seconds = picture.pts * picture.time_base if timed else seconds + period
-        if span.end is not None and seconds >= span.end:
+        beyond = beyond + 1 if span.end is not None and seconds >= span.end else 0
+        if beyond == _SURE:
             return
-        if not inside and span.start is not None and seconds >= span.start:
+        if span.holds(seconds):
+            if not inside:
+                damage.forget()
             inside = True
-            damage.forget()
-        if inside:
             yield picture
 
 

@@ -11,9 +11,9 @@ BACKWARDS_SECONDS = 1
 class Timestamps:
     """Gives each frame its time in units of ``time_base``.
 
-    A frame without a time comes one frame period (1 / ``fps``) after the one before. A time not after the one before
-    becomes the next unit; one that jumps back by over a second (joined recordings) continues one period later, and so
-    do those after it.
+    A frame without a time comes where the one before ends: after its duration, else one frame period (1 / ``fps``). A time
+    not after the one before becomes the next unit; one that jumps back by over a second (joined recordings) comes there too,
+    and those after it are moved alike; so are all if the first is before 0, which containers can't say.
 
     >>> times = Timestamps(Fraction(1, 1000), fps=Fraction(25))
     >>> [times.next(t) for t in (0.5, 0.54, 0.54, None, 0.62)]
@@ -35,16 +35,18 @@ class Timestamps:
 
     def next(self, pts_seconds: float | None, duration_seconds: float | None = None) -> int:
         """The time of the next frame, in units of the time base; ``duration_seconds``: how long it is shown, if known."""
-        self._duration_seconds = duration_seconds
         self._seconds = self._place(pts_seconds)
+        self._duration_seconds = duration_seconds
         units = round(self._seconds / self.time_base)
         self._units = units if self._units is None else max(units, self._units + 1)
         return self._units
 
     def _place(self, pts_seconds: float | None) -> Fraction:
         if self._seconds is None:
-            return Fraction(pts_seconds or 0)
-        following = self._seconds + self.period
+            first = Fraction(pts_seconds or 0)
+            self._shift = max(-first, Fraction(0))
+            return first + self._shift
+        following = self._seconds + Fraction(self._duration_seconds or self.period)
         if pts_seconds is None:
             return following
         seconds = Fraction(pts_seconds) + self._shift

@@ -116,7 +116,9 @@ def _check_file(path: Path) -> None:
 
 
 def _header(container: InputContainer, stream: av.VideoStream, span: Span) -> Header:
-    fps = stream.average_rate or stream.guessed_rate or stream.base_rate
+    rates = (stream.average_rate, stream.guessed_rate, stream.base_rate)
+    # Of a stream without times the average is FFmpeg's own default.
+    fps = next(filter(None, rates if stream.start_time is not None else rates[1:]), None)
     duration, start = None, 0.0
     if stream.time_base is not None:
         duration = None if stream.duration is None else float(stream.duration * stream.time_base)

@@ -10,10 +10,9 @@ from clockseg._errors import UsageError
 
 @dataclass(frozen=True)
 class Span:
-    """Frames from the first at or after ``start`` up to, without it, the first at or after ``end``.
+    """Frames with ``start`` <= time < ``end``, exact seconds on the video's own time line; UsageError if it is empty.
 
-    Both are exact seconds on the video's own time line; None: from its beginning, to its end. Where times never go back,
-    as in any video in order, these are the frames with ``start`` <= time < ``end``. UsageError if it is empty.
+    None: from its beginning, to its end. Of a video whose times go back (joined recordings) only the first stretch counts.
 
     >>> Span(Fraction(60), Fraction(90))
     Span(start=Fraction(60, 1), end=Fraction(90, 1))

@@ -1,0 +1,146 @@
+"""The command reference, made of the parsers: what ``--help`` says, as pages."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Iterator
+
+from clockseg.commands.main import EXIT_CODES, parser
+
+_INDENT = "    "
+
+
+def pages() -> dict[str, str]:
+    """Markdown by path: a page a command, and one that lists them.
+
+    >>> sorted(pages())[:3]
+    ['commands/bench.md', 'commands/cut.md', 'commands/evaluate.md']
+    """
+    made = {f"commands/{name}.md": _page(name, command) for name, (command, _) in commands(parser()).items()}
+    return {"commands/index.md": _index(), **made}
+
+
+def commands(given: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
+    """The commands of a parser with a line on each; none where it has no commands below it.
+
+    >>> list(commands(parser()))[0]
+    'segment'
+    """
+    found: dict[str, tuple[argparse.ArgumentParser, str]] = {}
+    for action in given._actions:  # argparse has no other way to ask
+        if isinstance(action, argparse._SubParsersAction):
+            lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            found |= {name: (below, lines.get(name, "")) for name, below in action.choices.items()}
+    return found
+
+
+def leaves(given: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser, and all those of the commands below it.
+
+    >>> [one.prog for one in leaves(parser())][:2]
+    ['clockseg', 'clockseg segment']
+    """
+    yield given
+    for below, _ in commands(given).values():
+        yield from leaves(below)
+
+
+def _index() -> str:
+    top = parser()
+    rows = [f"| [`clockseg {name}`]({name}.md) | {plain(line)} |" for name, (_, line) in commands(top).items()]
+    return "\n".join(
+        [
+            "# Commands",
+            "",
+            f"{plain(top.description or '')} Each command explains itself: `clockseg COMMAND --help`. These pages are made of",
+            "the same text whenever the site is built.",
+            "",
+            "| command | what |",
+            "| --- | --- |",
+            *rows,
+            "",
+            f"{plain(EXIT_CODES[:1].upper() + EXIT_CODES[1:])}.",
+            "",
+        ]
+    )
+
+
+def _page(name: str, command: argparse.ArgumentParser) -> str:
+    return "\n".join([f"# clockseg {name}", "", *_body(command), ""])
+
+
+def _body(command: argparse.ArgumentParser, level: int = 2) -> Iterator[str]:
+    """Description, usage and options of a command; then those of the commands below it, each under a heading."""
+    yield from [plain(command.description or ""), "", "```text", _usage(command), "```", ""]
+    for group in command._action_groups:
+        shown = [action for action in group._group_actions if _shown(action)]
+        if shown:
+            yield from [f"**{plain(_title(group.title or ''))}**", ""]
+            for action in shown:
+                yield from _option(command, action)
+    if command.epilog:
+        yield from [plain(command.epilog), ""]
+    for name, (below, _) in commands(command).items():
+        yield from [f"{'#' * level} {command.prog} {name}", "", *_body(below, level + 1)]
+
+
+def _usage(command: argparse.ArgumentParser) -> str:
+    """The usage line, broken the same way on every terminal."""
+    words = " ".join(command.format_usage().split())
+    return textwrap.fill(words, 80, subsequent_indent=_INDENT, break_on_hyphens=False, break_long_words=False)
+
+
+def _shown(action: argparse.Action) -> bool:
+    hidden = isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+    return not hidden and action.help != argparse.SUPPRESS
+
+
+def _title(title: str) -> str:
+    return {"positional arguments": "What it is given", "options": "Options"}.get(title, title[:1].upper() + title[1:])
+
+
+def _option(command: argparse.ArgumentParser, action: argparse.Action) -> list[str]:
+    """A definition: the spelling, and below it what it does."""
+    return [f"`{spelling(action)}`", f":{_INDENT[1:]}{plain(help_of(command, action))}", ""]
+
+
+def spelling(action: argparse.Action) -> str:
+    """An option with what it takes, as usage lines show it.
+
+    >>> spelling(argparse.ArgumentParser().add_argument("--limit", "-n", metavar="N"))
+    '--limit, -n N'
+    """
+    takes = action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
+    if not takes and action.choices:
+        takes = f"{{{','.join(map(str, action.choices))}}}"
+    if not takes and action.nargs != 0:
+        takes = action.dest.upper()
+    if not action.option_strings:
+        return takes
+    return (
+        f"{', '.join(action.option_strings)} {takes}".strip() if action.nargs != 0 else ", ".join(action.option_strings)
+    )
+
+
+def help_of(command: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """The help of an option, with what stands for its default and choices filled in.
+
+    >>> given = argparse.ArgumentParser()
+    >>> help_of(given, given.add_argument("--limit", default=3, help="at most (default: %(default)s)"))
+    'at most (default: 3)'
+    """
+    said = {key: value for key, value in vars(action).items() if value is not argparse.SUPPRESS}
+    choices = ", ".join(map(str, action.choices)) if action.choices else ""
+    return " ".join(((action.help or "") % (said | {"prog": command.prog, "choices": choices})).split())
+
+
+def plain(text: str) -> str:
+    """Text in which Markdown finds nothing to mark up; options in it are code.
+
+    >>> plain("a *.mp4 or <name>, see --out")
+    'a \\\\*.mp4 or &lt;name&gt;, see `--out`'
+    """
+    escaped = re.sub(r"([\\`*_\[\]|#])", r"\\\1", text).replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"(?<![\w-])--[a-z-]*(?![\w-])", r"`\g<0>`", escaped)

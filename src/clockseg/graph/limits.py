@@ -1,0 +1,112 @@
+"""How large a network may be: what is refused before anything is allocated for it, and how to allow more."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import onnx
+from onnx import TensorProto, helper
+
+from clockseg._errors import NetworkError, UsageError
+
+BYTES, NODES, TENSOR_BYTES = "CLOCKSEG_MAX_NETWORK_BYTES", "CLOCKSEG_MAX_NODES", "CLOCKSEG_MAX_TENSOR_BYTES"
+"""Environment variables that allow more, or less."""
+MOST_DEPTH = 20
+"""Graphs inside of graphs, as branches of an If or bodies of a Loop; no reader takes many more."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``network_bytes``: of a file and its external data; ``nodes``; ``tensor_bytes``: of any tensor at the working size.
+
+    ONNX itself holds at most 2 GiB in one file.
+    """
+
+    network_bytes: int = 2_000_000_000
+    nodes: int = 100_000
+    tensor_bytes: int = 4_000_000_000
+
+    @classmethod
+    def here(cls) -> Self:
+        """As the environment says, else the defaults; ``UsageError`` for what is no whole number.
+
+        >>> Limits.here() == Limits()
+        True
+        """
+        said = {"network_bytes": BYTES, "nodes": NODES, "tensor_bytes": TENSOR_BYTES}
+        return cls(**{name: _number(variable) for name, variable in said.items() if os.environ.get(variable)})
+
+    def check_bytes(self, path: Path, size: int) -> None:
+        """``NetworkError`` if a network's file and its external data, ``size`` bytes, are larger."""
+        if size > self.network_bytes:
+            raise NetworkError(
+                f"{path} has {size:,} bytes with its external data; at most {self.network_bytes:,} are read. {_allow(BYTES)}"
+            )
+
+    def check_nodes(self, graph: onnx.GraphProto) -> None:
+        """``NetworkError`` if there are more nodes, those of graphs inside of it counted, or if these are nested too deep."""
+        left, level = self.nodes, [graph]
+        for _ in range(MOST_DEPTH):
+            left -= sum(len(one.node) for one in level)
+            if left < 0:
+                raise NetworkError(f"the network has more than {self.nodes:,} nodes. {_allow(NODES)}")
+            level = [inner for one in level for node in one.node for inner in _inside(node)]
+            if not level:
+                return
+        raise NetworkError(f"the network has graphs inside of graphs, {MOST_DEPTH} deep and deeper; export it traced.")
+
+    def check_tensor(self, name: str, kind: int, shape: Iterable[int]) -> None:
+        """``NetworkError`` if a tensor of that type and shape takes more bytes, or if there is no such shape.
+
+        >>> Limits().check_tensor("x", 1, (1, 3, 100_000, 100_000))
+        Traceback (most recent call last):
+            ...
+        clockseg._errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most 4,000,000,000
+        are taken. A smaller --size helps. If you trust the network and have the memory, set CLOCKSEG_MAX_TENSOR_BYTES higher.
+        """
+        sides = tuple(shape)
+        if min(sides, default=0) < 0:
+            raise NetworkError(f"tensor {name!r} would be {_by(sides)}, and there is no side below 0. Export it anew.")
+        size = math.prod(sides) * _item_bytes(kind)
+        if size > self.tensor_bytes:
+            raise NetworkError(
+                f"tensor {name!r} would be {_by(sides)} and take {size:,} bytes; at most {self.tensor_bytes:,} are taken. "
+                f"A smaller --size helps. {_allow(TENSOR_BYTES)}"
+            )
+
+
+def _number(variable: str) -> int:
+    text = os.environ[variable]
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
+        raise UsageError(f"{variable} is {text!r}; give a whole number of at least 1, or take it out of the environment.")
+    return int(text)
+
+
+def _allow(variable: str) -> str:
+    return f"If you trust the network and have the memory, set {variable} higher."
+
+
+def _by(sides: tuple[int, ...]) -> str:
+    return "x".join(map(str, sides))
+
+
+def _inside(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
+    for entry in node.attribute:
+        if entry.HasField("g"):
+            yield entry.g
+        yield from entry.graphs
+
+
+def _item_bytes(kind: int) -> int:
+    """Bytes of an element; texts, whose size nothing tells, count as numbers."""
+    if kind in (TensorProto.STRING, TensorProto.UNDEFINED):
+        return 8
+    try:
+        return int(helper.tensor_dtype_to_np_dtype(kind).itemsize)
+    except KeyError:
+        return 8

@@ -1,0 +1,9 @@
+"""Live: cameras, streams and pipes through a network, on time."""
+
+from clockseg.live.backoff import Backoff
+from clockseg.live.line import Drop
+from clockseg.live.on_time import OnTime, Room
+from clockseg.live.run import Lived, Until, live
+from clockseg.live.source import Source, source
+
+__all__ = ["Backoff", "Drop", "Lived", "OnTime", "Room", "Source", "Until", "live", "source"]

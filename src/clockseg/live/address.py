@@ -1,0 +1,118 @@
+"""Address: where the page is served, who may ask for it, and by what name."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import secrets
+import socket
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+
+from clockseg._errors import UsageError
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Address:
+    """``host`` and ``port`` (0: a free one); ``token``: what who watches must bring, "" where only this machine can.
+
+    >>> parse_address("8080").token, len(parse_address("0.0.0.0:8080").token) > 30
+    ('', True)
+    """
+
+    host: str
+    port: int
+    token: str = field(default="", repr=False)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return _loopback(self.host)
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """IPv6 or IPv4."""
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    def url(self, port: int) -> str:
+        """What to open in a browser; everything else of the run never shows the token."""
+        host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        place = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        return f"{place}?token={self.token}" if self.token else place
+
+    def answers_to(self, named: str | None) -> bool:
+        """Whether a request that names this host (its Host header) is meant for it.
+
+        A web page elsewhere may let a name of its own lead here (DNS rebinding), and would then read what is here as its
+        own; it can't choose the name under which a browser asks.
+
+        >>> address = parse_address("8080")
+        >>> address.answers_to("localhost:8080"), address.answers_to("evil.example:8080"), address.answers_to(None)
+        (True, False, False)
+        """
+        found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?", named or "")
+        if found is None:
+            return False
+        host = found[1].strip("[]").lower().rstrip(".")
+        if host == "localhost" or _loopback(host):
+            return True
+        return not self.local and (_literal(host) or host in _own_names(self.host))
+
+    def admits(self, token: str | None) -> bool:
+        """Whether this token opens it; compared in a time that tells nothing of how much of it was right."""
+        return not self.token or hmac.compare_digest(self.token.encode(), (token or "").encode())
+
+    def cookie(self, port: int) -> str:
+        """The name of the cookie that holds the token; cookies are one jar for all ports of a host.
+
+        >>> parse_address("8080").cookie(8080)
+        'clockseg_8080'
+        """
+        return f"clockseg_{port}"
+
+    def token_in(self, cookies: str | None, port: int) -> str | None:
+        """The token in a Cookie header."""
+        try:
+            found = SimpleCookie(cookies or "").get(self.cookie(port))
+        except CookieError:
+            return None
+        return None if found is None else found.value
+
+
+def parse_address(text: str) -> Address:
+    """``[HOST:]PORT``: for this machine alone, unless another host is given; then with a new token.
+
+    >>> parse_address("8080").host, parse_address("[::1]:0").host, parse_address("example.org:99999")
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.UsageError: --serve example.org:99999; give a port from 0 (any free one) to 65535, or HOST:PORT, such as
+    8080, 0.0.0.0:8080, [::1]:8080.
+    """
+    found = re.fullmatch(r"(?:(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):)?(\d{1,5})", text)
+    if found is None or int(found[2]) > 65535:
+        raise UsageError(
+            f"--serve {text}; give a port from 0 (any free one) to 65535, or HOST:PORT, such as 8080, 0.0.0.0:8080, [::1]:8080."
+        )
+    host = (found[1] or LOOPBACK).strip("[]").lower()
+    return Address(host, int(found[2]), "" if _loopback(host) else secrets.token_urlsafe(32))
+
+
+def _loopback(host: str) -> bool:
+    # Of names only this one: any other may lead elsewhere tomorrow.
+    return host == "localhost" or (_literal(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _own_names(host: str) -> set[str]:
+    own = socket.gethostname().lower()
+    return {host, own, own.partition(".")[0], f"{own.partition('.')[0]}.local"}

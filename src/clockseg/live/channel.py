@@ -1,0 +1,150 @@
+"""Channel: the way of one source through the network: its session, what it adds up to, and how late it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from clockseg.figures import Figures
+from clockseg.live.delays import Delays
+from clockseg.live.feed import Feed
+from clockseg.live.line import Arrived, Line
+from clockseg.live.source import Source
+from clockseg.schedule import Schedule
+from clockseg.session import Session
+from clockseg.stages import StagedNetwork
+from clockseg.trace import Record, Tally
+from clockseg.video import Frame
+
+GAP_SECONDS = 2.0
+"""After so long without a frame, what is held is worth nothing any more."""
+_WEIGHT = 0.05
+"""Of a new interval between frames in what is usual."""
+_USUAL_FPS = 25.0
+_FASTEST = 240.0
+_MICROSECOND = Fraction(1, 1_000_000)
+
+
+class Shown(NamedTuple):
+    """A frame with its labels: when it came (seconds of the run), how long that took from then on, and what happened.
+
+    ``dropped``: frames given up since the one before.
+    """
+
+    frame: Frame
+    output: Any
+    record: Record
+    arrived_seconds: float
+    latency_seconds: float
+    dropped: int
+
+
+class Channel:
+    """One source: ``step`` runs its next frame. ``latencies``: from a frame's coming to its labels, without those that
+    waited for the network to be compiled; ``skipped``: frames given up meanwhile; ``gaps``: fills after it was gone.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        feed: Feed,
+        line: Line,
+        net: StagedNetwork,
+        schedule: Callable[[Channel], Schedule],
+        *,
+        began: float,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.source, self.feed, self.line = source, feed, line
+        self.latencies = Delays()
+        self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
+        self.skipped = self.gaps = 0
+        self.age_from = began
+        self._began, self._now = began, now
+        self._dropped = 0
+        self._last: Arrived | None = None
+        self._interval: float | None = None
+        self.session = Session(net, schedule(self))
+
+    @property
+    def fps(self) -> float:
+        """Frames a second that come, as measured; before that as the source says."""
+        if self._interval is not None:
+            return min(_FASTEST, 1 / max(self._interval, 1e-6))
+        told = self.feed.fps or _USUAL_FPS
+        return told if told <= _FASTEST else _USUAL_FPS
+
+    @property
+    def dropped(self) -> int:
+        """Frames given up for newer ones, since the network was ready."""
+        return self.line.dropped - self.skipped
+
+    def age(self) -> float:
+        """Seconds since the frame came that is being run."""
+        return self._now() - self.age_from
+
+    def step(self) -> Shown | None:
+        """Run the next frame that waits; None if none does."""
+        arrived = self.line.take(self._now())
+        if arrived is None:
+            return None
+        self._measure(arrived)
+        self._refill_after_gap(arrived)
+        ready, before = self._ready(arrived.frame), self.line.dropped
+        if not ready:
+            # Compile for frames of this size, so that no record and no latency has it in it.
+            self.session(arrived.frame.image)
+            self.session.reset()
+        self.age_from = arrived.seconds
+        first = self.session.memory is None
+        output = self.session(arrived.frame.image)
+        latency = self._now() - arrived.seconds
+        if ready:
+            self.latencies.add(latency)
+        else:
+            self._forgive(0 if self._last is None else before)
+        record = self.session.record
+        self.figures = self.figures.add(record, first=first, price=None, whole=None, joules=None)
+        self._last = arrived
+        dropped, self._dropped = self.dropped - self._dropped, self.dropped
+        return Shown(self._placed(arrived), output, record, arrived.seconds - self._began, latency, dropped)
+
+    def _ready(self, frame: Frame) -> bool:
+        """Whether the network has run on frames of this size."""
+        return self._last is not None and self._last.frame.image.shape == frame.image.shape
+
+    def _forgive(self, before: int) -> None:
+        """Frames given up while the network was made ready are not counted as dropped."""
+        if self.line.drop == "latest":
+            self.line.give_up()
+        self.skipped += self.line.dropped - before
+
+    def _measure(self, arrived: Arrived) -> None:
+        last = self._last
+        frames = 0 if last is None else arrived.frame.index - last.frame.index
+        if last is None or arrived.connection != last.connection or frames < 1:
+            return
+        interval = (arrived.seconds - last.seconds) / frames
+        if interval < GAP_SECONDS:
+            # As often as frames came: those given up count as well.
+            weight = 1 - (1 - _WEIGHT) ** frames
+            before = 1 / self.fps if self._interval is None else self._interval
+            self._interval = before + weight * (interval - before)
+
+    def _refill_after_gap(self, arrived: Arrived) -> None:
+        last = self._last
+        if last is None:
+            return
+        if arrived.connection != last.connection or arrived.seconds - last.seconds > GAP_SECONDS:
+            self.session.reset()
+            self.gaps += 1
+
+    def _placed(self, arrived: Arrived) -> Frame:
+        """The frame on the time line of the run: a source that comes back may count from anywhere; a file's times stay."""
+        if self.source.kind == "file":
+            return arrived.frame
+        microseconds = round((arrived.seconds - self._began) * 1_000_000)
+        return replace(arrived.frame, pts=microseconds, time_base=_MICROSECOND, duration=None)

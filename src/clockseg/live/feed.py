@@ -1,0 +1,119 @@
+"""Feed: a thread that connects to a source, puts its frames in line, and connects again when it is gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Literal
+
+from clockseg._errors import VideoError
+from clockseg.live.backoff import Backoff
+from clockseg.live.connection import Connection, Gone
+from clockseg.live.line import Line
+
+Pause = Callable[[float], bool]
+Connect = Callable[[Pause], AbstractContextManager[Connection]]
+State = Literal["connecting", "live", "ended", "failed"]
+
+
+class Feed:
+    """One source; ``start`` it, and frames come into ``line`` until it is over, is given up, or ``stop``.
+
+    ``connect`` opens it. When it is gone or can't be opened, it is tried again after ``backoff``; ``tries`` times in a row
+    without a frame, then it is given up. ``told`` is called, in the thread, with a sentence for whoever watches.
+    ``state``, ``fps`` (as it says itself), ``arrived`` (frames), ``connections`` that gave frames, ``trouble`` (the last thing
+    that went wrong) and, of one that was given up, ``error``.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        line: Line,
+        *,
+        backoff: Backoff | None = None,
+        tries: int = 10,
+        told: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.state: State = "connecting"
+        self.fps: float | None = None
+        self.arrived = self.connections = 0
+        self.trouble = ""
+        self.error: Exception | None = None
+        self._connect, self._line, self._told = connect, line, told
+        self._backoff, self._tries = backoff or Backoff(), tries
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clockseg-feed", daemon=True)
+
+    @property
+    def reconnects(self) -> int:
+        """How often it came back."""
+        return max(0, self.connections - 1)
+
+    @property
+    def done(self) -> bool:
+        """Whether no more frames will come."""
+        return self.state in ("ended", "failed")
+
+    def start(self) -> None:
+        """Connect, in its thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it. A read that waits for its source is left to itself after a second: the thread does not keep the process."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        try:
+            self._through_connections()
+            self.state = "ended"
+        except Exception as error:  # it goes to whoever runs the network
+            self.error, self.trouble, self.state = error, str(error), "failed"
+
+    def _through_connections(self) -> None:
+        tries = 0
+        while not self._stop.is_set():
+            before = self.arrived
+            over = self._once()
+            if over or self._stop.is_set():
+                return
+            tries = 0 if self.arrived > before else tries
+            if tries >= self._tries:
+                raise VideoError(f"{self.trouble}; given up after {tries} tries")
+            wait = self._backoff.seconds(tries)
+            tries += 1
+            self._told(f"{self.trouble}; trying again in {wait:.1f} s")
+            self._pause(wait)
+
+    def _once(self) -> bool:
+        """One connection, to its end; whether there is nothing to come back for."""
+        self.state = "connecting"
+        try:
+            with self._connect(self._pause) as connection:
+                self._through(connection)
+                self.trouble = connection.why or "it ended"
+                return connection.over
+        except Gone:
+            raise
+        except VideoError as error:
+            self.trouble = str(error)
+            return False
+
+    def _through(self, connection: Connection) -> None:
+        began = self.arrived
+        self.fps = None if connection.fps is None else float(connection.fps)
+        for arrived in connection.frames:
+            if self.arrived == began:
+                self.connections += 1
+                self.state = "live"
+                if self.reconnects:
+                    self._told("it is back")
+            self.arrived += 1
+            self._line.put(arrived._replace(connection=self.connections - 1), stopped=self._stop.is_set)
+            if self._stop.is_set():
+                return
+
+    def _pause(self, seconds: float) -> bool:
+        return self._stop.wait(max(0.0, seconds))

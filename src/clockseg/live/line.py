@@ -1,0 +1,84 @@
+"""Line: frames that have come and wait for the network, and which of them are given up."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+from clockseg._errors import UsageError
+from clockseg.video import Frame
+
+Drop = Literal["latest", "all"]
+MOST = 64
+"""Frames that may wait, whatever the latency: they are whole pictures."""
+_FASTEST = 60
+"""Frames a second up to which no frame is given up that could still be in time."""
+_ALL = 8
+
+
+class Arrived(NamedTuple):
+    """A frame, the moment it came out of its decoder (seconds of ``time.perf_counter``), and by which connection, from 0."""
+
+    frame: Frame
+    seconds: float
+    connection: int = 0
+
+
+class Line:
+    """Frames between the thread that decodes one source and the one that runs the network.
+
+    ``drop``: "latest", where a frame waits at most ``latency_seconds`` if there is a newer one: then all but the newest are
+    given up (0: always the newest); or "all", where every frame is run, and a full line makes the decoder wait.
+    ``changed`` is notified of every frame that comes. ``dropped`` counts frames given up.
+    """
+
+    def __init__(self, drop: Drop, *, latency_seconds: float, changed: threading.Condition) -> None:
+        if drop not in get_args(Drop):
+            raise UsageError(f"drop {drop!r}; give {' or '.join(get_args(Drop))}.")
+        self.drop, self.latency_seconds, self.dropped = drop, latency_seconds, 0
+        patient = min(MOST, max(1, int(latency_seconds * _FASTEST) + 1)) if latency_seconds else 1
+        self._room = _ALL if drop == "all" else patient
+        self._waiting: deque[Arrived] = deque()
+        self._changed = changed
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, arrived: Arrived, *, stopped: Callable[[], bool] = lambda: False) -> None:
+        """A frame has come; with "all", returns when there is room for it, or it is ``stopped``."""
+        with self._changed:
+            if self.drop == "all":
+                while len(self._waiting) >= self._room and not stopped():
+                    self._changed.wait(0.2)
+            elif len(self._waiting) >= self._room:
+                self._waiting.popleft()
+                self.dropped += 1
+            self._waiting.append(arrived)
+            self._changed.notify_all()
+
+    def oldest(self) -> float | None:
+        """When the frame came that has waited longest; None if none waits."""
+        return self._waiting[0].seconds if self._waiting else None
+
+    def take(self, now: float) -> Arrived | None:
+        """The next frame to run at the moment ``now``; None if none waits."""
+        with self._changed:
+            if not self._waiting:
+                return None
+            if self.drop == "latest" and now - self._waiting[0].seconds > self.latency_seconds:
+                self._give_up()
+            taken = self._waiting.popleft()
+            self._changed.notify_all()
+            return taken
+
+    def give_up(self) -> None:
+        """Give up all that wait but the newest."""
+        with self._changed:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        while len(self._waiting) > 1:
+            self._waiting.popleft()
+            self.dropped += 1

@@ -1,0 +1,65 @@
+"""A clock for streams: as many firings as the machine has time for, where they pay most, and none that would be late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from clockseg.clocks.budget import Budget
+from clockseg.clocks.tick import Clock, Decision, Tick, Watch
+
+WEIGHT = 0.2
+"""The weight of a new firing in what firings take."""
+FRESH = 0.5
+"""Share of the latency that must be left where a firing takes longer than that by itself."""
+
+
+class Room(NamedTuple):
+    """What a frame may take: the mean frame 1 / ``fps`` seconds, and this one ``left_seconds`` of ``latency_seconds``."""
+
+    fps: float
+    left_seconds: float
+    latency_seconds: float
+
+
+class _State(NamedTuple):
+    frames: int = 0
+    fired_seconds: float | None = None
+    inner: Any = None
+
+
+@dataclass(frozen=True)
+class OnTime:
+    """``budget(fps=..)`` of a stream whose rate and latency ``room`` tells at each frame.
+
+    The budget says how many firings there is time for, and which. Of these, one that would make this frame late is left out:
+    a frame that had to wait behind a firing is not the next one to fire, so that the network catches up before frames must be
+    dropped. Where a firing takes longer than the latency, only frames fire that have at least ``FRESH`` of it left. A hard
+    cut refills in any case.
+    """
+
+    room: Callable[[], Room]
+    signal: Clock | None = None
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """The signal is the budget's."""
+        past: _State = state or _State()
+        fired = _fired(past, tick)
+        room = self.room()
+        asked, inner = Budget(fps=room.fps, signal=self.signal)(tick, past.inner)
+        needed = 0.0 if fired is None else min(fired, FRESH * room.latency_seconds)
+        late = room.left_seconds < needed and not asked.refill
+        return (asked._replace(fire=False) if late else asked), _State(past.frames + 1, fired, inner)
+
+    def looks(self, stage: int) -> frozenset[Watch]:
+        """At what the budget looks at."""
+        return Budget(fps=1.0, signal=self.signal).looks(stage)
+
+
+def _fired(past: _State, tick: Tick) -> float | None:
+    """What firings take, with the frame before if it fired; the first full pass compiles."""
+    if not (past.frames and tick.took and tick.since == 1):
+        return past.fired_seconds
+    before = tick.took if past.fired_seconds is None else past.fired_seconds
+    return before + WEIGHT * (tick.took - before)

@@ -1,0 +1,220 @@
+"""Watching sources live: one network, run on whatever frame has waited longest."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from clockseg._errors import DataError, UsageError
+from clockseg.carry import Carry, Codec, Flow, Warp
+from clockseg.gate import Gate
+from clockseg.live.channel import Channel, Shown
+from clockseg.live.connection import connect
+from clockseg.live.feed import Feed
+from clockseg.live.line import Drop, Line
+from clockseg.live.on_time import OnTime, Room
+from clockseg.live.recorder import Recorder
+from clockseg.live.source import Source, source
+from clockseg.live.summary import Setting, summary
+from clockseg.results import folders
+from clockseg.schedule import Named, Schedule, carried, schedule_for
+from clockseg.stages import StagedNetwork
+from clockseg.video.read import MAX_PIXELS
+
+SHARE = 0.8
+"""Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Lived:
+    """What became of a source: its summary (docs/live.md), its result folder if there is one, and why it was given up."""
+
+    source: Source
+    summary: dict[str, Any]
+    folder: Path | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Until:
+    """When to end: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no such end."""
+
+    frames: int | None = None
+    seconds: float | None = None
+    stop: Callable[[], bool] = lambda: False
+
+
+def live(
+    net: StagedNetwork,
+    sources: Sequence[str],
+    schedule: Schedule | Named | None = None,
+    *,
+    carry: Carry | None = None,
+    name: str | None = None,
+    latency_seconds: float = 0.1,
+    drop: Drop = "latest",
+    reconnect: int = 10,
+    options: Mapping[str, str] | None = None,
+    max_pixels: int = MAX_PIXELS,
+    out: Path | None = None,
+    write: Sequence[str] = (),
+    overwrite: bool = False,
+    until: Until | None = None,
+    told: Callable[[Source, str], None] = lambda source, sentence: None,
+    seen: Callable[[int, Channel, Shown], None] = lambda number, channel, shown: None,
+) -> tuple[Lived, ...]:
+    """Run ``net`` on live ``sources`` (see ``source``) until all are over, or ``until``; what became of each, in their order.
+
+    ``schedule``: None for ``OnTime``, which fires as often as the machine has time for, under ``carry`` (None: warp(flow)).
+    ``latency_seconds``: the longest that a frame should take from its coming to its labels, waiting included. ``drop``:
+    "latest" gives up frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: tries in a
+    row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and what ``write``
+    names. ``told`` is called (in any thread) with what happens to a source, ``seen`` with each output.
+
+    >>> from clockseg.stages import Stage
+    >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.
+    """
+    found = [source(text) for text in sources]
+    _check(found, latency_seconds, carry, schedule)
+    with ExitStack() as stack:
+        recorders = _recorders(found, net, out, write, overwrite, stack)
+        changed, channels, began = threading.Condition(), list[Channel](), time.perf_counter()
+        for one in found:
+            line = Line(drop, latency_seconds=latency_seconds, changed=changed)
+            opening = partial(connect, one, options=options, max_pixels=max_pixels)
+            feed = Feed(opening, line, tries=reconnect, told=partial(told, one))
+            made = partial(_schedule, schedule, carry, channels, latency_seconds, len(net))
+            channels.append(Channel(one, feed, line, net, made, began=began))
+        _through(channels, recorders, changed, until or Until(), seen, stack)
+        setting = Setting(net, name, latency_seconds, drop, time.perf_counter() - began)
+        return tuple(_ended(*pair, setting) for pair in zip(channels, recorders, strict=True))
+
+
+def _check(
+    found: Sequence[Source], latency_seconds: float, carry: Carry | None, schedule: Schedule | Named | None
+) -> None:
+    if not found:
+        raise UsageError("no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.")
+    if [one.kind for one in found].count("pipe") > 1:
+        raise UsageError("- twice: there is one standard input.")
+    if not 0 <= latency_seconds <= 60:
+        raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
+    asked = schedule.carry if isinstance(schedule, Schedule) else carry
+    if isinstance(asked, Warp) and isinstance(asked.motion, Codec):
+        raise UsageError(
+            "warp(codec): what the codec says of motion is lost with frames that are dropped. Take warp(flow)."
+        )
+
+
+def _schedule(
+    given: Schedule | Named | None,
+    carry: Carry | None,
+    channels: Sequence[Channel],
+    latency_seconds: float,
+    stages: int,
+    channel: Channel,
+) -> Schedule:
+    """That of one channel: what is given, or as often as there is time for, shared with the other channels."""
+    if given is not None:
+        return schedule_for(given, stages)
+
+    def room() -> Room:
+        together = sum(one.fps for one in channels if not one.feed.done or one is channel)
+        latency = max(latency_seconds, 1 / channel.fps)
+        return Room(together / SHARE, latency - channel.age(), latency)
+
+    return carried(Gate((OnTime(room),), after=0), carry or Warp(Flow()))(stages)
+
+
+def _recorders(
+    found: Sequence[Source],
+    net: StagedNetwork,
+    out: Path | None,
+    write: Sequence[str],
+    overwrite: bool,
+    stack: ExitStack,
+) -> list[Recorder | None]:
+    if out is None:
+        if write:
+            raise UsageError(f"write {', '.join(write)} without a folder; give one.")
+        return [None] * len(found)
+    recorders: list[Recorder | None] = []
+    for folder, one in zip(folders([f"{one.stem}.live" for one in found], out), found, strict=True):
+        recorder = Recorder(folder, one, net, write=write, overwrite=overwrite)
+        recorders.append(recorder)
+        stack.push(partial(_aborted, recorder))
+    return recorders
+
+
+def _aborted(recorder: Recorder, kind: Any, error: BaseException | None, trace: Any) -> None:
+    if error is not None:
+        recorder.abort()
+
+
+def _through(
+    channels: Sequence[Channel],
+    recorders: Sequence[Recorder | None],
+    changed: threading.Condition,
+    until: Until,
+    seen: Callable[[int, Channel, Shown], None],
+    stack: ExitStack,
+) -> None:
+    """Run frames as they come, until there are no more or it is to end."""
+    for channel in channels:
+        channel.feed.start()
+        stack.callback(channel.feed.stop)
+    ends = None if until.seconds is None else time.perf_counter() + until.seconds
+    while not until.stop() and (ends is None or time.perf_counter() < ends):
+        number = _next(channels, until.frames)
+        shown = None if number is None else channels[number].step()
+        if number is not None and shown is not None:
+            recorder = recorders[number]
+            if recorder is not None:
+                recorder.put(shown, channels[number].fps)
+            seen(number, channels[number], shown)
+        elif _over(channels, until.frames):
+            return
+        else:
+            with changed:
+                if not any(len(channel.line) for channel in channels):
+                    changed.wait(_LOOK_SECONDS)
+
+
+def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
+    """The channel whose frame has waited longest; None if none waits."""
+    waiting = [
+        (oldest, number)
+        for number, channel in enumerate(channels)
+        if (oldest := channel.line.oldest()) is not None and not _enough(channel, frames)
+    ]
+    return min(waiting)[1] if waiting else None
+
+
+def _enough(channel: Channel, frames: int | None) -> bool:
+    return frames is not None and channel.figures.tally.frames >= frames
+
+
+def _over(channels: Sequence[Channel], frames: int | None) -> bool:
+    return all(_enough(one, frames) or (one.feed.done and not len(one.line)) for one in channels)
+
+
+def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> Lived:
+    told = summary(channel, setting)
+    error = channel.feed.error
+    if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
+        error = DataError(f"{channel.source.name}: not one frame came")
+    folder = None
+    if recorder is not None:
+        recorder.close(told)
+        folder = recorder.folder if channel.figures.tally.frames else None
+    return Lived(channel.source, told, folder, error)

@@ -1,0 +1,160 @@
+"""The page to watch a run on, over Python's own HTTP server."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from clockseg._errors import UsageError
+from clockseg.live.address import Address
+from clockseg.live.board import Board
+from clockseg.live.pictures import Pictures
+
+MOST_REQUESTS = 64
+"""At once: each has a thread."""
+QUIET_SECONDS = 20.0
+"""After so long without a byte, whoever asks or reads is let go."""
+_FILES = {
+    "/": ("index.html", "text/html"),
+    "/live.css": ("live.css", "text/css"),
+    "/live.js": ("live.js", "text/javascript"),
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@contextmanager
+def serving(board: Board, address: Address) -> Iterator[str]:
+    """Serve the page in the background while the block runs; gives its URL, which holds the token if there is one.
+
+    ``UsageError`` if it can't be served there.
+    """
+    try:
+        server = _Server(address, Pictures(board), board)
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"the page can't be served on {address.host}, port {address.port} ({getattr(error, 'strerror', None) or error}). "
+            "Give another --serve; port 0 takes any that is free."
+        ) from error
+    thread = threading.Thread(target=server.serve_forever, name="clockseg-serve", daemon=True)
+    thread.start()
+    try:
+        yield address.url(server.server_address[1])
+    finally:
+        board.close()
+        server.shutdown()
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: Address, pictures: Pictures, board: Board) -> None:
+        self.address_family = address.family
+        self.address, self.pictures = address, pictures
+        self.about = json.dumps(board.about()).encode()
+        self.sources = len(board)
+        self._free = threading.Semaphore(MOST_REQUESTS)
+        super().__init__((address.host, address.port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, if there are not too many of them."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One connection, to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked has gone: no matter of the run's."""
+
+    def server_bind(self) -> None:
+        """Without asking a name server who this machine is, which may take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "clockseg", ""
+    timeout = QUIET_SECONDS
+
+    def do_GET(self) -> None:
+        """The page, what it is made of, and what is new of a source."""
+        asked = urlsplit(self.path)
+        query = parse_qs(asked.query)
+        address, port = self.server.address, self.server.server_port
+        hosts = self.headers.get_all("Host") or [""]
+        if len(hosts) != 1 or not address.answers_to(hosts[0]):
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This is not the host that you asked for.")
+        elif asked.path == "/" and "token" in query and address.admits(query["token"][0]):
+            self._admitted()
+        elif not address.admits(address.token_in(self.headers.get("Cookie"), port)):
+            self._answer(HTTPStatus.FORBIDDEN, b"Open the address that clockseg live printed: it holds the token.")
+        elif asked.path in _FILES:
+            name, kind = _FILES[asked.path]
+            self._answer(HTTPStatus.OK, (files("clockseg.live") / "page" / name).read_bytes(), kind)
+        elif asked.path == "/about":
+            self._answer(HTTPStatus.OK, self.server.about, "application/json")
+        elif asked.path == "/new":
+            self._new(query)
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, b"There is nothing here.")
+
+    def _new(self, query: dict[str, list[str]]) -> None:
+        numbers = [query.get(name, [""])[0] for name in ("source", "after")]
+        if (
+            not all(number.isdecimal() and len(number) < 16 for number in numbers)
+            or int(numbers[0]) >= self.server.sources
+        ):
+            self._answer(HTTPStatus.BAD_REQUEST, b"Ask for /new?source=N&after=NUMBER.")
+            return
+        message = self.server.pictures.message(int(numbers[0]), int(numbers[1]))
+        self._answer(HTTPStatus.OK, message, "application/octet-stream")
+
+    def _admitted(self) -> None:
+        """The token goes into a cookie, so that it does not stay in the address that is seen, kept and copied."""
+        name, token = self.server.address.cookie(self.server.server_port), self.server.address.token
+        cookie = {"Set-Cookie": f"{name}={token}; HttpOnly; SameSite=Strict; Path=/"} if token else {}
+        self._answer(HTTPStatus.SEE_OTHER, b"", extra={"Location": "/"} | cookie)
+
+    def _answer(
+        self, status: HTTPStatus, body: bytes, kind: str = "text/plain", extra: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        text = kind.startswith("text/") or kind == "application/json"
+        headers = _HEADERS | {
+            "Content-Type": f"{kind}; charset=utf-8" if text else kind,
+            "Content-Length": str(len(body)),
+        }
+        for name, value in (headers | (extra or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what is asked for is nobody's business, and the token would be in it."""

@@ -1,0 +1,92 @@
+"""Source: where live frames come from, and what FFmpeg may open for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from clockseg._errors import UsageError
+
+_WEB = "http,https,httpproxy,tcp,tls,crypto"
+SCHEMES = {
+    "http": _WEB,
+    "https": _WEB,
+    "rtsp": "rtsp,rtp,srtp,udp,tcp",
+    "rtsps": "rtsps,rtsp,rtp,srtp,udp,tcp,tls",
+    "rtmp": "rtmp,tcp",
+    "rtmps": "rtmps,rtmp,tcp,tls",
+    "udp": "udp",
+    "rtp": "rtp,udp",
+    "tcp": "tcp",
+    "srt": "srt",
+}
+"""Schemes of URLs that are opened, and for each the only protocols that its streams and playlists may lead to."""
+ALLOWED = f"Give a video file, - for a pipe, a camera such as /dev/video0, or a URL of {', '.join(SCHEMES)}."
+Kind = Literal["file", "pipe", "camera", "url"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was ``given``, what ``kind`` it is, and the ``name`` to show: a URL's without user, password and query."""
+
+    given: str
+    kind: Kind
+    name: str
+
+    @property
+    def protocols(self) -> str:
+        """FFmpeg's whitelist for it.
+
+        >>> source("udp://127.0.0.1:9000").protocols
+        'udp'
+        """
+        if self.kind == "url":
+            return SCHEMES[urlsplit(self.given).scheme.lower()]
+        return "pipe" if self.kind == "pipe" else "file"
+
+    @property
+    def stem(self) -> str:
+        """What its result folder is called.
+
+        >>> source("rtsp://me:secret@cam.local:554/front/1").stem, source("-").stem, source("/dev/video0").stem
+        ('cam.local-554-front-1', 'pipe', 'video0')
+        """
+        if self.kind == "file":
+            return Path(self.given).stem or "clip"
+        if self.kind == "pipe":
+            return "pipe"
+        told = Path(self.given).name if self.kind == "camera" else self.name.partition("://")[2]
+        return re.sub(r"[^A-Za-z0-9._]+", "-", told).strip("-.") or "stream"
+
+
+def source(text: str) -> Source:
+    """The source that ``text`` names; ``UsageError`` if it is a URL of a scheme that is not opened.
+
+    >>> source("https://user:pass@example.org/live.m3u8?token=1").name
+    'https://example.org/live.m3u8'
+    >>> source("drive.mp4").kind, source("-").kind, source("/dev/video2").kind
+    ('file', 'pipe', 'camera')
+    """
+    if text == "-":
+        return Source(text, "pipe", "-")
+    if re.fullmatch(r"/dev/(video\d+|v4l/.+)", text):
+        return Source(text, "camera", text)
+    scheme, found, _ = text.partition("://")
+    if not found or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return Source(text, "file", text)
+    if scheme.lower() not in SCHEMES:
+        raise UsageError(f"{scheme}:// is nothing that can be watched. {ALLOWED}")
+    return Source(text, "url", _without_secrets(text))
+
+
+def _without_secrets(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(f"a URL that can't be read ({error}). {ALLOWED}") from None
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"

@@ -1,0 +1,68 @@
+"""A trace as columns, one number a frame, on the time line of the run that a report shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clockseg._types import Array
+from clockseg.report.packed import packed
+from clockseg.report.run import Run
+
+CARRIED = ("", "output", "fused", "corrected")
+"""What a frame may have carried, by the number that stands for it; "" for nothing."""
+PARTS = ("clock", "motion", "fuse", "finish")
+"""What takes seconds beside the stages, as a trace names it."""
+
+
+def places(run: Run, numbers: Array) -> Array:
+    """Where in ``run`` each of these frames of the input is, int64; -1 for one it did not take.
+
+    >>> from pathlib import Path
+    >>> places(Run(Path("x"), {"frames": 2}), np.array([1, 5])).tolist()
+    [1, -1]
+    """
+    if not run.frames:
+        return np.full(len(numbers), -1, np.int64)
+    found = np.searchsorted(run.numbers, numbers).clip(0, run.frames - 1)
+    return np.where(run.numbers[found] == numbers, found, -1)
+
+
+def columns(run: Run, at: Array) -> dict[str, Any] | None:
+    """The trace, row ``at[k]`` of it for frame k (-1: none); None where there is no trace.
+
+    ``fired``: bit s for stage s; ``carried``: as in ``CARRIED``; ``signal``: a column a stage, None for a stage whose clock
+    gave none; ``seconds``: a column a stage, then one for each of ``PARTS``.
+    """
+    if not run.trace:
+        return None
+    stages = len(run.stages)
+    rows = [run.trace[place] if place >= 0 else None for place in at]
+    fired = [0 if row is None else sum(bool(on) << stage for stage, on in enumerate(row["fired"])) for row in rows]
+    carried = [0 if row is None else CARRIED.index(row.get("carried") or "") for row in rows]
+    return {
+        "fired": packed(np.array(fired, np.uint32)),
+        "fill": packed(np.array([row is not None and row["fill"] for row in rows], np.uint8)),
+        "there": packed((at >= 0).astype(np.uint8)),
+        "carried": packed(np.array(carried, np.uint8)),
+        "signal": [_signal(rows, stage) for stage in range(stages)],
+        "seconds": [packed(column) for column in _seconds(rows, stages).T],
+    }
+
+
+def _signal(rows: list[dict[str, Any] | None], stage: int) -> Any:
+    values = [None if row is None else row["signal"][stage] for row in rows]
+    found = np.array([np.nan if value is None else value for value in values], np.float32)
+    return None if np.isnan(found).all() else packed(found)
+
+
+def _seconds(rows: list[dict[str, Any] | None], stages: int) -> Array:
+    """Float32 [frames, stages + parts]; NaN for a frame that is not there."""
+    none = [np.nan] * (stages + len(PARTS))
+    spent = [none if row is None else _spent(row["seconds"]) for row in rows]
+    return np.array(spent, np.float32).reshape(len(rows), stages + len(PARTS))
+
+
+def _spent(seconds: dict[str, Any]) -> list[float]:
+    return [*seconds["stages"], *(seconds[part] for part in PARTS)]

@@ -1,0 +1,94 @@
+"""The page: one HTML file of the parts in ``page/`` and the facts of a report."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = (
+    "packed",
+    "masks",
+    "player",
+    "data",
+    "theme",
+    "words",
+    "view",
+    "painting",
+    "lanes",
+    "panels",
+    "timeline",
+    "moment",
+    "controls",
+    "compared",
+    "frontier",
+    "tables",
+    "keys",
+    "main",
+)
+"""The modules of ``page/``, each after those that it imports."""
+_IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+def page(title: str, facts: dict[str, Any], video: str) -> str:
+    """The whole file: ``facts`` as plain values, ``video`` an MP4 in base64 or empty.
+
+    Nothing is fetched, and the page forbids itself to: its policy allows its own script and style, by their hashes, and a
+    video. Facts lie in it as JSON in which nothing can end the element around it.
+
+    >>> "<script>alert" in page("<script>alert(1)</script>", {"x": "</script><script>alert(1)"}, "")
+    False
+    """
+    script, style = _script(), _read("page.css")
+    return _filled(
+        _read("page.html"),
+        {
+            "title": html.escape(title),
+            "policy": _policy(script, style),
+            "style": style,
+            "facts": as_json(facts),
+            "video": video,
+            "script": script,
+        },
+    )
+
+
+def as_json(facts: dict[str, Any]) -> str:
+    r"""JSON that may stand inside of a script element: ``<``, ``>`` and ``&`` are spelled out.
+
+    >>> as_json({"name": "</script>"})
+    '{"name":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(facts, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _script() -> str:
+    """The modules as one script: without build step, their imports and exports are only for editors and tests."""
+    modules = (_EXPORT.sub("", _IMPORT.sub("", _read(f"{name}.js"))) for name in SCRIPTS)
+    return "\n(() => {\n'use strict';\n" + "\n".join(modules) + "})();\n"
+
+
+def _read(name: str) -> str:
+    return (files("clockseg.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _policy(script: str, style: str) -> str:
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data:; media-src 'self' file: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _filled(template: str, parts: dict[str, str]) -> str:
+    """The template with ``{{name}}`` replaced, once each; what is put in is not looked at again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)

@@ -1,0 +1,150 @@
+// The page, put together.
+
+import { compared } from './compared.js';
+import { MaskControls, firingFrom, modes, transport } from './controls.js';
+import { readFacts } from './data.js';
+import { frontier } from './frontier.js';
+import { setUpKeys } from './keys.js';
+import { Moment } from './moment.js';
+import { bytesOf } from './packed.js';
+import { Panels } from './panels.js';
+import { ClockPlayer, VideoPlayer } from './player.js';
+import { tables } from './tables.js';
+import { setUpTheme } from './theme.js';
+import { Timeline } from './timeline.js';
+import { View } from './view.js';
+import { byId, clockTime, count, element, percent, plural } from './words.js';
+
+function heading(facts) {
+  const [run] = facts.runs;
+  const { network_rate: network, relative_time_estimate: time } = run.headline;
+  byId('name').textContent = facts.name;
+  const length = facts.timed && facts.frames > 1 ? ` in ${clockTime(facts.seconds[facts.frames - 1], 0)}` : '';
+  const parts = [plural(facts.frames, 'frame') + length, run.name];
+  if (network !== null) parts.push(`the network ran on ${percent(network)} of them`);
+  if (time !== null) parts.push(`about ${percent(time)} of the time of every stage on every frame`);
+  byId('summary').textContent = parts.join(' · ');
+  byId('foot').textContent = `Written by clockseg ${facts.version}. Nothing on this page was fetched, and nothing leaves it.`;
+}
+
+function playerFor(facts, told) {
+  const { embedded, url, seconds } = facts.picture;
+  if (!embedded && !url) return new ClockPlayer(seconds, told);
+  const source = embedded ? URL.createObjectURL(new Blob([bytesOf(byId('video').textContent)], { type: 'video/mp4' })) : url;
+  byId('video').remove();
+  return new VideoPlayer(source, seconds, told);
+}
+
+function pictureNote(facts, panels, frame) {
+  const told = [];
+  const shown = panels.frameOfMask();
+  if (shown !== frame) told.push(`Masks of frame ${count(facts.numbers[shown])}: each ${facts.runs[0].masks.every}th is on this page.`);
+  if (facts.picture.drawn) told.push('The masks are drawn in this video; the slider adds to them.');
+  return told.join(' ');
+}
+
+async function main() {
+  const facts = await readFacts();
+  const view = new View(facts.frames);
+  if (facts.picture.drawn) view.opacity = 0;
+  else if (!facts.picture.embedded && !facts.picture.url) view.opacity = 1;
+  heading(facts);
+  let started = () => {};
+  const player = playerFor(facts, {
+    shown: (frame) => {
+      view.set({ frame });
+      panels.draw();
+    },
+    changed: () => started(player.playing),
+    failed: () => {
+      const where = facts.picture.url ? ` It is looked for at ${facts.picture.url}, as seen from this page.` : '';
+      byId('picture-note').textContent = `The video can't be played.${where}`;
+      byId('main').dataset.video = 'failed';
+    },
+  });
+  const actions = actionsOn(facts, view, player);
+  const panels = new Panels(byId('panels'), facts, view, player);
+  started = transport(byId('transport'), facts, view, actions);
+  modes(byId('modes'), facts, view);
+  const masks = new MaskControls(byId('masks'), facts, view);
+  const moment = new Moment(byId('moment'), facts, view);
+  const timeline = new Timeline(byId('lanes'), facts, view, actions.go);
+  compared(facts, view);
+  frontier(facts.plan);
+  tables(facts);
+  view.on((changed) => {
+    if (changed.has('other')) {
+      timeline.arrange();
+      compared(facts, view);
+    }
+    if (changed.has('mode') || changed.has('other')) panels.arrange();
+    else if (changed.has('hidden') || changed.has('opacity')) panels.draw();
+    if (changed.has('from') || changed.has('to')) timeline.draw();
+    if (changed.has('frame')) {
+      view.follow();
+      timeline.moved();
+      byId('picture-note').textContent = pictureNote(facts, panels, view.frame);
+    }
+    moment.moved();
+    masks.changed();
+  });
+  byId('compared').addEventListener('click', ({ target }) => {
+    if (target.id === 'worst') actions.go(Number(target.dataset.frame));
+  });
+  setUpTheme(() => timeline.draw());
+  setUpKeys(keysFor(view, actions));
+  byId('picture-note').textContent ||= pictureNote(facts, panels, 0);
+  byId('main').dataset.ready = 'yes';
+}
+
+function actionsOn(facts, view, player) {
+  // While the video is on its way the view is ahead of it: steps are counted from where it goes.
+  const go = (frame) => player.seek(Math.min(Math.max(0, frame), facts.frames - 1));
+  const stop = () => {
+    if (player.playing) player.pause();
+  };
+  return {
+    go,
+    step: (by) => {
+      stop();
+      go(player.frame + by);
+    },
+    toFiring: (direction) => {
+      stop();
+      if (facts.runs[0].trace) go(firingFrom(facts.runs[0], player.frame, direction));
+    },
+    playOrPause: () => (player.playing ? player.pause() : player.play()),
+    setSpeed: (rate) => {
+      player.speed = rate;
+    },
+  };
+}
+
+function keysFor(view, actions) {
+  const opacity = (by) => view.set({ opacity: Math.min(1, Math.max(0, Math.round(10 * (view.opacity + by)) / 10)) });
+  let before = view.opacity || 0.55;
+  const masks = () => {
+    if (view.opacity) before = view.opacity;
+    view.set({ opacity: view.opacity ? 0 : before });
+  };
+  return [
+    [[' ', 'k'], ['Space'], 'play or pause', actions.playOrPause],
+    [['ArrowLeft', ','], ['←'], 'one frame back', () => actions.step(-1)],
+    [['ArrowRight', '.'], ['→'], 'one frame on', () => actions.step(1)],
+    [['Shift+ArrowLeft'], ['Shift', '←'], 'ten frames back', () => actions.step(-10)],
+    [['Shift+ArrowRight'], ['Shift', '→'], 'ten frames on', () => actions.step(10)],
+    [['Home'], ['Home'], 'the first frame', () => actions.go(0)],
+    [['End'], ['End'], 'the last frame', () => actions.go(view.frames - 1)],
+    [['p'], ['P'], 'the firing before', () => actions.toFiring(-1)],
+    [['n'], ['N'], 'the next firing', () => actions.toFiring(1)],
+    [['m'], ['M'], 'masks on or off', masks],
+    [['['], ['['], 'fainter masks', () => opacity(-0.1)],
+    [[']'], [']'], 'stronger masks', () => opacity(0.1)],
+    [['+', '='], ['+'], 'zoom the timeline in', () => view.zoom(0.5)],
+    [['-'], ['−'], 'zoom it out', () => view.zoom(2)],
+    [['0'], ['0'], 'all of it', () => view.stretch(0, view.frames)],
+    [['?'], ['?'], 'this list', () => byId('keys').showModal()],
+  ];
+}
+
+main();

@@ -1,0 +1,121 @@
+// The timeline: lanes over one axis, a line at the frame looked at; a click or the arrow keys go elsewhere.
+
+import { lanesOf, written } from './lanes.js';
+import { inks, prepared } from './painting.js';
+import { byId, clockTime, count, element } from './words.js';
+
+const AXIS_HEIGHT = 24;
+
+export class Timeline {
+  constructor(place, facts, view, go) {
+    Object.assign(this, { place, facts, view, go });
+    this.head = element('div', { className: 'playhead', 'aria-hidden': 'true' });
+    this.track = element('div', {
+      className: 'track',
+      role: 'slider',
+      tabIndex: 0,
+      'aria-label': 'Frame',
+      'aria-valuemin': 1,
+      'aria-valuemax': facts.frames,
+    });
+    this.arrange();
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(place);
+    zoomButtons(byId('zoom'), view);
+  }
+
+  /** Lanes for the run that is compared with. */
+  arrange() {
+    const axis = { label: '', note: '', height: AXIS_HEIGHT, said: () => '', draw: (on, view, ink) => this.axis(on, view, ink) };
+    this.lanes = [axis, ...lanesOf(this.facts, this.view.other)];
+    this.canvases = this.lanes.map(() => element('canvas', { 'aria-hidden': 'true' }));
+    this.values = this.lanes.map(() => element('span', { className: 'lane-value' }));
+    const names = this.lanes.map((lane, i) => laneName(lane, this.values[i]));
+    this.lanes.forEach((lane, i) => {
+      this.canvases[i].style.height = `${lane.height}px`;
+      names[i].style.height = `${lane.height}px`;
+    });
+    this.track.replaceChildren(...this.canvases, this.head);
+    this.place.replaceChildren(element('div', { className: 'lane-names' }, ...names), this.track);
+    this.draw();
+  }
+
+  listen() {
+    const at = (event) => {
+      const box = this.track.getBoundingClientRect();
+      const share = Math.min(Math.max(0, (event.clientX - box.left) / box.width), 1);
+      this.go(Math.min(this.view.to - 1, this.view.from + Math.floor(share * (this.view.to - this.view.from))));
+    };
+    this.track.addEventListener('pointerdown', (event) => {
+      this.track.setPointerCapture(event.pointerId);
+      at(event);
+    });
+    this.track.addEventListener('pointermove', (event) => {
+      if (event.buttons & 1) at(event);
+    });
+  }
+
+  draw() {
+    const ink = inks();
+    this.lanes.forEach((lane, i) => lane.draw(prepared(this.canvases[i]), this.view, ink));
+    this.moved();
+  }
+
+  /** The frame looked at is another. */
+  moved() {
+    const { frame, from, to } = this.view;
+    this.head.style.left = `${(100 * (frame + 0.5 - from)) / (to - from)}%`;
+    this.lanes.forEach((lane, i) => {
+      this.values[i].textContent = lane.said(frame);
+    });
+    const said = this.lanes.slice(1).map((lane) => `${lane.label} ${lane.said(frame)}`);
+    this.track.setAttribute('aria-valuenow', frame + 1);
+    this.track.setAttribute('aria-valuetext', [`frame ${this.facts.numbers[frame]}`, ...said].join(', '));
+  }
+
+  axis({ context, width, height }, { from, to }, ink) {
+    const steps = Math.max(1, Math.min(to - from, Math.floor(width / 84)));
+    const stride = rounded((to - from) / steps);
+    context.strokeStyle = ink.line;
+    for (let k = Math.ceil(from / stride) * stride; k < to; k += stride) {
+      const x = Math.round(((k - from) / (to - from)) * width) + 0.5;
+      context.beginPath();
+      context.moveTo(x, height - 6);
+      context.lineTo(x, height);
+      context.stroke();
+      const text = this.facts.timed ? clockTime(this.facts.seconds[k], stride < 25 ? 2 : 0) : count(this.facts.numbers[k]);
+      written(context, text, x + 1, height - 9, x > width - 40 ? 'right' : 'left', ink.soft, ink);
+    }
+  }
+}
+
+/** A step that people count in, at least this long. */
+function rounded(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least);
+}
+
+function laneName(lane, value) {
+  const name = element('div', { className: 'lane-name' }, element('span', { className: 'lane-label' }, lane.label), value);
+  if (lane.note) name.append(element('span', { className: 'lane-note' }, lane.note));
+  if (lane.parts) name.append(legend(lane.parts));
+  return name;
+}
+
+function legend(parts) {
+  const items = parts.map(({ name, ink }) => element('li', {}, element('i', { className: `swatch part-${ink}` }), name));
+  return element('ul', { className: 'legend', 'aria-label': 'From the bottom' }, ...items);
+}
+
+function zoomButtons(place, view) {
+  const button = (text, label, press) => {
+    const made = element('button', { type: 'button', 'aria-label': label, title: label }, text);
+    made.addEventListener('click', press);
+    return made;
+  };
+  place.append(
+    button('−', 'Zoom out (-)', () => view.zoom(2)),
+    button('+', 'Zoom in (+)', () => view.zoom(0.5)),
+    button('All', 'Show all frames (0)', () => view.stretch(0, view.frames)),
+  );
+}

@@ -1,0 +1,150 @@
+"""The video that a page shows under the masks: a copy of the frames inside of it, or a file beside it."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+import av
+import numpy as np
+
+from clockseg._errors import ClocksegError, VideoError
+from clockseg._types import Array
+from clockseg.report.packed import packed
+from clockseg.report.proxy import frames_of, proxy
+from clockseg.report.run import Run
+from clockseg.video import Span, open_clip
+
+Choice = Literal["auto", "embed", "reference", "none"]
+"""Whether the video is put into the page: "auto" puts in what is small."""
+EMBEDDED_FRAMES = 3000
+"""What is small: at most so many frames, two minutes at 25 a second."""
+EMBEDDED_BYTES = 32_000_000
+"""And of an overlay, which is put in as it is, at most so many bytes."""
+_PLAYED = {"h264": ("yuv420p", "yuvj420p"), "vp8": ("yuv420p",), "vp9": ("yuv420p",), "av1": ("yuv420p",)}
+
+
+class Picture(NamedTuple):
+    """A video for a page: ``data``, a whole MP4, or else ``url``; neither: there is none.
+
+    ``seconds``: float64 [frames], when each frame is shown in it. ``size`` (w, h): of what is to be seen, at its top left.
+    ``drawn``: the masks are in the picture, and below it the strip that shows which stages fired.
+    """
+
+    seconds: Array
+    size: tuple[int, int]
+    data: bytes = b""
+    url: str = ""
+    drawn: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """As plain values, for the page; ``data`` goes there by itself."""
+        return {
+            "seconds": packed(self.seconds.astype(np.float64)),
+            "width": self.size[0],
+            "height": self.size[1],
+            "embedded": bool(self.data),
+            "url": self.url,
+            "drawn": self.drawn,
+            "megabytes": round(len(self.data) / 1e6, 1),
+        }
+
+    def text(self) -> str:
+        """The video as text."""
+        return base64.b64encode(self.data).decode()
+
+
+def picture(run: Run, page: Path, choice: Choice, told: Callable[[str], None]) -> Picture:
+    """What the page at ``page`` shows of a run's frames; ``told`` gets a sentence where it is not the clean picture."""
+    size = tuple(run.trace[0]["size"]) if run.trace else (16, 9)
+    embed = choice == "embed" or (choice == "auto" and run.frames <= EMBEDDED_FRAMES)
+    if choice != "none" and run.source is not None and run.trace:
+        try:
+            if embed:
+                return _copy(run)
+            if (found := _referenced(run, page)) is not None:
+                return found
+            told(f"{run.source.name}: browsers don't play it")
+        except ClocksegError as error:
+            told(f"its video could not be used ({error})")
+    elif choice != "none":
+        told("the video is not where it was" if run.trace else "without a trace its frames can't be told apart")
+    if choice != "none" and run.file("overlay") is not None:
+        told("the page shows the overlay, in which the masks are drawn already")
+        return _overlay(run, page, size, embed=embed)
+    return Picture(run.seconds, size)
+
+
+def _copy(run: Run) -> Picture:
+    """A small copy of the frames."""
+    with _clip(run) as clip:
+        aspect = clip.pixel_aspect
+        if clip.size != tuple(run.trace[0]["size"]):
+            raise VideoError(f"{clip.path}: {clip.size} is not the size that was segmented. Give that video.")
+        data = proxy(frames_of(clip, run.numbers), run.seconds, aspect)
+    return Picture(run.seconds, _shown(clip.size, aspect), data)
+
+
+def _clip(run: Run) -> Any:
+    """The source, opened where the run began."""
+    first = run.trace[0]
+    span = None
+    if first["pts"] is not None and first["time_base"]:
+        span = Span(start=first["pts"] * Fraction(first["time_base"]))
+    return open_clip(run.source or "", span=span)
+
+
+def _shown(size: tuple[int, int], aspect: Fraction) -> tuple[int, int]:
+    return max(1, round(size[0] * aspect)), size[1]
+
+
+def _referenced(run: Run, page: Path) -> Picture | None:
+    """The source as it is, if browsers play it and its frames have times."""
+    if run.source is None or run.source.is_dir() or not run.timed:
+        return None
+    with open_clip(run.source) as clip:
+        if clip.kind != "video" or not _played(run.source):
+            return None
+        size = _shown(clip.size, clip.pixel_aspect)
+    times = np.array([line["pts_seconds"] for line in run.trace], float)
+    return Picture(times, size, url=relative_url(run.source, page))
+
+
+def _played(path: Path) -> bool:
+    with av.open(str(path)) as container:
+        stream = next(iter(container.streams.video), None)
+        alike = {"mov", "matroska", "webm"} & set(container.format.name.split(","))
+        return bool(alike) and stream is not None and stream.pix_fmt in _PLAYED.get(stream.codec.canonical_name, ())
+
+
+def _overlay(run: Run, page: Path, size: Any, *, embed: bool) -> Picture:
+    path = run.folder / "overlay.mp4"
+    times, (width, height) = _packets(path)
+    size = size if run.trace else (width, height)
+    if len(times) != run.frames:
+        times = run.seconds
+    if embed and path.stat().st_size <= EMBEDDED_BYTES:
+        return Picture(times, size, path.read_bytes(), drawn=True)
+    return Picture(times, size, url=relative_url(path, page), drawn=True)
+
+
+def _packets(path: Path) -> tuple[Array, tuple[int, int]]:
+    """When each frame of a video without B-frames is shown, and (w, h)."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        found = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.pts is not None]
+        return np.array(found), (stream.width, stream.height)
+
+
+def relative_url(path: Path, page: Path) -> str:
+    """Where ``path`` is, as seen from ``page``.
+
+    >>> relative_url(Path("/a/my video?.mp4"), Path("/a/out/report.html"))
+    '../my%20video%3F.mp4'
+    """
+    return quote(os.fsencode(os.path.relpath(path.resolve(), page.resolve().parent)))

@@ -1,0 +1,95 @@
+"""A small copy of a run's frames that a browser plays and seeks in exactly: H.264 in MP4, a key frame every second or so."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+from av.video.reformatter import ColorRange, VideoReformatter
+
+from clockseg._errors import VideoError
+from clockseg._types import Array, Image, Size
+from clockseg.video import Clip
+from clockseg.video.write import encoder, matrix_for
+
+SIDE = 720
+"""Of its pictures, the longer one, at most."""
+_LEAST_SIDE = 64
+"""Browsers' decoders refuse pictures of a few pixels; those are enlarged."""
+_TIME_BASE = Fraction(1, 90_000)
+_KEY_EVERY = 24
+_BT709, _BT601 = 1, 6
+
+
+def frames_of(clip: Clip, numbers: Array) -> Iterable[Image]:
+    """The pictures of a clip that have these numbers, in order; ``VideoError`` if it has not all of them."""
+    wanted = iter(numbers.tolist())
+    number = next(wanted, None)
+    for frame in clip:
+        if number is None:
+            return
+        if frame.index == number:
+            yield frame.image
+            number = next(wanted, None)
+    if number is not None:
+        raise VideoError(f"{clip.path}: there is no frame {number} in it. Give the video that was segmented.")
+
+
+def proxy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1)) -> bytes:
+    """The pictures as a video: uint8 RGB [h, w, 3] each, at ``seconds`` (float64, growing); ``aspect``: of a pixel.
+
+    All get the size of the first, scaled down; one of another size is stretched, as label maps on disk are.
+
+    >>> proxy([np.zeros((2, 3, 3), np.uint8)], np.zeros(1))[4:8]
+    b'ftyp'
+    """
+    made, reformatter = io.BytesIO(), VideoReformatter()
+    with av.open(made, "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream: av.VideoStream | None = None
+        for image, time in zip(images, seconds, strict=False):
+            stream = stream or _start(container, proxy_size((image.shape[1], image.shape[0]), aspect))
+            size = stream.width, stream.height
+            picture = np.ascontiguousarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+            frame = reformatter.reformat(
+                av.VideoFrame.from_ndarray(picture, format="rgb24"),
+                format="yuv420p",
+                dst_colorspace=matrix_for(size[1]),
+                dst_color_range=ColorRange.MPEG,
+                threads=1,
+            )
+            frame.pts, frame.time_base = round(float(time) / _TIME_BASE), _TIME_BASE
+            container.mux(stream.encode(frame))
+        if stream is not None:
+            container.mux(stream.encode(None))
+    return made.getvalue()
+
+
+def proxy_size(size: Size, aspect: Fraction = Fraction(1)) -> Size:
+    """The size of the copy of pictures of ``size`` (w, h): even, square pixels, neither large nor tiny.
+
+    >>> proxy_size((1920, 1080)), proxy_size((1, 1))
+    ((720, 406), (64, 64))
+    """
+    wide = size[0] * float(aspect)
+    scale = min(1.0, SIDE / max(wide, size[1]))
+    scale = max(scale, _LEAST_SIDE / min(wide, size[1])) if min(wide, size[1]) * scale < _LEAST_SIDE else scale
+    # A strip a pixel high would become endlessly long.
+    return _even(min(wide * scale, 2 * SIDE)), _even(min(size[1] * scale, 2 * SIDE))
+
+
+def _even(side: float) -> int:
+    return max(2, 2 * round(side / 2))
+
+
+def _start(container: av.container.OutputContainer, size: Size) -> av.VideoStream:
+    stream = container.add_stream(encoder(), options={"preset": "veryfast", "crf": "26", "bf": "0"})
+    stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+    context = stream.codec_context
+    context.time_base, context.gop_size, context.thread_count = _TIME_BASE, _KEY_EVERY, 2
+    context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
+    context.colorspace = _BT709 if matrix_for(size[1]).value == _BT709 else _BT601
+    return stream

@@ -1,0 +1,139 @@
+"""Run: what a result folder holds of one run, as a report reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from clockseg._errors import DataError
+from clockseg._types import Array, Labels
+from clockseg.palette import palette
+from clockseg.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
+from clockseg.video import Heat
+
+IMAGES_FPS = 10
+"""Frames a second that frames without usable times are shown at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One result folder: its summary, its trace (empty where there is none) and where its videos are (None: not there).
+
+    ``source``: the video that was segmented, if it is still where it was.
+    """
+
+    folder: Path
+    summary: dict[str, Any]
+    trace: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    source: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What the run is called: its schedule, or else its folder.
+
+        >>> Run(Path("out/drive"), {"schedule": "alternating"}).name
+        'alternating'
+        """
+        return str(self.summary.get("schedule") or self.folder.resolve().name)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the network's stages."""
+        return tuple(self.summary.get("fire_rate") or ())
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the network's classes; empty where it has none."""
+        return tuple(map(str, self.summary.get("classes") or ()))
+
+    @property
+    def palette(self) -> Sequence[Sequence[int]]:
+        """An RGB colour for each class id; of numbers, one for each level of brightness."""
+        if self.numeric:
+            levels = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)
+            return np.asarray(levels[:, 0, ::-1]).tolist()
+        return self.summary.get("palette") or palette(len(self.classes) or 255)
+
+    def file(self, kind: str) -> Path | None:
+        """A file of ``clockseg.results.FILES``, if it is there."""
+        path = self.folder / FILES[kind]
+        return path if path.exists() else None
+
+    @cached_property
+    def frames(self) -> int:
+        """How many frames were segmented."""
+        return len(self.trace) or int(self.summary.get("frames") or 0)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """Int64 [frames]: which frame of the input each is."""
+        return np.array([line["frame"] for line in self.trace] or range(self.frames), np.int64)
+
+    @cached_property
+    def timed(self) -> bool:
+        """Whether the frames have times, and these go on from frame to frame."""
+        times = [line.get("pts_seconds") for line in self.trace]
+        return bool(times) and None not in times and bool((np.diff(np.array(times, float)) > 0).all())
+
+    @cached_property
+    def seconds(self) -> Array:
+        """Float64 [frames]: when each is shown, from 0; of frames without usable times, ``IMAGES_FPS`` a second."""
+        if not self.timed:
+            return np.arange(self.frames) / IMAGES_FPS
+        times = np.array([line["pts_seconds"] for line in self.trace], float)
+        return np.asarray(times - times[0])
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the network gave maps of numbers, such as depth."""
+        return self.file("labels") is None and self.file("values") is not None
+
+    def maps(self) -> Iterator[tuple[Labels, float]]:
+        """Each frame's map, uint8 [h, w], and the mean of its numbers (NaN of labels); nothing where no maps were written.
+
+        Labels are class ids; numbers come as levels of brightness, 0 to 254, with 255 for none.
+        """
+        if self.file("labels") is not None:
+            for labels in read_labels(self.folder):
+                yield labels, float("nan")
+        elif self.numeric:
+            heat = Heat()
+            for values in read_values(self.folder):
+                plane = values if values.ndim == 2 else values[0]
+                known = plane[np.isfinite(plane)]
+                yield heat.levels(plane), float(known.mean()) if known.size else float("nan")
+
+
+def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] | None = None) -> Run:
+    """The run in a result folder; ``source``: where its video is now (default: where it was).
+
+    ``DataError`` if the folder holds no summary, or something in it is not what ``clockseg segment`` writes.
+
+    >>> read_run("nowhere")
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
+    """
+    path = Path(folder)
+    if not (path / SUMMARY).is_file():
+        raise DataError(f"{path}: no {SUMMARY} in it. Give a folder that clockseg segment wrote{_inside(path)}.")
+    summary = read_summary(path)
+    if not isinstance(summary, dict):
+        raise DataError(f"{path / SUMMARY}: not a summary. Segment the video again.")
+    trace = read_trace(path) if (path / FILES["trace"]).is_file() else []
+    was = summary.get("source") if source is None else os.fspath(source)
+    there = Path(was) if isinstance(was, str) and Path(was).exists() else None
+    return Run(path, summary, trace, there)
+
+
+def _inside(path: Path) -> str:
+    """The result folders in a folder of them, to choose from."""
+    found = sorted(summary.parent.name for summary in path.glob(f"*/{SUMMARY}"))
+    return f", such as one of those in it: {', '.join(found[:5])}" if found else ""

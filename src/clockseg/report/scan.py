@@ -1,0 +1,106 @@
+"""One pass over the maps of all runs in step: masks, class shares, and where runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clockseg._errors import ClocksegError
+from clockseg._types import Array, Labels
+from clockseg.report.columns import places
+from clockseg.report.difference import Difference
+from clockseg.report.masks import NUMBERS_PIXELS, PIXELS, Masks, grid
+from clockseg.report.packed import packed
+from clockseg.report.run import Run
+
+_COARSE = 0xF8
+"""Of a level of brightness, the bits that are kept: 32 levels, which deflate."""
+_LEAST_SHARE = 0.0005
+"""A class that never holds this share of a picture is not listed."""
+
+
+@dataclass(eq=False)
+class Scanned:
+    """What came of one run's maps: ``masks`` and ``difference`` from the first run, None where there is nothing to show.
+
+    ``shares``: float32 [frames, 256], of each class id, NaN where there is no map; ``means``: float32 [frames], of numbers.
+    """
+
+    shares: Array
+    means: Array
+    masks: Masks | None = None
+    difference: Difference | None = None
+
+    def facts(self, run: Run) -> dict[str, Any]:
+        """As plain values, for the page."""
+        return {
+            "masks": None if self.masks is None else self.masks.facts(),
+            "shares": [] if run.numeric or self.masks is None else self._shares(run),
+            "means": packed(self.means) if run.numeric else None,
+            "difference": None if self.difference is None else self.difference.facts(),
+        }
+
+    def _shares(self, run: Run) -> list[dict[str, Any]]:
+        most = np.nan_to_num(self.shares).max(axis=0, initial=0)
+        # An id that has no name is no class: 255, the border that a network did not look at.
+        named = range(len(run.classes) or 255)
+        return [{"id": id, "share": packed(self.shares[:, id])} for id in named if most[id] >= _LEAST_SHARE]
+
+
+def scan(runs: Sequence[Run], told: Callable[[str], None]) -> list[Scanned]:
+    """The maps of ``runs``, on the time line of the first; ``told`` gets a sentence on what could not be read."""
+    frames = runs[0].frames
+    found = [Scanned(np.full((frames, 256), np.nan, np.float32), np.full(frames, np.nan, np.float32)) for _ in runs]
+    streams = [_in_step(run, places(run, runs[0].numbers), told) for run in runs]
+    for index, maps in enumerate(zip(*streams, strict=True)):
+        for run, one, given in zip(runs, found, maps, strict=True):
+            if given is not None:
+                _take(run, one, index, *given, frames=frames)
+        for run, one, given in zip(runs[1:], found[1:], maps[1:], strict=True):
+            if given is not None and maps[0] is not None and comparable(runs[0], run):
+                _compare(found[0], one, index, maps[0][0], given[0], classes=len(run.classes), frames=frames)
+    return found
+
+
+def comparable(run: Run, other: Run) -> bool:
+    """Whether the labels of two runs mean the same."""
+    return bool(run.classes) and run.classes == other.classes and not (run.numeric or other.numeric)
+
+
+def _take(run: Run, one: Scanned, index: int, labels: Labels, mean: float, *, frames: int) -> None:
+    if one.masks is None:
+        size = labels.shape[1], labels.shape[0]
+        one.masks = Masks(grid(size, frames, NUMBERS_PIXELS if run.numeric else PIXELS))
+    while one.masks.frames < index:
+        # The map before stands for a frame that has none.
+        one.masks.append(one.masks.last(labels))
+    one.masks.append(np.where(labels == 255, labels, labels & _COARSE) if run.numeric else labels)
+    one.means[index] = mean
+    one.shares[index] = np.bincount(labels.ravel(), minlength=256) / labels.size
+
+
+def _compare(
+    first: Scanned, other: Scanned, index: int, labels: Labels, given: Labels, *, classes: int, frames: int
+) -> None:
+    if other.difference is None and first.masks is not None:
+        other.difference = Difference(first.masks.grid, frames=frames, classes=classes)
+    if other.difference is not None:
+        other.difference.append(index, labels, given)
+
+
+def _in_step(run: Run, at: Array, told: Callable[[str], None]) -> Iterator[tuple[Labels, float] | None]:
+    """For each frame of the first run this run's map, or None; ``at``: where it is, -1 for nowhere."""
+    maps, taken = run.maps(), 0
+    for place in at:
+        given = None
+        while place >= taken:
+            try:
+                given = next(maps, None)
+            except ClocksegError as error:
+                told(f"{run.folder}: not all of its maps could be read ({error})")
+                given, maps = None, iter(())
+            taken += 1
+        yield given

@@ -1,0 +1,152 @@
+"""Writing a report: result folders in, one HTML file out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from clockseg._errors import DataError, UsageError
+from clockseg._version import __version__
+from clockseg._whole_file import whole
+from clockseg.report.columns import CARRIED, PARTS, columns, places
+from clockseg.report.figures import conditions, costs
+from clockseg.report.frontier import plan_facts
+from clockseg.report.packed import packed
+from clockseg.report.page import page
+from clockseg.report.picture import Choice, picture
+from clockseg.report.run import Run, read_run
+from clockseg.report.scan import Scanned, comparable, scan
+from clockseg.report.thresholds import thresholds
+
+MOST_RUNS = 6
+Result = str | os.PathLike[str]
+
+
+def write(
+    results: Result | Sequence[Result],
+    file: str | os.PathLike[str],
+    *,
+    video: Choice = "auto",
+    source: str | os.PathLike[str] | None = None,
+    plan: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    told: Callable[[str], None] = lambda sentence: None,
+) -> Path:
+    """Write a page on one result folder, or on several of one video: the first is shown, the others compared with it.
+
+    ``video``: whether the video is put into the page ("embed"), looked for where it is ("reference"), left out ("none"), or
+    put in where it is small ("auto"). ``source``: where it is now (default: where it was). ``plan``: a file that
+    ``clockseg plan --out`` wrote, whose frontier is shown. ``told`` gets a sentence on whatever could not be shown.
+    ``UsageError`` if ``file`` is there and not to be replaced, ``DataError`` if a folder holds no result.
+
+    >>> write("nowhere", "report.html")
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
+    """
+    target = Path(file)
+    folders = [results] if isinstance(results, str | os.PathLike) else list(results)
+    _check(target, folders, video, overwrite=overwrite)
+    runs = [read_run(folder, source=source) for folder in folders]
+    notes: list[str] = []
+
+    def note(sentence: str) -> None:
+        notes.append(sentence)
+        told(sentence)
+
+    facts, shown = _facts(runs, target, video, note)
+    facts |= {"plan": None if plan is None else plan_facts(plan), "notes": notes}
+    name = str(runs[0].summary.get("input") or runs[0].folder.resolve().name)
+    with whole(target) as part:
+        part.write_text(page(f"{name} – clockseg", facts | {"name": name}, shown), encoding="utf-8", errors="replace")
+    return target
+
+
+def _check(target: Path, folders: Sequence[Result], video: str, *, overwrite: bool) -> None:
+    if not 1 <= len(folders) <= MOST_RUNS:
+        raise UsageError(f"{len(folders)} runs; give 1 to {MOST_RUNS} of one video, the first to be shown.")
+    if video not in get_args(Choice):
+        raise UsageError(f"video={video!r}; give one of {', '.join(get_args(Choice))}.")
+    if target.is_dir() or (target.exists() and not overwrite):
+        raise UsageError(f"{target} is there already; give another name, or overwrite it.")
+
+
+def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str], None]) -> tuple[dict[str, Any], str]:
+    first = runs[0]
+    if not first.frames:
+        raise DataError(f"{first.folder}: no frame in it. Segment the video again.")
+    _tell_missing(runs, note)
+    try:
+        scanned = scan(runs, note)
+        shown = picture(first, target, video, note)
+        facts = {
+            "format": 1,
+            "version": __version__,
+            "frames": first.frames,
+            "numbers": packed(first.numbers.astype(np.uint32)),
+            "timed": first.timed,
+            "seconds": packed(first.seconds.astype(np.float64)),
+            "carried": CARRIED,
+            "parts": PARTS,
+            "picture": shown.facts(),
+            "runs": [_run_facts(run, one, first) for run, one in zip(runs, scanned, strict=True)],
+            "costs": costs(runs),
+            "conditions": conditions(runs),
+        }
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        if isinstance(error, DataError | UsageError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        raise DataError(
+            f"{first.folder}: not as clockseg segment writes it ({what}). Segment the video again."
+        ) from error
+    return facts, shown.text()
+
+
+def _run_facts(run: Run, scanned: Scanned, first: Run) -> dict[str, Any]:
+    found = thresholds(str(run.summary.get("schedule")), len(run.stages))
+    return {
+        "name": run.name,
+        "folder": run.folder.resolve().name,
+        "stages": run.stages,
+        "classes": run.classes,
+        "palette": [[int(part) for part in colour] for colour in run.palette],
+        "numeric": run.numeric,
+        "thresholds": [one and one._asdict() for one in found],
+        "trace": columns(run, places(run, first.numbers)),
+        "headline": _headline(run),
+        "comparable": comparable(first, run),
+        **scanned.facts(run),
+    }
+
+
+def _headline(run: Run) -> dict[str, float | None]:
+    """The figures at the top of the page."""
+    names = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "fps", "network_seconds")
+    values = {name: run.summary.get(name) for name in names}
+    return {
+        name: value if isinstance(value, int | float) and math.isfinite(value) else None
+        for name, value in values.items()
+    }
+
+
+def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
+    inputs = {str(run.summary.get("input")) for run in runs}
+    if len(inputs) > 1:
+        note(f"the runs are of different inputs ({', '.join(sorted(inputs))}); frames are compared by their numbers")
+    for run in runs:
+        if not run.trace:
+            note(
+                f"{run.folder.name} has no trace, so nothing is known of what fired; write one with --write labels,overlay,trace"
+            )
+        if run.file("labels") is None and run.file("values") is None:
+            note(
+                f"{run.folder.name} has no label maps, so there are no masks; write them with --write labels,overlay,trace"
+            )
+        if not comparable(runs[0], run):
+            note(f"{run.folder.name} has other classes than {runs[0].folder.name}; only its looks can be compared")

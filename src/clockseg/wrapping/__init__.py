@@ -1,0 +1,8 @@
+"""A torch network that is in use already, run on a clock without other change, and as it was again."""
+
+from __future__ import annotations
+
+from clockseg.wrapping.clocked import Clocked
+from clockseg.wrapping.wrap import wrap
+
+__all__ = ["Clocked", "wrap"]

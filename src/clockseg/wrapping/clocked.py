@@ -1,0 +1,278 @@
+"""A module whose calls run on a clock, until it is switched off."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clockseg._errors import UsageError
+from clockseg._watching import watches
+from clockseg.clocks import PICTURE, PREPARED
+from clockseg.schedule import Named, Schedule, carried, schedule_for
+from clockseg.session import Session
+from clockseg.stages import StagedNetwork
+from clockseg.trace import Record, Tally
+from clockseg.wrapping.advice import advised
+from clockseg.wrapping.call import Asked, Calls, Forward
+from clockseg.wrapping.outcome import Outcome
+from clockseg.wrapping.picture import Normalisation
+from clockseg.wrapping.staging import Staging, check_same
+
+SHAPES = 4
+"""Shapes of frames that stay ready; the one not used for longest goes first."""
+Batch: TypeAlias = Literal["streams", "frames"]
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """How a module is wrapped; see ``clockseg.wrap``. ``schedule``: None for one that suits the network."""
+
+    schedule: Schedule | Named | None
+    carry: Any
+    staging: Staging
+    normalisation: Normalisation | None
+    batch: Batch | None
+    tolerance: float
+
+
+class Pictured(np.ndarray):  # type: ignore[type-arg]
+    """A frame's picture, uint8 RGB [h, w, 3], with the tensor that the network reads."""
+
+    tensor: Tensor
+
+
+@dataclass
+class _Ready:
+    """A module in parts for frames of one shape; ``sessions``: one a stream. ``forms``: what it gives, as it may be asked."""
+
+    net: StagedNetwork
+    schedule: Schedule
+    weights: list[tuple[Tensor, int, int]]
+    sessions: list[Session] = field(default_factory=list)
+    forms: dict[tuple[Any, ...], Outcome] = field(default_factory=dict)
+
+    def current(self) -> bool:
+        """Whether the module's weights are where and what they were."""
+        return all((t.data_ptr(), t._version) == (place, version) for t, place, version in self.weights)
+
+
+class Clocked:
+    """What ``clockseg.wrap`` gives: switches the clock of ``module`` on and off, and tells what ran.
+
+    A ``with`` block over it switches it off at its end.
+    """
+
+    def __init__(self, module: nn.Module, how: Wrapping) -> None:
+        self.module, self.how = module, how
+        self.passed = 0
+        """Calls that the module answered as it is."""
+        self._told = False
+        self._ready: dict[tuple[Any, ...], _Ready] = {}
+        self._last: _Ready | None = None
+        self._lock, self._inside = threading.RLock(), threading.local()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the module's calls run on the clock."""
+        forward = vars(self.module).get("forward")
+        return isinstance(forward, Forward) and forward.clocked == self._call
+
+    def on(self) -> Clocked:
+        """Switch it on; the next frame is the first of a clip. ``UsageError`` if another clock is on."""
+        own = vars(self.module).get("forward")
+        if self.is_on:
+            return self
+        if isinstance(own, Forward):
+            raise UsageError("the module is on a clock already; switch that off first: clocked.off().")
+        self._calls = Calls.of(self.module, self.module.forward)
+        self.module.forward = Forward(self._call, self.module, own)  # type: ignore[method-assign,assignment]
+        self.reset()
+        return self
+
+    def off(self) -> nn.Module:
+        """The module as it was, bit for bit; nothing of it was changed."""
+        if self.is_on:
+            own = vars(self.module)["forward"].own
+            del self.module.forward
+            if own is not None:
+                self.module.forward = own  # type: ignore[method-assign]
+        return self.module
+
+    def reset(self) -> None:
+        """Forget what is held: the next frame is the first of a clip, and runs whole."""
+        with self._lock:
+            for ready in self._ready.values():
+                ready.sessions.clear()
+
+    def __enter__(self) -> Clocked:
+        return self.on()
+
+    def __exit__(self, *error: object) -> None:
+        self.off()
+
+    @property
+    def net(self) -> StagedNetwork:
+        """The module in parts, as the last frame ran."""
+        return self._known().net
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule that it runs on."""
+        return self._known().schedule
+
+    @property
+    def tally(self) -> Tally:
+        """Who fired since the start or the reset, of frames of the last shape."""
+        ready = self._known()
+        stages = tuple(stage.name for stage in ready.net.stages)
+        return reduce(add, (session.tally for session in ready.sessions), Tally(stages))
+
+    @property
+    def record(self) -> Record:
+        """What happened at the last frame (of several streams: in the last)."""
+        ready = self._known()
+        if not ready.sessions:
+            raise UsageError("nothing has run since the reset; call the module with a frame first.")
+        return ready.sessions[-1].record
+
+    def _known(self) -> _Ready:
+        if self._last is None:
+            raise UsageError("nothing has run yet; call the module with a frame first.")
+        return self._last
+
+    def _call(self, *given: Any, **named: Any) -> Any:
+        """What stands for the module's forward."""
+        plain = self._calls.plain
+        if getattr(self._inside, "busy", False):
+            return plain(*given, **named)
+        asked = self._calls.asked(given, named)
+        if asked.frames is None:
+            self._pass(asked)
+            return plain(*given, **named)
+        with self._lock, self._plainly(), torch.no_grad():
+            return self._run(asked.frames.detach(), asked.form)
+
+    @contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """While parts are made and run, calls of the module in this thread are for the module as it is."""
+        self._inside.busy = True
+        try:
+            yield
+        finally:
+            self._inside.busy = False
+
+    def _pass(self, asked: Asked) -> None:
+        self.passed += 1
+        if asked.beside and not self._told:
+            self._told = True
+            warnings.warn(
+                f"a call of the wrapped module isn't clocked, for it is given {', '.join(asked.beside)} beside the frame "
+                "(told once; clocked.passed counts such calls)",
+                stacklevel=6,
+            )
+
+    def _run(self, frames: Tensor, asked: Mapping[str, Any]) -> Any:
+        self._check(frames)
+        ready = self._at(frames[:1])
+        form = ready.forms.get(tuple(asked.items())) or self._form(ready, frames[:1], asked)
+        made = [session(self._image(frame)) for session, frame in zip(self._sessions(ready, frames), frames.split(1))]
+        # A copy, for the caller may write into it and what is held must stay; made here, outside of any inference mode.
+        joined = torch.cat([tensor.to(frames.device, frames.dtype) for tensor in made])
+        return form.holding(joined)
+
+    def _check(self, frames: Tensor) -> None:
+        if torch.is_autocast_enabled(frames.device.type):
+            raise UsageError(
+                "autocast is on around a wrapped module; leave it out and give precision='bf16' to clockseg.wrap."
+            )
+        if len(frames) > 1 and self.how.batch is None:
+            raise UsageError(
+                f"a batch of {len(frames)}: say to clockseg.wrap what it is: batch='streams' (each item is the next frame of a "
+                "video of its own) or batch='frames' (frames of one video, in order)."
+            )
+
+    def _sessions(self, ready: _Ready, frames: Tensor) -> list[Session]:
+        """One for each frame."""
+        streams = len(frames) if self.how.batch == "streams" else 1
+        if not ready.sessions:
+            ready.sessions += [Session(ready.net, ready.schedule) for _ in range(streams)]
+        if len(ready.sessions) != streams:
+            raise UsageError(f"{streams} streams after {len(ready.sessions)}; call reset() where their number changes.")
+        return ready.sessions if streams == len(frames) else ready.sessions * len(frames)
+
+    def _image(self, frame: Tensor) -> Any:
+        """What a session sees of a frame."""
+        if self.how.normalisation is None:
+            return frame
+        found = self.how.normalisation.picture(frame).view(Pictured)
+        found.tensor = frame
+        return found
+
+    def _at(self, frame: Tensor) -> _Ready:
+        """Ready for frames of this shape, type and device, and the module's weights of now."""
+        key = (tuple(frame.shape), frame.dtype, frame.device)
+        ready = self._ready.pop(key, None)
+        if ready is None or not ready.current():
+            ready = self._made(frame)
+        if ready is not self._last:
+            ready.sessions.clear()
+        self._ready[key] = self._last = ready
+        while len(self._ready) > SHAPES:
+            del self._ready[next(iter(self._ready))]
+        return ready
+
+    def _made(self, frame: Tensor) -> _Ready:
+        """Divided, and compared with the module on this frame; a module that can't be is left as it was."""
+        try:
+            net = self.how.staging.net(self.module, frame)
+            form = Outcome.of(given := self._plain(frame, {}), self.how.staging.output)
+            check_same(net(frame), form.tensor(given), self.how.tolerance)
+            schedule = self._schedule(net, frame)
+        except Exception:
+            self.off()
+            raise
+        return _Ready(_pictured(net, self.how.normalisation), schedule, _weights(self.module), forms={(): form})
+
+    def _schedule(self, net: StagedNetwork, frame: Tensor) -> Schedule:
+        chosen = self.how.schedule or advised(net, frame, sees=self.how.normalisation is not None)
+        if self.how.carry is not None:
+            chosen = carried(chosen, self.how.carry)
+        schedule = schedule_for(chosen, len(net))
+        looked_at = {watch for index in range(len(schedule)) for watch in watches(schedule, index)}
+        if PREPARED in looked_at:
+            raise UsageError("regions work on frames, not on a wrapped module's tensors; give another schedule.")
+        if (schedule.carry.looks or PICTURE in looked_at) and self.how.normalisation is None:
+            raise UsageError(
+                f"a schedule that looks at the picture (carry {schedule.carry}): say how frames were normalised, with "
+                "processor=, the image processor that prepares them, or a pair (mean, std)."
+            )
+        return schedule
+
+    def _form(self, ready: _Ready, frame: Tensor, form: Mapping[str, Any]) -> Outcome:
+        found = Outcome.of(self._plain(frame, form), self.how.staging.output)
+        return ready.forms.setdefault(tuple(form.items()), found)
+
+    def _plain(self, frame: Tensor, form: Mapping[str, Any]) -> Any:
+        return self._calls.plain(frame, **form)
+
+
+def _pictured(net: StagedNetwork, normalisation: Normalisation | None) -> StagedNetwork:
+    """``net`` reading the tensors that come with pictures."""
+    if normalisation is None:
+        return net
+    prepare: Callable[[Tensor], Any] = net.prepare
+    return replace(net, prepare=lambda image: prepare(image.tensor))
+
+
+def _weights(module: nn.Module) -> list[tuple[Tensor, int, int]]:
+    return [(t, t.data_ptr(), t._version) for t in (*module.parameters(), *module.buffers())]

@@ -1,0 +1,427 @@
+"""Plots: what is drawn, that it is drawn the same each time, and that it can be read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from clockseg import DataError, UsageError
+from clockseg.commands import evaluate as evaluate_command
+from clockseg.commands import tune as tune_command
+from clockseg.commands.main import main
+from clockseg.deviation import Deviation
+from clockseg.evaluation import Evaluation
+from clockseg.experiments import adaptive_curve, schedules
+from clockseg.experiments.rows import Row, records
+from clockseg.metrics import Confusion
+from clockseg.planning import Goal, Plan
+from clockseg.plots import (
+    draw_evaluation,
+    draw_plan,
+    draw_published,
+    draw_rates,
+    draw_tuning,
+    draw_velocity,
+    style,
+)
+from clockseg.trace import Tally
+from clockseg.tuning import Point, Trial, Tuned
+from clockseg.value_evaluation import ValueEvaluation
+from clockseg.velocity import Shot, Spread, Velocity
+from toy_networks import CLASSES, toy, write_clip
+
+NAMES = ("frame_oracle", "skip_frame(4)", "either(adaptive(0.15), at_least_every(8))")
+LONG = "carried(either(budget(network_rate=0.25, cap=12), motion_residual(0.125)), warp(flow(scale=0.25), of='fused'))"
+
+
+def shot(name: str, change: float, frames: int = 12) -> Shot:
+    """Every frame changes by a little more than the one before; deep stages by less."""
+    course = np.concatenate([[0], change * np.linspace(0.8, 1.2, frames - 1)])
+    return Shot(name, tuple(range(frames)), 2 * course, (course, course / 2), course / 3, np.full(frames, np.nan))
+
+
+def velocity(shots: int = 3) -> Velocity:
+    return Velocity("toy", ("shallow", "deep"), tuple(shot(f"clip{n}", 0.1 * (n + 1)) for n in range(shots)))
+
+
+def confusion(right: float, classes: int = 3) -> Confusion:
+    """The share ``right`` of 1,000 pixels of each class, the rest spread evenly."""
+    wrong = round(1000 * (1 - right) / (classes - 1))
+    return Confusion(np.full((classes, classes), wrong) + np.diag([1000 - wrong * classes] * classes))
+
+
+def evaluation(name: str, right: float, time: float, *, labelled: bool = True, classes: int = 3) -> Evaluation:
+    scores = confusion(right, classes) if labelled else Confusion.none(classes)
+    oracle = confusion(0.95, classes) if labelled else Confusion.none(classes)
+    return Evaluation(
+        name,
+        "identity",
+        tuple(f"class {index}" for index in range(classes)),
+        scores,
+        None,
+        confusion(right, classes),
+        oracle,
+        Tally(("a",), 1, 11, (5,), 5, 10 * time),
+        Tally(("a",), 1, 11, (10,), 10, 10.0),
+    )
+
+
+def evaluations(**options: Any) -> list[Evaluation]:
+    return [evaluation(name, 0.9 - 0.1 * place, 1 - 0.3 * place, **options) for place, name in enumerate(NAMES)]
+
+
+def point(threshold: float, fires: int, agreeing: float | None = 20.0) -> Point:
+    trial = Trial(Tally(("a", "b"), 1, 21, (20, fires), 20, 0.5 + 0.025 * fires), 1.0, agreeing)
+    return Point(threshold, trial, threshold - 0.05, threshold + 0.05)
+
+
+def tuned(**options: Any) -> Tuned:
+    points = tuple(point(0.1 * n + 0.05, 20 - 4 * n, **options) for n in range(6))
+    return Tuned(0.35, points[3], points)
+
+
+def sums(time: float, right: float) -> Any:
+    return SimpleNamespace(relative_time=time, agreement=SimpleNamespace(pixel_acc=right))
+
+
+class ByPixels(Goal):
+    """Promises are what was found."""
+
+    def promised(self, trial: Any) -> float:
+        return trial.tuned.agreement.pixel_acc
+
+    def agreement(self, found: Any) -> float:
+        return found.agreement.pixel_acc
+
+
+def plan(name: str = "skip_frame(2)") -> Any:
+    candidate = SimpleNamespace(text=name)
+    trials = [
+        SimpleNamespace(
+            variant=n % 2, candidate=candidate, tuned=sums(0.2 * n + 0.1, 0.8 + 0.04 * n), held_back=sums(0.2, 0.85)
+        )
+        for n in range(5)
+    ]
+    variants = (SimpleNamespace(name="large"), SimpleNamespace(name="small"))
+    return Plan(ByPixels(keep=0.9), variants, trials[3], tuple(trials[1:]), tuple(trials), 0.04, 400, 0)  # type: ignore[arg-type]
+
+
+ROWS = [
+    Row("NYUDv2", "frame oracle", "paper", 31.1),
+    Row("NYUDv2", "skip-frame", "paper", 27.7),
+    Row("CamVid", "frame oracle", "measured", 72.0),
+    Row("CamVid", "skip-frame", "measured", 68.4),
+]
+DRAWN = {
+    "velocity": lambda path: draw_velocity(velocity(), path),
+    "tuning": lambda path: draw_tuning(tuned(), path, schedule=LONG),
+    "frontier": lambda path: draw_plan(plan(LONG), path),
+    "evaluation": lambda path: draw_evaluation([*evaluations(), evaluation(LONG, 0.5, 0.4)], path),
+    "published": lambda path: draw_published("All schedules", records(schedules.rows()), path),
+    "rates": lambda path: draw_rates("Curve", records(adaptive_curve.PUBLISHED), path),
+}
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are drawn, kept instead of written."""
+    import matplotlib
+
+    kept: list[Figure] = []
+
+    @contextmanager
+    def keep(path: Any, *, size: tuple[float, float], dots: int = 200) -> Any:
+        with matplotlib.rc_context(style._STYLE):
+            kept.append(Figure(figsize=size, dpi=dots, layout="constrained"))
+            yield kept[-1]
+            FigureCanvasAgg(kept[-1]).draw()
+
+    for name in ("velocity", "tuning", "frontier", "evaluation", "published"):
+        monkeypatch.setattr(import_module(f"clockseg.plots.{name}"), "figure", keep)
+    return kept
+
+
+def lines(axes: Any, label: str) -> list[tuple[list[float], list[float]]]:
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines if line.get_label() == label]
+
+
+# Every plot
+
+
+@pytest.mark.parametrize(("name", "kind"), [*((name, "svg") for name in DRAWN), ("tuning", "png")])
+def test_the_same_numbers_give_the_same_bytes(name, kind, tmp_path) -> None:
+    for folder in ("a", "b"):
+        DRAWN[name](tmp_path / folder / f"plot.{kind}")
+    first, second = ((tmp_path / folder / f"plot.{kind}").read_bytes() for folder in ("a", "b"))
+    assert first == second
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [f"plot.{kind}"]
+    assert b"<dc:date>" not in first
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_text_is_text_and_all_of_it_is_inside(name, page, tmp_path) -> None:
+    DRAWN[name](tmp_path / "plot.svg")
+    [drawn] = page
+    # Numbers at ticks beyond the ends of an axis are there, and not drawn.
+    shown = [text for text in drawn.findobj(Text) if re.search("[A-Za-z%]", text.get_text()) and text.get_visible()]
+    assert len(shown) >= 8
+    edge = 1.5
+    for text in shown:
+        box = text.get_window_extent()
+        if box.width and text.get_clip_box() is None:
+            assert -edge < box.x0 < box.x1 < drawn.bbox.x1 + edge, text
+            assert -edge < box.y0 < box.y1 < drawn.bbox.y1 + edge, text
+        assert text.get_fontsize() >= 8, text
+
+
+def test_text_in_an_svg_can_be_searched(tmp_path) -> None:
+    draw_evaluation(evaluations(), tmp_path / "plot.svg")
+    text = (tmp_path / "plot.svg").read_text()
+    assert all(f">{name}" in text for name in (*NAMES, "class 0", "class 2"))
+    assert "font-family: 'DejaVu Sans', sans-serif" in text
+
+
+def test_a_png_has_twice_a_screen_s_dots(tmp_path) -> None:
+    draw_tuning(tuned(), tmp_path / "plot.png", schedule="adaptive(0.35)")
+    with Image.open(tmp_path / "plot.png") as drawn:
+        assert drawn.width == style.HALF * 200
+
+
+def test_a_name_without_ending_gives_both(tmp_path) -> None:
+    draw_plan(plan(), tmp_path / "plan-0.25")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan-0.25.png", "plan-0.25.svg"]
+
+
+def test_series_differ_in_more_than_colour() -> None:
+    looks = [tuple(style.marked(index).values()) for index in range(77)]
+    assert len(set(looks)) == 77
+    assert len({marker for _, marker in looks[: len(style.CYCLE)]}) == len(style.CYCLE)
+    dashes = [style.dashed(index)["linestyle"] for index in range(len(style.CYCLE))]
+    assert len(set(dashes)) == len(dashes)
+
+
+# What is drawn
+
+
+def test_velocity_shows_every_depth_with_its_spread(page) -> None:
+    found = velocity()
+    draw_velocity(found, "velocity.svg", published=[Spread(0.26, 0.18), Spread(0.11, 0.06), Spread(0.02, 0.02)])
+    above, least, most = page[0].axes
+    assert [label.get_text() for label in above.get_yticklabels()] == ["pixels", "shallow", "deep", "output"]
+    bars, means, over = [line for line in above.lines if set(line.get_ydata()) == {1}]
+    frames = np.concatenate([one.stages[0][1:] for one in found.shots])
+    assert list(bars.get_xdata()) == pytest.approx(list(np.percentile(frames, (10, 90))))
+    assert list(means.get_xdata()) == pytest.approx([found.mean(one.stages[0]) for one in found.shots])
+    assert list(over.get_xdata()) == pytest.approx([found.over_shots(lambda one: one.stages[0]).mean])
+    [diamonds] = [line for line in above.lines if list(line.get_xdata()) == [0.26, 0.11, 0.02]]
+    assert diamonds.get_marker() == "D"
+    assert (least.get_title(loc="left"), most.get_title(loc="left")) == ("least motion: clip0", "most motion: clip2")
+    [(frames, changes)] = lines(most, "deep")
+    assert frames == list(range(1, 12))
+    assert changes == list(found.shots[2].stages[1][1:])
+    assert least.get_ylim() == most.get_ylim()
+
+
+def test_velocity_of_one_shot(page) -> None:
+    draw_velocity(velocity(1), "velocity.svg")
+    above, only = page[0].axes
+    assert only.get_title(loc="left") == "clip0"
+    assert len([line for line in above.lines if set(line.get_ydata()) == {1}]) == 2
+
+
+def test_velocity_leaves_out_what_has_no_score_map(page) -> None:
+    blind = replace(shot("blind", 0.1), stages=(np.full(12, np.nan), shot("blind", 0.1).stages[1]))
+    draw_velocity(Velocity("toy", ("none", "deep"), (blind,)), "velocity.svg")
+    above = page[0].axes[0]
+    assert not [line for line in above.lines if set(line.get_ydata()) == {1}]
+
+
+def test_tuning_shows_the_curve_and_the_choice(page) -> None:
+    draw_tuning(tuned(), "tuned.svg", schedule="adaptive(0.35)")
+    rates, costs = page[0].axes
+    step = rates.lines[0]
+    assert list(step.get_xdata())[:3] == pytest.approx([0.0, 0.1, 0.2])
+    assert list(step.get_ydata())[:3] == pytest.approx([100, 80, 60])
+    [chosen] = [line for line in rates.lines if line.get_marker() == "o"]
+    assert (*chosen.get_xdata(), *chosen.get_ydata()) == pytest.approx((0.35, 40))
+    [(shares, times)] = lines(costs, "time, estimated")
+    assert dict(zip(np.round(shares), times, strict=True)) == pytest.approx(
+        {0: 50, 20: 60, 40: 70, 60: 80, 80: 90, 100: 100}
+    )
+
+
+def test_tuning_of_a_network_without_score_maps(page) -> None:
+    draw_tuning(tuned(agreeing=None), "tuned.svg", schedule="adaptive(0.35)")
+    assert not lines(page[0].axes[1], "agreement")
+    assert lines(page[0].axes[1], "time, estimated")
+
+
+def test_a_plan_shows_the_frontier_and_the_choice(page) -> None:
+    draw_plan(plan(), "plan.svg")
+    [axes] = page[0].axes
+    assert lines(axes, "chosen") == [([pytest.approx(0.7)], [pytest.approx(92)])]
+    assert lines(axes, "chosen, on blocks held back") == [([0.2], [85])]
+    assert lines(axes, "goal")[0][1] == [90, 90]
+    [(times, agreements)] = lines(axes, "the best by then")
+    assert agreements == pytest.approx([84, 88, 92, 96, 96])
+    assert times[:4] == pytest.approx([0.3, 0.5, 0.7, 0.9])
+    assert {name: len(x) for name in ("large", "small") for x, _ in lines(axes, name)} == {"large": 2, "small": 2}
+    assert "chosen: skip_frame(2) on small" in axes.get_title(loc="left")
+
+
+@pytest.mark.parametrize(("labelled", "what"), [(True, "mean IU, %"), (False, "agreement (mean IU), %")])
+def test_an_evaluation_shows_scores_in_time_and_classes(page, labelled, what) -> None:
+    found = evaluations(labelled=labelled)
+    draw_evaluation(found, "schedules.svg")
+    times, classes = page[0].axes
+    assert times.get_ylabel() == what
+    for place, one in enumerate(found):
+        scores = one.scores if labelled else one.agreement
+        assert lines(times, one.schedule) == [([one.relative_time], [pytest.approx(100 * scores.mean_iu)])]
+        marker = style.marked(place)["marker"]
+        drawn = [line.get_xdata()[0] for line in classes.lines if line.get_marker() == marker]
+        uncut = one.oracle.iu if labelled else 1.0
+        assert drawn == pytest.approx(list(100 * (scores.iu - uncut)))
+    own = 100 * found[0].oracle.iu if labelled else [100] * 3
+    told = [label.get_text() for label in classes.get_yticklabels()]
+    assert told == [f"class {index}  {iu:.0f}" for index, iu in enumerate(own)]
+
+
+def test_of_many_classes_the_largest_are_shown(page) -> None:
+    draw_evaluation(evaluations(classes=40), "schedules.svg")
+    classes = page[0].axes[1]
+    assert len(classes.get_yticks()) == 24
+    assert "the largest 24 of 40 classes" in classes.get_xlabel()
+
+
+def test_of_networks_that_give_numbers_errors_are_shown(page) -> None:
+    tally = Tally(("a",), 1, 11, (5,), 5, 5.0)
+    error = Deviation(2.0, 10.0, 4, 0.3)
+    one = ValueEvaluation("alternating", "identity", tally, replace(tally, seconds=10.0), error)
+    draw_evaluation([one], "depth.svg")
+    [times] = page[0].axes
+    assert lines(times, "alternating") == [([0.5], [pytest.approx(100 * error.relative_error)])]
+    assert times.get_ylabel() == "relative error, %"
+
+
+def test_published_numbers_stand_beside_measured_ones(page) -> None:
+    draw_published("Schedules", records(ROWS), "published.svg")
+    loss, score = page[0].axes
+    assert [label.get_text() for label in loss.get_yticklabels()] == ["frame oracle", "skip-frame"]
+    [(losses, _)] = lines(loss, "NYUDv2: published")
+    assert losses == pytest.approx([0, 100 * (1 - 27.7 / 31.1)])
+    [(scores, places)] = lines(score, "CamVid: measured here")
+    assert scores == [72.0, 68.4]
+    assert [round(place) for place in places] == [0, 1]
+    by_name = {line.get_label(): line for line in score.lines}
+    assert by_name["NYUDv2: published"].get_markerfacecolor() == "white"
+    assert by_name["CamVid: measured here"].get_markerfacecolor() != "white"
+    assert by_name["NYUDv2: published"].get_marker() != by_name["CamVid: measured here"].get_marker()
+
+
+def test_rates_go_by_kind_and_data_set(page) -> None:
+    measured = [
+        Row("CamVid", "frame oracle", "measured", 72.0, full_frames=100.0),
+        Row("CamVid", "adaptive(0.25)", "measured", 70.0, full_frames=40.0),
+        Row("CamVid", "(1,1,2)", "measured", 69.0, full_frames=50.0),
+        Row("CamVid", "pixel clock(0.1)", "measured", 66.0, full_frames=40.0),
+    ]
+    draw_rates("Curve", records([*adaptive_curve.PUBLISHED, *measured]), "curve.svg")
+    _, score = page[0].axes
+    assert lines(score, "CamVid, adaptive: measured here") == [([40.0, 100.0], [70.0, 72.0])]
+    assert lines(score, "CamVid, (1,1,n): measured here") == [([50.0], [69.0])]
+    [(rates, _)] = lines(score, "YouTube-Objects, adaptive: authors' notebook")
+    assert rates == sorted(rates)
+    assert len(rates) == 5
+
+
+def test_nothing_to_put_beside_each_other() -> None:
+    with pytest.raises(DataError, match="no scores"):
+        draw_published("Nothing", records([Row("NYUDv2", "skip-frame", "paper")]), "nothing.svg")
+
+
+# The commands; velocity's and plan's are in test_velocity and test_planning
+
+
+@pytest.fixture
+def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    net = replace(toy(), engine="toy engine", sidecar=SimpleNamespace(classes=CLASSES, schedule="alternating"))
+    monkeypatch.setattr(evaluate_command, "load_network", lambda args: net)
+    monkeypatch.setattr(tune_command, "load_network", lambda args: net)
+    write_clip(tmp_path / "data" / "a", 6, labelled=3)
+    return tmp_path / "data"
+
+
+def commands(clips: Path) -> dict[str, list[str]]:
+    return {
+        "evaluate": ["evaluate", str(clips), "--schedule", "frame_oracle", "--schedule", "skip_frame(2)", "--quiet"],
+        "tune": ["tune", str(clips), "--fire-rate", "0.5", "--quiet"],
+    }
+
+
+@pytest.mark.parametrize("name", ["evaluate", "tune"])
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_command_draws_what_it_found(name, kind, clips, tmp_path, capsys) -> None:
+    file = tmp_path / "new" / f"plot.{kind}"
+    assert main([*commands(clips)[name], "--plot", str(file)]) == 0
+    assert file.read_bytes().startswith(b"<?xml" if kind == "svg" else b"\x89PNG")
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("name", ["evaluate", "tune"])
+def test_a_wrong_ending_is_refused_before_the_work(name, clips, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(evaluate_command, "load_network", pytest.fail)
+    monkeypatch.setattr(tune_command, "load_network", pytest.fail)
+    assert main([*commands(clips)[name], "--plot", "plot.jpeg"]) == 2
+    assert "plot.jpeg: give a name that ends in .svg or .png" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["evaluate", "tune"])
+def test_without_matplotlib_it_says_what_to_install(name, clips, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
+    assert main([*commands(clips)[name], "--plot", "plot.svg"]) == 1
+    assert "pip install 'clockseg[plots]'" in capsys.readouterr().err
+
+
+def test_streaming_has_no_plot(clips, capsys) -> None:
+    assert main([*commands(clips)["evaluate"], "--streaming", "30", "--plot", "plot.svg"]) == 2
+    assert "without --streaming" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "plot", "message"),
+    [
+        ("qualitative", "p.svg", "give --out DIR"),
+        ("all", "p.svg", "give --out DIR"),
+        ("schedules", "p.pdf", ".svg or .png"),
+    ],
+)
+def test_reproduce_refuses_what_it_can_not_draw(name, plot, message, tmp_path, capsys) -> None:
+    assert main(["reproduce", name, "--data", str(tmp_path), "--standin", "--plot", plot]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_drawing_without_matplotlib(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install"):
+        draw_plan(plan(), "plan.svg")
+
+
+def test_check_plot_takes_both() -> None:
+    style.check_plot(Path("a.svg"))
+    style.check_plot(Path("a.png"))
+    with pytest.raises(UsageError, match=r"\.svg or \.png"):
+        style.check_plot(Path("a"))

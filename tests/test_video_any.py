@@ -1,0 +1,39 @@
+"""A video of every kind through ``segment``: frames at their places, times, sound, shape of pixels, colours."""
+
+from __future__ import annotations
+
+import av
+import pytest
+
+from bright_network import write_bright
+from clockseg.networks.load import load
+from clockseg.schedule import frame_oracle
+from clockseg.segmentation import segment
+from video_axes import RECIPES, made_others, recipe_made
+from video_checks import checked
+
+
+@pytest.fixture(scope="module")
+def bright(tmp_path_factory):
+    return load(str(write_bright(tmp_path_factory.mktemp("bright"))), threads=1)
+
+
+def passes(made, bright, folder):
+    """All of it came through."""
+    result = segment(made.path, folder / "out", bright, frame_oracle(1), stream=made.stream)
+    check = checked(made, result.folder)
+    assert check.passed, check
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_a_video_of_every_kind(recipe, bright, tmp_path) -> None:
+    needed = {recipe.codec, *(tone.codec for tone in recipe.tones)}
+    if not needed <= av.codecs_available:
+        pytest.skip(f"this PyAV has no {', '.join(sorted(needed - av.codecs_available))}")
+    (tmp_path / "in").mkdir()
+    passes(recipe_made(recipe, tmp_path / "in"), bright, tmp_path)
+
+
+@pytest.mark.parametrize("make", made_others, ids=lambda make: make.__name__)
+def test_images_and_what_opencv_decodes(make, bright, tmp_path) -> None:
+    passes(make(tmp_path / "in"), bright, tmp_path)
