@@ -20,7 +20,7 @@ from clockseg import load
 from clockseg._types import Array
 from clockseg.video import open_clip
 from page import insert, table
-from provenance import HERE, write_result
+from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
 VIDEO = "one-by-one-person-detection.mp4"
@@ -39,7 +39,9 @@ def main() -> None:
         print(rows[-len(args.ages) :])
     write_result("fixed_camera", {"frames": len(frames), "rows": rows})
     if args.docs:
-        insert(HERE.parent / "docs" / "regions.md", "fixed-camera", _table(rows))
+        known = provenance()
+        note = f"{len(frames)} frames from frame {args.skip} on, OpenVINO f32, {known['date']}, commit {known['commit']}."
+        insert(HERE.parent / "docs" / "regions.md", "fixed-camera", f"{_table(rows)}\n\n{note}")
 
 
 def _compared(frames: list[Array], labels: list[Array], age: int) -> dict[str, Any]:
