@@ -276,6 +276,16 @@ def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_p
     assert not different(tmp_path / "undisturbed", tmp_path / "out")
 
 
+def test_an_input_that_is_another_now_is_done_again(network, videos, tmp_path) -> None:
+    video = tmp_path / "video.mp4"
+    video.write_bytes((videos / "video0.mp4").read_bytes())
+    assert run(video, *options(network, tmp_path / "out", "--limit", "9")) == 0
+    before = (tmp_path / "out" / "video" / "labels.mkv").read_bytes()
+    video.write_bytes((videos / "video1.mkv").read_bytes())
+    assert run(video, *options(network, tmp_path / "out", "--limit", "9", "--resume")) == 0
+    assert (tmp_path / "out" / "video" / "labels.mkv").read_bytes() != before
+
+
 def test_a_run_of_another_setting_is_not_gone_on_with(network, videos, tmp_path, capsys) -> None:
     video = videos / "video2.avi"
     assert run(video, *options(network, tmp_path)) == 0

@@ -25,7 +25,7 @@ class Entry:
 
     ``input``, its absolute path; ``folder`` of its result, relative to the manifest; ``pieces``: how many it is cut into,
     ``whole`` of which are there; ``figures``: some of its summary; ``problems``: what could not be decoded; ``error``: why it
-    failed; ``setting``: what it was made with.
+    failed; ``setting``: what it was made with; ``bytes`` and ``modified_ns``: of the input, so that another is known by them.
     """
 
     input: str
@@ -38,6 +38,8 @@ class Entry:
     problems: tuple[str, ...] = ()
     error: str | None = None
     setting: dict[str, Any] = field(default_factory=dict)
+    bytes: int | None = None
+    modified_ns: int | None = None
 
     def line(self) -> str:
         """As a line of the manifest; paths of any bytes come back as they were.

@@ -14,6 +14,7 @@ from clockseg.inputs import Input
 from clockseg.job import Piece
 from clockseg.manifest import Entry, Manifest, State, manifest
 from clockseg.piece_run import PieceResult
+from clockseg.results import SUMMARY
 from clockseg.segmentation import Planned, Segmented, Work, unwritable
 from clockseg.trace import Progress
 from clockseg.workers import Heard, Report, Step, Task, Workers
@@ -134,8 +135,9 @@ class _Run:
         if entry is None or not self._resume:
             return None
         self._check_setting(entry)
-        there = (self._out / entry.folder / "summary.json").is_file()
-        return entry if entry.state == "done" and there else None
+        same = (entry.bytes, entry.modified_ns) == _stamp(input.key)
+        there = (self._out / entry.folder / SUMMARY).is_file()
+        return entry if entry.state == "done" and same and there else None
 
     def through(
         self, inputs: Sequence[Input], workers: Workers, told: Callable[[Input, Progress], None]
@@ -235,6 +237,7 @@ class _Run:
 
     def _put(self, clip: _Clip, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
         summary = {} if done is None else done.summary
+        size, modified = _stamp(clip.input.key)
         self._manifest.put(
             Entry(
                 clip.input.key,
@@ -247,6 +250,8 @@ class _Run:
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
+                bytes=size,
+                modified_ns=modified,
             )
         )
 
@@ -258,6 +263,15 @@ class _Run:
                     f"{self._out}: its manifest is of another run: {name} {there!r} there, {here!r} now. Give what it was made "
                     "with, another --out, or --overwrite in place of --resume."
                 )
+
+
+def _stamp(path: str) -> tuple[int | None, int | None]:
+    """What tells that a file is another one now: its bytes, and when it was written."""
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return None, None
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _plan_step(
