@@ -49,7 +49,7 @@ def _disturbed(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     killed: Counter[str] = Counter()
     runs, done_by_kill = 0, []
     while True:
-        process = subprocess.Popen(_command(folder, "disturbed", jobs=2, resume=True), start_new_session=True)
+        process = subprocess.Popen(_command(folder, "disturbed", jobs=2, resume=True), start_new_session=True, stderr=subprocess.DEVNULL)
         runs += 1
         if killed.total() == args.kills:
             if process.wait() != 0:

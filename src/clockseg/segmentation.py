@@ -68,7 +68,8 @@ def segment(
     ``problems`` tells.
     """
     writes = check_writes(write, values=gives_numbers(net))
-    start, end = (None if seconds is None else Fraction(seconds) for seconds in (start_seconds, end_seconds))
+    # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
+    start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
     job = Job(writes, every, limit, flicker, name, start, end, stream)
     work = Work(net, schedule_for(schedule, len(net)), job)
     planned = work.plan(source, Path(folder), overwrite=overwrite)
