@@ -3,9 +3,9 @@
     python benchmarks/fuzz.py [--minutes 30] [--only KIND] [--docs]      results/fuzz.json and a table
     python benchmarks/fuzz.py --only KIND --again NUMBER                 one input again, with its traceback
 
-Inputs of every kind in tests/fuzz_targets.py, each made from a good one and a seed, are used in processes of their own, whose memory is
-limited and whose time for one input is, too. Told are exceptions that aren't clockseg's own, processes that die, those
-that go on and on, and how many inputs were taken and refused.
+Inputs of every kind in tests/fuzz_targets.py, each made from a good one and a seed, are used in processes of their own,
+whose memory is limited and whose time for one input is, too. Told are exceptions that aren't clockseg's own, processes
+that die, those that go on and on, and how many inputs were taken and refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def _all(args: argparse.Namespace) -> None:
     kinds = [args.only] if args.only else list(TARGETS)
     facts = {kind: _fuzzed(kind, args.seed, 60 * args.minutes / len(kinds)) for kind in kinds}
     rows = [["what", "inputs", "taken", "refused", "other errors", "crashes", "hangs"]]
-    rows += [[kind, *(f"{found[name]:,}" for name in ("inputs", "taken", "refused", "errors", "crashes", "hangs"))] for kind, found in facts.items()]
+    rows += [
+        [kind, *(f"{found[name]:,}" for name in ("inputs", "taken", "refused", "errors", "crashes", "hangs"))]
+        for kind, found in facts.items()
+    ]
     print(table(rows))
     if not args.only:
         write_result("fuzz", {"seed": args.seed, "minutes": args.minutes, "kinds": facts})

@@ -27,6 +27,9 @@ from page import insert, table
 from provenance import HERE, write_result
 
 SCHEDULE = "adaptive(0.1)"
+AT_WORK = 0.85
+"""Of the kills come when pieces are being written; the others may come earlier."""
+UNDER_WAY = "*/.part/.*.part"
 
 
 def main() -> None:
@@ -47,22 +50,39 @@ def main() -> None:
 def _disturbed(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     chance = random.Random(args.seed)
     killed: Counter[str] = Counter()
-    runs, done_by_kill = 0, []
+    runs, there = 0, []
     while True:
-        process = subprocess.Popen(_command(folder, "disturbed", jobs=2, resume=True), start_new_session=True, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            _command(folder, "disturbed", jobs=2, resume=True), start_new_session=True, stderr=subprocess.DEVNULL
+        )
         runs += 1
         if killed.total() == args.kills:
             if process.wait() != 0:
                 sys.exit("the run that nobody killed failed.")
             break
-        time.sleep(chance.uniform(0.5, args.longest))
+        if chance.random() < AT_WORK:
+            _until_at_work(folder / "disturbed", process)
+        time.sleep(chance.uniform(0, args.longest))
         if process.poll() is not None:
             # It had ended already: what it made is taken away, so that there is something to kill.
             _forget(folder / "disturbed")
             continue
         killed[_kill(process, chance)] += 1
-        done_by_kill.append(sum(entry.state == "done" for _, entry in read(folder / "disturbed")))
-    return {"videos": args.videos, "kills": args.kills, "runs": runs, "killed": dict(killed), "done": done_by_kill}
+        there.append(_there(folder / "disturbed"))
+    return {"videos": args.videos, "kills": args.kills, "runs": runs, "killed": dict(killed), "there": there}
+
+
+def _until_at_work(out: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a piece is being written that wasn't there before."""
+    before = set(out.glob(UNDER_WAY))
+    while process.poll() is None and not set(out.glob(UNDER_WAY)) - before:
+        time.sleep(0.02)
+
+
+def _there(out: Path) -> list[int]:
+    """How many videos are done, and how many pieces of others are whole."""
+    done = sum(entry.state == "done" for _, entry in read(out))
+    return [done, len(list(out.glob("*/.part/*/piece.json")))]
 
 
 def _kill(process: subprocess.Popen[bytes], chance: random.Random) -> str:
@@ -114,8 +134,9 @@ def _command(folder: Path, out: str, *, jobs: int, resume: bool = False) -> list
 def _table(facts: dict[str, Any]) -> str:
     killed = ", ".join(f"{count} times {what}" for what, count in sorted(facts["killed"].items()))
     same = "none differs" if not facts["different"] else f"different: {', '.join(facts['different'])}"
-    rows = [["videos", "kills", "runs", "what was killed", "labels, overlays, traces"]]
-    rows.append([str(facts["videos"]), str(facts["kills"]), str(facts["runs"]), killed, same])
+    found = f"{sum(map(bool, map(sum, facts['there'])))} times something whole, up to {max(map(sum, facts['there']))} videos and pieces"
+    rows = [["videos", "kills", "runs", "what was killed", "what each left", "labels, overlays, traces"]]
+    rows.append([str(facts["videos"]), str(facts["kills"]), str(facts["runs"]), killed, found, same])
     return table(rows)
 
 
@@ -123,7 +144,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--videos", type=int, default=8)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--longest", type=float, default=6.0, help="seconds before a kill, at most (default: 6)")
+    parser.add_argument("--longest", type=float, default=4.0, help="seconds before a kill, at most (default: 4)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--docs", action="store_true", help="put the table into docs/many-videos.md")
     return parser.parse_args()

@@ -52,8 +52,8 @@ def send(video: str, file: BinaryIO, fps: float, note: Path | None) -> None:
                 time.sleep(max(0.0, begun + seconds - time.perf_counter()))
                 packet.stream = output
                 sink.mux_one(packet)
-    except (BrokenPipeError, ConnectionError):
-        # The reader has gone; nothing is written to it any more, not even at the end.
+    except (OSError, av.FFmpegError):
+        # The reader has gone; nothing must be written to it any more, not even at the end.
         if file is sys.stdout.buffer:
             os._exit(0)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import av
 import cv2
 import numpy as np
+from av.stream import Disposition
 
 from made_videos import BT601, BT709, BT2020, FPS, FRAMES, FULL, LIMITED, Recipe, Tone, drawn
 
@@ -26,6 +27,7 @@ _HDR10 = {
     "master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(40000000,50)"
 }
 _UNEVEN = (0, 40, 50, 200, 233, 300, 301, 500, 900, 940, 1400, 1433, 2000, 2500)
+_A_SECOND_ON = range(1000, 1000 + 40 * FRAMES, 40)
 _LATE = tuple(3_600_000 + 40 * number for number in range(FRAMES))
 
 
@@ -54,6 +56,25 @@ def _second_stream(path: Path) -> None:
                     output.mux(packet)
     other.unlink()
     ours.unlink()
+
+
+def _covered(path: Path) -> None:
+    """A cover picture before the video."""
+    plain = path.with_name(f"plain-{path.name}")
+    path.rename(plain)
+    with av.open(str(path), "w") as output, av.open(str(plain)) as source:
+        cover = output.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 64, 64, "yuvj420p"
+        cover.disposition = Disposition.attached_pic
+        stream = output.add_stream_from_template(source.streams.video[0])
+        picture = av.VideoFrame(64, 64, "yuvj420p")
+        picture.pts = 0
+        output.mux(cover.encode(picture))
+        for packet in source.demux():
+            if packet.size:
+                packet.stream = stream
+                output.mux(packet)
+    plain.unlink()
 
 
 def _without_head(path: Path) -> None:
@@ -105,6 +126,8 @@ RECIPES = (
     Recipe("uneven times", "uneven.mkv", times=_UNEVEN, tones=(Tone("libopus", seconds=2.5),)),
     Recipe("uneven times, MP4", "uneven.mp4", times=_UNEVEN, base=_90K, tones=_aac(seconds=2.5)),
     Recipe("times from an hour on, FLAC", "late.mkv", times=_LATE, tones=(Tone("flac", start=3600.0),)),
+    Recipe("a gap of ten minutes", "gap.mp4", times=(*range(0, 520, 40), 600_000), base=_90K),
+    Recipe("250 a second", "fast.mkv", times=range(0, 56, 4)),
     Recipe("29.97 a second, transport stream", "ntsc.ts", times=tuple(round(number * 1001 / 30) for number in range(FRAMES)),
            base=_90K, tones=_aac()),
     Recipe("edit list that hides the head", "edited.mp4", options={"bf": "2", "g": "8"}, after=_without_head,
@@ -126,8 +149,12 @@ RECIPES = (
     Recipe("DVD: program stream, MP2", "disc.vob", "mpeg2video", container="vob", base=_FRAME, tones=(Tone("mp2"),)),
     Recipe("two tracks of sound", "tracks.mkv", tones=(Tone("aac"), Tone("ac3"))),
     Recipe("sound that begins late", "silent.mkv", tones=(Tone("pcm_s16le", start=0.2, seconds=0.3),)),
+    Recipe("sound that begins before the picture", "early.mkv", times=_A_SECOND_ON,
+           tones=(Tone("pcm_s16le", seconds=1.5),)),
     Recipe("sound that goes on", "longer.mp4", tones=_aac(seconds=2.0)),
     Recipe("two video streams, the smaller asked for", "streams.mkv", after=_second_stream, stream=1),
+    Recipe("a cover picture", "cover.mkv", after=_covered),
+    Recipe("MXF, PCM", "broadcast.mxf", "mpeg2video", base=_FRAME, tones=(Tone("pcm_s16le"),)),
     Recipe("size changes", "sizes.h264", container="h264", after=_of_two_sizes, numbers=(*range(FRAMES), *range(FRAMES))),
     Recipe("two recordings in one file", "joined.ts", base=_90K, after=_doubled, numbers=(*range(FRAMES), *range(FRAMES)),
            times=tuple(100 * number for number in range(FRAMES)), tones=_aac(seconds=1.4)),

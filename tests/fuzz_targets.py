@@ -7,12 +7,12 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import onnx
+import numpy as np
 
+import fuzz_seeds
 import networks
 from clockseg import read_labels, read_summary, read_trace
 from clockseg._errors import ClocksegError
@@ -34,8 +34,7 @@ from clockseg.spec import parse_schedule
 from clockseg.video import open_clip
 from fuzzing import as_json, changed_bytes, changed_text, changed_value, changed_words
 from hostile_graphs import changed_graph
-from toy_networks import toy, write_clip
-from video_making import picture, write_video
+from toy_networks import toy
 
 FRAMES = 40
 """Of a fuzzed video, at most so many are decoded."""
@@ -61,55 +60,10 @@ def tried(target: Target, seed: str, folder: Path) -> bool:
 
 # Videos
 
-_CODECS = {
-    "h264.mp4": ("libx264", "yuv420p"),
-    "h264.mkv": ("libx264", "yuv420p"),
-    "h264.ts": ("libx264", "yuv420p"),
-    "h264.mov": ("libx264", "yuv420p"),
-    "hevc.mp4": ("libx265", "yuv420p"),
-    "mpeg4.avi": ("mpeg4", "yuv420p"),
-    "mpeg4.mp4": ("mpeg4", "yuv420p"),
-    "mjpeg.avi": ("mjpeg", "yuvj420p"),
-    "prores.mov": ("prores_ks", "yuv422p10le"),
-    "vp8.mkv": ("libvpx", "yuv420p"),
-    "vp9.webm": ("libvpx-vp9", "yuv420p"),
-    "ffv1.mkv": ("ffv1", "yuv420p"),
-    "flv.flv": ("flv", "yuv420p"),
-    "gif.gif": ("gif", "rgb8"),
-}
-_STILLS = ("png.png", "jpg.jpg", "tiff.tiff", "bmp.bmp", "webp.webp")
-KINDS = (*_CODECS, *_STILLS)
-
-
-@cache
-def videos() -> dict[str, bytes]:
-    """A small good file of each kind: B-frames and edit lists, sound, variable times, rotation among them."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        return {name: _video(Path(folder) / name).read_bytes() for name in KINDS}
-
-
-def _video(path: Path) -> Path:
-    # libx265 damages memory below 64x64.
-    size = (64, 64) if path.name == "hevc.mp4" else (48, 32)
-    images = [picture(*size, seed) for seed in range(10)]
-    if path.name in _STILLS:
-        import cv2
-
-        cv2.imwrite(str(path), images[0])
-        return path
-    codec, pix_fmt = _CODECS[path.name]
-    audio = ("aac", 8000, 0.0, 0.4) if path.name in ("h264.mp4", "h264.mkv") else None
-    options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
-    return write_video(
-        path, images, codec=codec, pix_fmt=pix_fmt, audio=audio, rotation=90 if path.name == "h264.mov" else 0, **options
-    )
-
 
 def _broken_video(chance: random.Random, folder: Path) -> str:
-    name = chance.choice(KINDS)
-    data = changed_bytes(videos()[name], chance, other=videos()[chance.choice(KINDS)])
+    name = chance.choice(fuzz_seeds.KINDS)
+    data = changed_bytes(fuzz_seeds.videos()[name], chance, other=fuzz_seeds.videos()[chance.choice(fuzz_seeds.KINDS)])
     path = folder / f"video{chance.choice((Path(name).suffix, Path(name).suffix, '.mp4', '', '.txt'))}"
     path.write_bytes(data)
     return str(path)
@@ -129,11 +83,6 @@ def _segment(path: str) -> None:
 # Networks
 
 
-@cache
-def _tiny() -> bytes:
-    return bytes(networks.tiny().SerializeToString())
-
-
 def _write_network(folder: Path, model: bytes, said: bytes) -> str:
     (folder / "net.onnx").write_bytes(model)
     (folder / "net.json").write_bytes(said)
@@ -142,11 +91,11 @@ def _write_network(folder: Path, model: bytes, said: bytes) -> str:
 
 def _broken_sidecar(chance: random.Random, folder: Path) -> str:
     said = changed_value(json.loads(sidecar.dump(networks.TINY)), chance)
-    return _write_network(folder, _tiny(), as_json(said, chance))
+    return _write_network(folder, fuzz_seeds.tiny(), as_json(said, chance))
 
 
 def _broken_onnx(chance: random.Random, folder: Path) -> str:
-    return _write_network(folder, changed_bytes(_tiny(), chance), sidecar.dump(networks.TINY).encode())
+    return _write_network(folder, changed_bytes(fuzz_seeds.tiny(), chance), sidecar.dump(networks.TINY).encode())
 
 
 def _hostile_onnx(chance: random.Random, folder: Path) -> str:
@@ -161,26 +110,44 @@ def _load(path: str) -> None:
 
 def _cut(path: str) -> None:
     from clockseg.networks.cut_settling import Cutting
-    from clockseg.networks.cut_source import Said, onnx_source
+    from clockseg.networks.cut_source import Said
     from clockseg.networks.cutting import cut_network
 
     out = Path(path).with_name("cut.onnx")
     cutting = Cutting(at="auto", stages=2, purpose="latency")
-    cut_network(Path(path), out, said=Said(size=(48, 32), output="scores", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)), cutting=cutting, engine="onnxruntime", threads=1, repeat=1)
+    cut_network(
+        Path(path),
+        out,
+        said=Said(size=(48, 32), output="scores", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)),
+        cutting=cutting,
+        engine="onnxruntime",
+        threads=1,
+        repeat=1,
+    )
 
 
 def _run(path: str) -> None:
-    import numpy as np
-
-    net = load(path, engine="openvino", threads=1)
-    net(np.zeros((32, 48, 3), np.uint8))
+    for engine in ("openvino", "onnxruntime"):
+        load(path, engine=engine, threads=1)(np.zeros((32, 48, 3), np.uint8))
 
 
 # Texts
 
 SCHEDULES = (
-    *("frame_oracle", "skip_frame(4)", "fixed_rate((1, 2, 4))", "pipelined(2)", "adaptive(0.25)", "adaptive(0.1, 0.2, watch=1)"),
-    *("either(adaptive(0.25), at_least_every(8))", 'difference(0.1, of="scores")', "paced(adaptive(0.02), 0.5)", "regions(0.1)"),
+    *(
+        "frame_oracle",
+        "skip_frame(4)",
+        "fixed_rate((1, 2, 4))",
+        "pipelined(2)",
+        "adaptive(0.25)",
+        "adaptive(0.1, 0.2, watch=1)",
+    ),
+    *(
+        "either(adaptive(0.25), at_least_every(8))",
+        'difference(0.1, of="scores")',
+        "paced(adaptive(0.02), 0.5)",
+        "regions(0.1)",
+    ),
     *("budget(network_rate=0.25, cap=12)", "carried(skip_frame(4), warp(flow, scale=0.5))", "invert(confidence(0.8))"),
     *("motion_residual(0.1)", "both(adaptive(0.1), confidence(0.8, sense='below'))", "carried('alternating', 'warp')"),
 )
@@ -193,7 +160,9 @@ def _text(given: tuple[str, ...]) -> Callable[[random.Random, Path], str]:
 
 
 def _schedule_file(chance: random.Random, folder: Path) -> str:
-    file = ScheduleFile(chance.choice(SCHEDULES), "net", ("a", "b", "c"), {"rate": 0.5}, {"network": "net.onnx", "size": "640"})
+    file = ScheduleFile(
+        chance.choice(SCHEDULES), "net", ("a", "b", "c"), {"rate": 0.5}, {"network": "net.onnx", "size": "640"}
+    )
     text = dump(file)
     data = text.encode()
     if chance.random() < 0.5:
@@ -206,20 +175,12 @@ def _schedule_file(chance: random.Random, folder: Path) -> str:
 # Folders and tables
 
 
-@cache
-def _result() -> dict[str, bytes]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_video(Path(folder) / "in.mp4", [picture(48, 32, seed) for seed in range(6)])
-        segment(Path(folder) / "in.mp4", Path(folder) / "out", toy(), frame_oracle)
-        return {file.name: file.read_bytes() for file in (Path(folder) / "out").iterdir()}
-
-
 def _broken_result(chance: random.Random, folder: Path) -> str:
-    for name, data in _result().items():
+    for name, data in fuzz_seeds.result().items():
         (folder / name).write_bytes(changed_bytes(data, chance) if chance.random() < 0.7 else data)
-    (folder / "manifest.jsonl").write_bytes(as_json(changed_value({"input": "/a.mp4", "folder": "a", "state": "done"}, chance), chance))
+    (folder / "manifest.jsonl").write_bytes(
+        as_json(changed_value({"input": "/a.mp4", "folder": "a", "state": "done"}, chance), chance)
+    )
     return str(folder)
 
 
@@ -231,7 +192,9 @@ def _read_result(folder: str) -> None:
 
 
 def _broken_names(chance: random.Random, folder: Path) -> str:
-    value = chance.choice((["sky", "road"], {"0": "sky", "1": "road"}, {"classes": ["a"], "palette": [[1, 2, 3]], "ignore": 255}))
+    value = chance.choice(
+        (["sky", "road"], {"0": "sky", "1": "road"}, {"classes": ["a"], "palette": [[1, 2, 3]], "ignore": 255})
+    )
     (folder / "names.json").write_bytes(as_json(changed_value(value, chance), chance))
     (folder / "names.txt").write_bytes(changed_bytes("sky = himmel\nroad = straße\n".encode(), chance))
     return str(folder)
@@ -245,24 +208,16 @@ def _read_names(folder: str) -> None:
                 read(path)
 
 
-@cache
-def _clips() -> dict[str, bytes]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        write_clip(Path(folder) / "clip", 3, labelled=2)
-        found = [file for file in Path(folder).rglob("*") if file.is_file()]
-        return {str(file.relative_to(folder)): file.read_bytes() for file in found}
-
-
 def _broken_clips(chance: random.Random, folder: Path) -> str:
-    for name, data in _clips().items():
+    for name, data in fuzz_seeds.clips().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(changed_bytes(data, chance) if chance.random() < 0.4 else data)
     if chance.random() < 0.7:
         return str(folder)
-    hostile = chance.choice((b"\xff.png", b"-rf.png", b"a\nb.png", b"\x1b[2J.png", b"..png", b"000.png.png", "\u202ea.png".encode()))
+    hostile = chance.choice(
+        (b"\xff.png", b"-rf.png", b"a\nb.png", b"\x1b[2J.png", b"..png", b"000.png.png", "\u202ea.png".encode())
+    )
     (folder / "clip" / "images" / os.fsdecode(hostile)).write_bytes(b"x")
     return str(folder)
 
@@ -275,48 +230,19 @@ def _read_clips(folder: str) -> None:
 
 def _caffe(chance: random.Random, folder: Path) -> str:
     path = folder / "net.caffemodel"
-    path.write_bytes(changed_bytes(_caffemodel(), chance))
+    path.write_bytes(changed_bytes(fuzz_seeds.caffemodel(), chance))
     return str(path)
-
-
-@cache
-def _caffemodel() -> bytes:
-    from caffe_making import as_layers, caffemodel
-    from narrow_fcn import narrow
-
-    return caffemodel(as_layers({name: value.numpy() for name, value in narrow().state_dict().items()}))
 
 
 def _safetensors(chance: random.Random, folder: Path) -> str:
     path = folder / "net.safetensors"
-    path.write_bytes(changed_bytes(_checkpoint(), chance))
+    path.write_bytes(changed_bytes(fuzz_seeds.checkpoint(), chance))
     return str(path)
 
 
-@cache
-def _checkpoint() -> bytes:
-    import tempfile
-
-    from clockseg.networks.fcn_checkpoint import save_fcn
-    from narrow_fcn import description, narrow
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.safetensors"
-        save_fcn(narrow(), description(narrow()), path)
-        return path.read_bytes()
-
-
 def _clock(chance: random.Random, folder: Path) -> str:
-    from onnx import TensorProto, helper
-
-    inputs = [helper.make_tensor_value_info("history", TensorProto.FLOAT, [1, 5, 8])]
-    graph = helper.make_graph(
-        [helper.make_node("ReduceMean", ["history"], ["fire"], keepdims=0)],
-        "clock", inputs, [helper.make_tensor_value_info("fire", TensorProto.FLOAT, [])],
-    )
-    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
     path = folder / "clock.onnx"
-    path.write_bytes(changed_bytes(data, chance))
+    path.write_bytes(changed_bytes(fuzz_seeds.clock(), chance))
     return str(path)
 
 

@@ -6,40 +6,14 @@ import json
 import random
 import re
 import struct
+from copy import deepcopy
 from typing import Any
 
-NUMBERS = (0, 1, 2, 3, 7, 8, 16, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
-"""What counts, sizes and offsets are replaced by."""
-VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, -1, 3, 255, 256, 65535, 65536, 2**31, 2**63, -(2**63), 2**64, 10**400, 0.0, -0.0, 0.5, 1e308),
-    *(float("nan"), float("inf"), float("-inf"), "", " ", "x", "..", "../../etc/passwd", "/etc/passwd", "-rf", "a/b", "a\0b"),
-    *("\n", "\x1b[2J", "\x1b]0;x\a", "\u202e", "\ud800", "é" * 300, "ﬁ", "__class__", "os:system", "con", "x" * 5000),
-    *([], {}, [[]], [[[]]], {"": {}}, [None], [1, 2, 3], ["a", "a"], [0.1, 0.2, 0.3], {"a": {"a": {"a": 1}}}),
-)
-"""What fields of JSON and TOML are replaced by."""
-PIECES = (
-    *("(", ")", "((", "))", "[", "]", "{", "}", ",", ", ", "=", ":", ".", "..", "*", "**", "-", "--", "+", "~", "not ", "'", '"'),
-    *("'''", "\\", "\n", "\t", "\r", "\0", "#", "@", "/", "%", "$(x)", "`x`", ";", "lambda: 0", "f'{1}'", "x if 1 else 2", ":="),
-    *("[0][0]", "[i for i in (1,)]", "await x", "yield", "0x", "1e999", "-1e999", "1_0", "1j", "9" * 400, "9" * 5000, "0.0", "-1"),
-    *("nan", "inf", "None", "True", "...", "b''", "()", "{}", "__import__('os')", "__builtins__", "().__class__", "e\u0301", "ﬁ"),
-    *("\ud800", "\u202e", "\x1b[2J", "os:system", "os.path:join", "no.such:thing", "sys:exit", "a:b:c", "clockseg:segment", ":"),
-    *("adaptive", "(0.25)", "((1, 2, 4))", "every(2)", "of='scores'", "cap=8", "stages=2", "identity", "warp(flow)", "codec"),
-    *("alternating", "pipelined(2)", "skip_frame(", "either(", "carried(", "budget(fps=", "paced(", "regions(", "learned('x.onnx')"),
-)
-"""What texts of schedules, carries and layouts are made longer by."""
-
-WORDS = (
-    *("0", "1", "-1", "2.5", "-0.0", "1e308", "1e999", "9" * 30, "1j", "True", "None", "...", "''", "'x'", "b'x'", "()", "(1, 2)"),
-    *("((1, 2), (4,))", "{}", "{1: 2}", "{1}", "adaptive", "adaptive(0.25)", "every(2)", "at_least_every(1)", "alternating"),
-    *("skip_frame(2)", "identity", "warp", "warp(flow)", "flow", "codec", "auto", "warp(warp)", "carried", "either", "invert", "paced"),
-    *("regions(0.1)", "budget(fps=30)", "confidence(0.8)", "motion_residual(0.1)", "'alternating'", "'os:system'", "watch", "of"),
-    *("pipelined(9)", "fixed_rate", "fixed_rate((1,))", "difference(0.1, of='pixels')", "learned('no.onnx')", "pascal", "translated"),
-)
-"""What names, numbers and texts in a call are replaced by."""
+from fuzz_values import NUMBERS, PIECES, VALUES, WORDS
 
 
 def changed_bytes(data: bytes, chance: random.Random, *, other: bytes = b"") -> bytes:
-    """``data`` after one to eight changes: bits, bytes, numbers of 1 to 8 bytes, runs cut out, doubled, moved, cut off at the end.
+    """``data`` after one to eight changes: of bits, bytes and numbers; runs cut out, doubled, spliced in; the end cut off.
 
     ``other``: what pieces are taken from as well.
     """
@@ -103,7 +77,9 @@ def changed_text(text: str, chance: random.Random) -> str:
         at, size = chance.randrange(len(text) + 1), chance.choice((0, 0, 1, 5))
         text = text[:at] + chance.choice(PIECES) * chance.choice((1, 1, 1, 2, 50)) + text[at + size :]
     if chance.random() < 0.1:
-        opening, closing = chance.choice((("(", ")"), ("[", "]"), ("either(", ")"), ("invert(", ")"), ("-", ""), ("carried(", ")")))
+        opening, closing = chance.choice(
+            (("(", ")"), ("[", "]"), ("either(", ")"), ("invert(", ")"), ("-", ""), ("carried(", ")"))
+        )
         depth = chance.choice((5, 90, 200, 1000))
         text = opening * depth + text + closing * depth
     return text
@@ -129,11 +105,11 @@ def changed_value(value: Any, chance: random.Random) -> Any:
         elif what == 1 and key != "":
             del holder[key]
         elif what == 2 and isinstance(holder, list):
-            holder.insert(0, holder[key])
+            holder.insert(0, deepcopy(holder[key]))
         elif key == "":
-            made = chance.choice(VALUES) if chance.random() < 0.2 else made
+            made = deepcopy(chance.choice(VALUES)) if chance.random() < 0.2 else made
         else:
-            holder[key] = chance.choice(VALUES)
+            holder[key] = deepcopy(chance.choice(VALUES))
     return made
 
 

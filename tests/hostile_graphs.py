@@ -158,7 +158,10 @@ def _padded(x: str, y: str) -> list[onnx.NodeProto]:
 
 
 def _ranged(x: str, y: str) -> list[onnx.NodeProto]:
-    ends = [helper.make_node("Constant", [], [name], value_int=value) for name, value in (("from", 0), ("to", 1 << 60), ("step", 1))]
+    ends = [
+        helper.make_node("Constant", [], [name], value_int=value)
+        for name, value in (("from", 0), ("to", 1 << 60), ("step", 1))
+    ]
     return [*ends, helper.make_node("Range", ["from", "to", "step"], [y])]
 
 
@@ -172,7 +175,10 @@ def _looping(x: str, y: str) -> list[onnx.NodeProto]:
             helper.make_tensor_value_info("go", TensorProto.BOOL, []),
             helper.make_tensor_value_info("last", TensorProto.INT64, []),
         ],
-        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("next", TensorProto.INT64, [])],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.INT64, []),
+        ],
     )
     turns = helper.make_node("Constant", [], ["turns"], value_int=1 << 60)
     start = helper.make_node("Constant", [], ["start"], value_int=1)
@@ -186,9 +192,16 @@ def nested(x: str, y: str, *, depth: int = 30) -> list[onnx.NodeProto]:
     kind = TensorProto.FLOAT
     inner = [helper.make_node("Identity", [x], [f"{y}_0"])]
     for level in range(1, depth):
-        branch = helper.make_graph(inner, f"g{level}", [], [helper.make_tensor_value_info(f"{y}_{level - 1}", kind, None)])
-        inner = [helper.make_node("If", ["asked"], [f"{y}_{level}"], then_branch=branch, else_branch=branch) if level < 3 else
-                 helper.make_node("If", ["asked"], [f"{y}_{level}"], then_branch=branch, else_branch=_small(f"{y}_{level}e", x))]
+        branch = helper.make_graph(
+            inner, f"g{level}", [], [helper.make_tensor_value_info(f"{y}_{level - 1}", kind, None)]
+        )
+        inner = [
+            helper.make_node("If", ["asked"], [f"{y}_{level}"], then_branch=branch, else_branch=branch)
+            if level < 3
+            else helper.make_node(
+                "If", ["asked"], [f"{y}_{level}"], then_branch=branch, else_branch=_small(f"{y}_{level}e", x)
+            )
+        ]
     inner[0].output[0] = y
     total = helper.make_node("ReduceMax", [x], ["largest"], keepdims=0)
     return [total, helper.make_node("Cast", ["largest"], ["asked"], to=TensorProto.BOOL), *inner]

@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clockseg import read_summary, read_trace
 from clockseg.commands.main import main
 from test_docs import DOCS, PAGES, source
 from video_making import picture, write_video
 
 _RUNS = re.compile(r"^<!-- runs -->\n```(bash|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# What runs the network on every frame and more does so on small pictures here.
+_SMALLER = {"plan": ["--size", "96"], "evaluate": ["--size", "96"]}
 PAGES_THAT_RUN = [page for page in PAGES if _RUNS.search(page.read_text(encoding="utf-8"))]
 
 
@@ -26,10 +29,10 @@ def _cache(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture
 def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in, with a drive in which the picture moves on and a yard in which it doesn't; half a second each."""
+    """A folder to be in, with a drive in which the picture moves on and a yard in which it doesn't; 1.4 s each."""
     wide = picture(320, 96)
-    write_video(tmp_path / "drive.mp4", [np.roll(wide, -3 * t, 1)[:, :160] for t in range(12)])
-    write_video(tmp_path / "yard.mp4", [picture(160, 96)] * 12)
+    write_video(tmp_path / "drive.mp4", [np.roll(wide, -3 * t, 1)[:, :160] for t in range(34)])
+    write_video(tmp_path / "yard.mp4", [picture(160, 96)] * 34)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -52,7 +55,22 @@ def _typed(content: str) -> None:
         words = shlex.split(line, comments=True)
         if words:
             assert words[0] == "clockseg", f"{line!r}: only clockseg's own commands are run; leave the mark out"
-            assert main(words[1:]) == 0, line
+            assert main([*words[1:], *_SMALLER.get(words[1], [])]) == 0, line
+
+
+@pytest.mark.usefixtures("videos")
+def test_every_key_of_a_run_is_on_the_page_that_tells_of_them() -> None:
+    assert main(["segment", "yard.mp4", "--size", "96", "--limit", "3", "--out", "results", "--quiet"]) == 0
+    line, summary = read_trace("results/yard")[-1], read_summary("results/yard")
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    tables = {
+        title: set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.MULTILINE))))
+        for title, part in zip(("trace", "summary"), text.split("\n## ")[-2:], strict=True)
+    }
+    assert tables["trace"] == set(line)
+    assert tables["summary"] == set(summary)
+    [seconds] = re.findall(r"where the time went: (.*?) \|", text)
+    assert re.findall(r"`(\w+)`", seconds) == list(line["seconds"])
 
 
 def test_the_tutorial_runs_all_that_takes_seconds() -> None:

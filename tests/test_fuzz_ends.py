@@ -45,7 +45,9 @@ def left(out: Path) -> set[str]:
     ("number", "code", "said"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended"), (signal.SIGHUP, 129, "ended")],
 )
-def test_a_signal_in_the_middle_of_it(number: signal.Signals, code: int, said: str, folder: Path, tmp_path: Path) -> None:
+def test_a_signal_in_the_middle_of_it(
+    number: signal.Signals, code: int, said: str, folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     process = subprocess.Popen(segmenting(folder, "long.mp4", out, "--quiet"), stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
@@ -151,7 +153,11 @@ def test_engines_tell_nobody(folder: Path) -> None:
         "assert 'openvino_telemetry' not in sys.modules and 'openvino.tools.ovc.telemetry_stub' in sys.modules\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", check, str(folder / "tiny.onnx")], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", check, str(folder / "tiny.onnx")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

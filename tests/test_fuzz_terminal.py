@@ -63,14 +63,19 @@ def test_a_video_of_a_hostile_name(tmp_path: Path, capsys: pytest.CaptureFixture
     write_video(good, [picture(48, 32)])
     bad.write_text("no video")
     out = tmp_path / "out"
-    assert main(["segment", str(good), str(bad), "--network", str(network), "--out", str(out), "--engine", "openvino"]) == 1
+    assert (
+        main(["segment", str(good), str(bad), "--network", str(network), "--out", str(out), "--engine", "openvino"])
+        == 1
+    )
     told = capsys.readouterr()
     assert not [one for one in told.out + told.err if ord(one) < 32 and one not in "\t\n"]
     assert not [line for line in (told.out + told.err).splitlines() if line.startswith("clockseg: error: not ours")]
     assert all(folder.resolve().parent == out.resolve() for folder in out.iterdir())
 
 
-@pytest.mark.parametrize("argv", [["segment", "x.mp4", "--out", "o", "--network", HOSTILE], ["evaluate", HOSTILE], [HOSTILE]])
+@pytest.mark.parametrize(
+    "argv", [["segment", "x.mp4", "--out", "o", "--network", HOSTILE], ["evaluate", HOSTILE], [HOSTILE]]
+)
 def test_errors_that_repeat_it(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = main(argv)

@@ -13,7 +13,8 @@ from clockseg._errors import VideoError
 from clockseg.video import open_clip
 from clockseg.video._colour import ToRGB
 from clockseg.video._light import compressed, from_pq, to_pq
-from clockseg.video._signal import Signal, signal_of
+from clockseg.video._side_data import Beside
+from clockseg.video._signal import Signal, peak_of
 from clockseg.video._tone import ToSDR
 from video_making import picture, write_video
 from video_reference import reference
@@ -98,8 +99,7 @@ def test_the_peak_is_what_the_video_says(tmp_path):
         )
         with av.open(str(path)) as container:
             frame = next(container.decode(video=0))
-        frame.color_trc, frame.color_primaries = PQ, BT2020
-        return signal_of(frame).peak_nits
+        return peak_of(frame, Beside())
 
     display = "master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(40000000,50)"
     assert peak() == 1000

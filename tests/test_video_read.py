@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 from fractions import Fraction
 from pathlib import Path
@@ -339,3 +340,16 @@ def test_a_frame_without_a_time_base_has_no_seconds():
     frame = Frame(0, np.zeros((1, 1, 3), np.uint8), pts=3)
     assert frame.pts_seconds is None
     assert Frame(0, frame.image, pts=3, time_base=Fraction(1, 2)).pts_seconds == 1.5
+
+
+def test_pictures_do_not_stay_until_the_collector_comes(tmp_path):
+    path = write_video(tmp_path / "a.mkv", [picture(64, 48)] * 200)
+    gc.collect()
+    gc.disable()
+    try:
+        count = sum(1 for _ in open_clip(path))
+        alive = sum(isinstance(found, av.VideoFrame) for found in gc.get_objects())
+    finally:
+        gc.enable()
+    assert count == 200
+    assert alive < 20

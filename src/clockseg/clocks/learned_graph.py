@@ -93,13 +93,34 @@ def _check_graph(model: onnx.ModelProto, file: str) -> None:
     turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
     if turning or model.functions:
         raise UsageError(f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced.")
-    known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    for value in (*known.value_info, *known.output):
-        count = math.prod(max(1, side.dim_value) for side in value.type.tensor_type.shape.dim)
-        if count > MOST_NUMBERS:
-            raise UsageError(
-                f"learned clock {file} makes {value.name!r} of {count:,} numbers; a clock's maps have at most {MOST_NUMBERS:,}."
-            )
+    sizes = _sizes(model)
+    large = next((name for name, count in sizes.items() if count is not None and count > MOST_NUMBERS), None)
+    if large is not None:
+        raise UsageError(
+            f"learned clock {file} makes {large!r} of {sizes[large]:,} numbers; a clock's maps have at most {MOST_NUMBERS:,}."
+        )
+    if None in sizes.values() and all(side.dim_value for one in model.graph.input for side in one.type.tensor_type.shape.dim):
+        unknown = next(name for name, count in sizes.items() if count is None)
+        raise UsageError(
+            f"learned clock {file}: nothing tells how large {unknown!r} is; export it so that the sizes of its inputs do."
+        )
+
+
+def _sizes(model: onnx.ModelProto) -> dict[str, int | None]:
+    """How many numbers each tensor that is made holds; None where its inputs' sizes don't tell."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for value in bare.graph.output:  # what a file says of its outputs may be wrong
+        value.type.tensor_type.ClearField("shape")
+    known = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+    shapes = {value.name: value.type.tensor_type for value in (*known.value_info, *known.output)}
+    return {name: _count(shapes.get(name)) for node in model.graph.node for name in node.output if name}
+
+
+def _count(made: onnx.TypeProto.Tensor | None) -> int | None:
+    if made is None or not made.HasField("shape") or not all(side.HasField("dim_value") for side in made.shape.dim):
+        return None
+    return math.prod(side.dim_value for side in made.shape.dim)
 
 
 def _input(one: onnx.ValueInfoProto) -> Input:

@@ -76,9 +76,15 @@ class Report:
             "relative_time": chosen.tuned.relative_time,
             "held_back": plan.goal.agreement(chosen.held_back),
             "held_back_relative_time": chosen.held_back.relative_time,
+            "frontier": [self._point(trial) for trial in plan.frontier],
         }
         stages = tuple(stage.name for stage in variant.net.stages)
         return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)
+
+    def _point(self, trial: Trial) -> list[float | str]:
+        """A point of the frontier, as a report draws it: relative time, agreement promised, schedule, network."""
+        name = self.plan.variants[trial.variant].name
+        return [trial.tuned.relative_time, self.plan.goal.promised(trial), trial.candidate.text, name]
 
     def text(self, out: Path | None) -> str:
         """The frontier, and what was chosen."""

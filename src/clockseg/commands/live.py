@@ -20,6 +20,7 @@ from clockseg.commands._options import (
     load_network,
     positive,
 )
+from clockseg.commands._table import align, percent, shown
 from clockseg.commands._terminal import indented
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ class _Ending:
 @contextmanager
 def _ending() -> Iterator[_Ending]:
     """The first signal asks for the end, and the run ends between two frames; a second one acts as it always does."""
-    ending, before = _Ending(), {}
+    ending = _Ending()
+    before: dict[int, Any] = {}
 
     def ask(number: int, frame: FrameType | None) -> None:
         ending.number = number
@@ -235,15 +237,13 @@ class _Progress:
         median, p99 = (channel.latencies.quantile(share) for share in (0.5, 0.99))
         _warned(
             channel.source,
-            f"{channel.figures.tally.frames} frames, {_percent(channel.figures.tally.network_rate)} fired, "
+            f"{channel.figures.tally.frames} frames, {percent(channel.figures.tally.network_rate)} fired, "
             f"{_in_ms(median)} (99 %: {_in_ms(p99)}), {channel.dropped} dropped",
         )
 
 
 def _told(lived: tuple[Lived, ...], number: int | None) -> int:
     """Print the summary; the exit code."""
-    from clockseg.commands._table import align
-
     print(align([_HEAD, *(_row(one) for one in lived)]))
     for one in lived:
         if one.error is not None:
@@ -265,16 +265,12 @@ def _row(one: Lived) -> tuple[str, ...]:
         one.source.name,
         str(one.summary["frames"]),
         f"{one.summary['fps']:.1f}",
-        _percent(one.summary["network_rate"]),
+        percent(one.summary["network_rate"]),
         str(told["dropped"]),
         *(_in_ms(None if latency[key] is None else latency[key] / 1000) for key in ("median", "p99", "most")),
         str(told["reconnects"]),
     )
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.0f} %"
-
-
 def _in_ms(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{1000 * seconds:.1f} ms"
+    return shown(seconds, lambda value: f"{1000 * value:.1f} ms")

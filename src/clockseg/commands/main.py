@@ -20,6 +20,7 @@ from clockseg.commands import (
     live,
     plan,
     quantize,
+    report,
     reproduce,
     segment,
     train,
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         segment,
+        report,
         live,
         cut,
         evaluate,

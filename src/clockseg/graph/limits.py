@@ -83,7 +83,9 @@ class Limits:
 def _number(variable: str) -> int:
     text = os.environ[variable]
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
-        raise UsageError(f"{variable} is {text!r}; give a whole number of at least 1, or take it out of the environment.")
+        raise UsageError(
+            f"{variable} is {text!r}; give a whole number of at least 1, or take it out of the environment."
+        )
     return int(text)
 
 

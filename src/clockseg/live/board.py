@@ -20,7 +20,8 @@ HISTORY = 900
 class Moment(NamedTuple):
     """What happened at one frame, as pages get it.
 
-    ``fired``: bit s for stage s; ``signal``: the first that a clock gave; ``dropped``: frames given up before it.
+    ``fired``: bit s for stage s; ``signal``: the first that a clock gave; ``latency_ms``: None of a frame that had to wait
+    until the network was compiled; ``dropped``: frames given up before it.
     """
 
     number: int
@@ -28,7 +29,7 @@ class Moment(NamedTuple):
     fired: int
     fill: bool
     signal: float | None
-    latency_ms: float
+    latency_ms: float | None
     dropped: int
 
 
@@ -94,7 +95,7 @@ class Board:
                     fired,
                     record.fill,
                     next(signals, None),
-                    round(1000 * shown.latency_seconds, 2),
+                    None if shown.latency_seconds is None else round(1000 * shown.latency_seconds, 2),
                     shown.dropped,
                 )
             )

@@ -29,16 +29,16 @@ _MICROSECOND = Fraction(1, 1_000_000)
 
 
 class Shown(NamedTuple):
-    """A frame with its labels: when it came (seconds of the run), how long that took from then on, and what happened.
+    """A frame with its labels: when it came (seconds of the run), how long it took from then on, and what happened.
 
-    ``dropped``: frames given up since the one before.
+    ``latency_seconds`` is None where the network was compiled meanwhile. ``dropped``: frames given up since the one before.
     """
 
     frame: Frame
     output: Any
     record: Record
     arrived_seconds: float
-    latency_seconds: float
+    latency_seconds: float | None
     dropped: int
 
 
@@ -110,7 +110,9 @@ class Channel:
         self.figures = self.figures.add(record, first=first, price=None, whole=None, joules=None)
         self._last = arrived
         dropped, self._dropped = self.dropped - self._dropped, self.dropped
-        return Shown(self._placed(arrived), output, record, arrived.seconds - self._began, latency, dropped)
+        return Shown(
+            self._placed(arrived), output, record, arrived.seconds - self._began, latency if ready else None, dropped
+        )
 
     def _ready(self, frame: Frame) -> bool:
         """Whether the network has run on frames of this size."""

@@ -146,7 +146,7 @@ def _clip(source: Source, max_pixels: int) -> Clip:
 
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
     if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
-        raise Gone(f"-: standard input is no pipe. {ALLOWED}")
+        raise Gone(f"{source.name} is no pipe. {ALLOWED}")
     told = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     told |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}

@@ -11,7 +11,7 @@ from clockseg.clocks.tick import Clock, Decision, Tick, Watch
 
 WEIGHT = 0.2
 """The weight of a new firing in what firings take."""
-FRESH = 0.5
+FRESH = 0.8
 """Share of the latency that must be left where a firing takes longer than that by itself."""
 
 
@@ -48,13 +48,17 @@ class OnTime:
         fired = _fired(past, tick)
         room = self.room()
         asked, inner = Budget(fps=room.fps, signal=self.signal)(tick, past.inner)
-        needed = 0.0 if fired is None else min(fired, FRESH * room.latency_seconds)
-        late = room.left_seconds < needed and not asked.refill
+        late = fired is not None and room.left_seconds < _needed(fired, room.latency_seconds) and not asked.refill
         return (asked._replace(fire=False) if late else asked), _State(past.frames + 1, fired, inner)
 
     def looks(self, stage: int) -> frozenset[Watch]:
         """At what the budget looks at."""
         return Budget(fps=1.0, signal=self.signal).looks(stage)
+
+
+def _needed(fired_seconds: float, latency_seconds: float) -> float:
+    """What must be left for a frame to fire."""
+    return fired_seconds if fired_seconds <= latency_seconds else FRESH * latency_seconds
 
 
 def _fired(past: _State, tick: Tick) -> float | None:

@@ -95,7 +95,7 @@ class _Files:
         line = trace_line(shown.frame, shown.record, encode_seconds=time.perf_counter() - start)
         times = {
             "arrived_seconds": round(shown.arrived_seconds, 6),
-            "latency_seconds": round(shown.latency_seconds, 6),
+            "latency_seconds": None if shown.latency_seconds is None else round(shown.latency_seconds, 6),
             "dropped": shown.dropped,
         }
         self._trace.write(json.dumps(json.loads(line) | times) + "\n")

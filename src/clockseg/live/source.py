@@ -71,7 +71,7 @@ def source(text: str) -> Source:
     ('file', 'pipe', 'camera')
     """
     if text == "-":
-        return Source(text, "pipe", "-")
+        return Source(text, "pipe", "standard input")
     if re.fullmatch(r"/dev/(video\d+|v4l/.+)", text):
         return Source(text, "camera", text)
     scheme, found, _ = text.partition("://")

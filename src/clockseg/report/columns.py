@@ -16,17 +16,21 @@ PARTS = ("clock", "motion", "fuse", "finish")
 """What takes seconds beside the stages, as a trace names it."""
 
 
-def places(run: Run, numbers: Array) -> Array:
-    """Where in ``run`` each of these frames of the input is, int64; -1 for one it did not take.
+def places(run: Run, first: Run) -> Array:
+    """Where in ``run`` each frame of ``first`` is, int64; -1 for one it did not take.
+
+    Frames are the same if their times are, so that runs of different parts of a video meet; without times, their numbers.
 
     >>> from pathlib import Path
-    >>> places(Run(Path("x"), {"frames": 2}), np.array([1, 5])).tolist()
-    [1, -1]
+    >>> places(Run(Path("x"), {"frames": 2}), Run(Path("y"), {"frames": 3})).tolist()
+    [0, 1, -1]
     """
     if not run.frames:
-        return np.full(len(numbers), -1, np.int64)
-    found = np.searchsorted(run.numbers, numbers).clip(0, run.frames - 1)
-    return np.where(run.numbers[found] == numbers, found, -1)
+        return np.full(first.frames, -1, np.int64)
+    timed = run.timed and first.timed
+    there, wanted = (run.moments, first.moments) if timed else (run.numbers, first.numbers)
+    found = np.searchsorted(there, wanted).clip(0, run.frames - 1)
+    return np.where(there[found] == wanted, found, -1)
 
 
 def columns(run: Run, at: Array) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from clockseg.report.columns import PARTS
 from clockseg.report.run import Run
 
 NONE = "–"
+_AROUND = ("decode", "encode")
 Row = dict[str, Any]
 """``name``, ``cells``, one a run, and ``note``, what the figure means."""
 
@@ -19,44 +20,47 @@ Row = dict[str, Any]
 def costs(runs: Sequence[Run]) -> list[Row]:
     """The rows of the cost table; a row that no run has anything to say in is left out."""
     stages = list(dict.fromkeys(stage for run in runs for stage in run.stages))
-    rows = [
-        _row("frames", runs, lambda run: _whole(run.frames)),
-        _row("network ran on", runs, lambda run: _percent(run.summary.get("network_rate")), "of the frames after the first"),
-        *(_row(f"{stage} fired on", runs, lambda run, s=stage: _percent(_rates(run).get(s))) for stage in stages),
-        _row("relative time", runs, lambda run: _percent(run.summary.get("relative_time_estimate")), "estimated, against every stage on every frame"),
-        _row("multiply-adds a frame", runs, lambda run: _giga(run.summary.get("multiply_adds_per_frame"))),
-        _row("relative multiply-adds", runs, lambda run: _percent(run.summary.get("relative_multiply_adds")), "against the uncut network"),
-        _row("energy a frame", runs, lambda run: _unit(run.summary.get("joules_per_frame"), "J")),
-        _row("frames a second", runs, lambda run: _number(run.summary.get("fps")), "of the whole run, decoding and writing included"),
-        *(_row(f"{part}, a frame", runs, lambda run, p=part: _ms(_means(run).get(p)), "mean after the first") for part in (*stages, *PARTS, "decode", "encode")),
-        _row("flicker", runs, lambda run: _percent((run.summary.get("flicker") or {}).get("flicker")), "of the labels, beyond what motion explains"),
-    ]  # fmt: skip
-    return [row for row in rows if any(cell != NONE for cell in row["cells"])]
+    means = [_means(run) for run in runs]
+    rows = [_of(runs, name, key, say, note) for name, key, say, note in _SUMMARY]
+    fired = [
+        _row(f"{stage} fired on", [_percent(_table(run, "fire_rate").get(stage)) for run in runs]) for stage in stages
+    ]
+    spent = [
+        _row(f"{part}, a frame", [_ms(mean.get(part)) for mean in means], "mean after the first")
+        for part in (*stages, *PARTS, *_AROUND)
+    ]
+    calm = _row(
+        "flicker", [_percent(_table(run, "flicker").get("flicker")) for run in runs], "beyond what motion explains"
+    )
+    return _told([*rows[:2], *fired, *rows[2:], *spent, calm])
 
 
 def conditions(runs: Sequence[Run]) -> list[Row]:
     """The rows that say what was run, with what, and on which machine."""
     rows = [
-        _row("input", runs, lambda run: str(run.summary.get("source") or run.summary.get("input") or NONE)),
-        _row("network", runs, lambda run: _text(run, "network")),
-        _row("schedule", runs, lambda run: _text(run, "schedule")),
-        _row("carry", runs, lambda run: _text(run, "carry")),
-        _row("engine", runs, lambda run: _text(run, "engine")),
-        _row("machine", runs, lambda run: ", ".join(map(_part, _table(run, "machine").items())) or NONE),
-        _row("versions", runs, lambda run: ", ".join(f"{k} {v}" for k, v in _table(run, "versions").items()) or NONE),
-        _row("written", runs, _written),
-        _row("result folder", runs, lambda run: str(run.folder)),
-        _row("problems", runs, lambda run: "; ".join(map(str, run.summary.get("problems") or ())) or NONE),
+        _row("input", [str(run.summary.get("source") or run.summary.get("input") or NONE) for run in runs]),
+        *(_of(runs, name, name) for name in ("network", "schedule", "carry", "engine")),
+        _row("machine", [", ".join(map(_part, _table(run, "machine").items())) or NONE for run in runs]),
+        _row("versions", [", ".join(f"{k} {v}" for k, v in _table(run, "versions").items()) or NONE for run in runs]),
+        _row("written", [_written(run) for run in runs]),
+        _row("result folder", [str(run.folder) for run in runs]),
+        _row("problems", ["; ".join(map(str, run.summary.get("problems") or ())) or NONE for run in runs]),
     ]
+    return _told(rows)
+
+
+def _row(name: str, cells: list[str], note: str = "") -> Row:
+    return {"name": name, "cells": cells, "note": note}
+
+
+def _of(runs: Sequence[Run], name: str, key: str, say: Callable[[Any], str] = str, note: str = "") -> Row:
+    """A row of what the summaries have under ``key``."""
+    found = [run.summary.get(key) for run in runs]
+    return _row(name, [NONE if value in (None, "") else say(value) for value in found], note)
+
+
+def _told(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if any(cell != NONE for cell in row["cells"])]
-
-
-def _row(name: str, runs: Sequence[Run], cell: Any, note: str = "") -> Row:
-    return {"name": name, "cells": [cell(run) for run in runs], "note": note}
-
-
-def _text(run: Run, key: str) -> str:
-    return str(run.summary.get(key) or NONE)
 
 
 def _table(run: Run, key: str) -> dict[str, Any]:
@@ -66,10 +70,6 @@ def _table(run: Run, key: str) -> dict[str, Any]:
 
 def _part(item: tuple[str, Any]) -> str:
     return f"{item[1]} cores" if item[0] == "cores" else str(item[1])
-
-
-def _rates(run: Run) -> dict[str, Any]:
-    return _table(run, "fire_rate")
 
 
 def _written(run: Run) -> str:
@@ -82,12 +82,12 @@ def _means(run: Run) -> dict[str, float]:
     rows = [_flat(run, line["seconds"]) for line in run.trace[1:]]
     if not rows:
         return {}
-    names = (*run.stages, *PARTS, "decode", "encode")
+    names = (*run.stages, *PARTS, *_AROUND)
     return dict(zip(names, np.mean(np.array(rows), axis=0).tolist(), strict=True))
 
 
 def _flat(run: Run, seconds: dict[str, Any]) -> list[float]:
-    return [*seconds["stages"], *(seconds[part] for part in (*PARTS, "decode", "encode"))]
+    return [*seconds["stages"], *(seconds[part] for part in (*PARTS, *_AROUND))]
 
 
 def _whole(count: int) -> str:
@@ -98,17 +98,17 @@ def _percent(share: float | None) -> str:
     return NONE if share is None else f"{100 * share:.1f} %"
 
 
-def _number(value: float | None) -> str:
-    return NONE if value is None else f"{value:.1f}"
-
-
 def _ms(seconds: float | None) -> str:
     return NONE if seconds is None else f"{1000 * seconds:.2f} ms"
 
 
-def _giga(count: float | None) -> str:
-    return NONE if count is None else f"{count / 1e9:.3f} G"
-
-
-def _unit(value: float | None, unit: str) -> str:
-    return NONE if value is None else f"{value:.3f} {unit}"
+_SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
+    ("frames", "frames", _whole, ""),
+    ("network ran on", "network_rate", _percent, "of the frames after the first"),
+    ("relative time", "relative_time_estimate", _percent, "estimated, against every stage on every frame"),
+    ("multiply-adds a frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", ""),
+    ("relative multiply-adds", "relative_multiply_adds", _percent, "against the uncut network"),
+    ("energy a frame", "joules_per_frame", lambda joules: f"{joules:.3f} J", ""),
+    ("frames a second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
+)
+"""Rows of what a summary has: name, key, in words, what it means."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 from collections.abc import Iterable
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import cv2
@@ -14,7 +15,8 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from clockseg._errors import VideoError
 from clockseg._types import Array, Image, Size
 from clockseg.video import Clip
-from clockseg.video.write import encoder, matrix_for
+from clockseg.video._colour import matrix_for
+from clockseg.video.write import encoder
 
 SIDE = 720
 """Of its pictures, the longer one, at most."""
@@ -47,8 +49,16 @@ def proxy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1
     >>> proxy([np.zeros((2, 3, 3), np.uint8)], np.zeros(1))[4:8]
     b'ftyp'
     """
-    made, reformatter = io.BytesIO(), VideoReformatter()
-    with av.open(made, "w", format="mp4", options={"movflags": "faststart"}) as container:
+    # The index can only be moved to the front in a file with a name.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "frames.mp4"
+        _encode(path, images, seconds, aspect)
+        return path.read_bytes()
+
+
+def _encode(path: Path, images: Iterable[Image], seconds: Array, aspect: Fraction) -> None:
+    reformatter = VideoReformatter()
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
         stream: av.VideoStream | None = None
         for image, time in zip(images, seconds, strict=False):
             stream = stream or _start(container, proxy_size((image.shape[1], image.shape[0]), aspect))
@@ -65,14 +75,13 @@ def proxy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1
             container.mux(stream.encode(frame))
         if stream is not None:
             container.mux(stream.encode(None))
-    return made.getvalue()
 
 
 def proxy_size(size: Size, aspect: Fraction = Fraction(1)) -> Size:
     """The size of the copy of pictures of ``size`` (w, h): even, square pixels, neither large nor tiny.
 
     >>> proxy_size((1920, 1080)), proxy_size((1, 1))
-    ((720, 406), (64, 64))
+    ((720, 404), (64, 64))
     """
     wide = size[0] * float(aspect)
     scale = min(1.0, SIDE / max(wide, size[1]))

@@ -58,8 +58,9 @@ class Run:
         """An RGB colour for each class id; of numbers, one for each level of brightness."""
         if self.numeric:
             levels = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)
-            return np.asarray(levels[:, 0, ::-1]).tolist()
-        return self.summary.get("palette") or palette(len(self.classes) or 255)
+            return [tuple(map(int, colour)) for colour in levels[:, 0, ::-1]]
+        own: Sequence[Sequence[int]] = self.summary.get("palette") or ()
+        return own or palette(len(self.classes) or 255)
 
     def file(self, kind: str) -> Path | None:
         """A file of ``clockseg.results.FILES``, if it is there."""
@@ -89,6 +90,11 @@ class Run:
             return np.arange(self.frames) / IMAGES_FPS
         times = np.array([line["pts_seconds"] for line in self.trace], float)
         return np.asarray(times - times[0])
+
+    @property
+    def moments(self) -> Array:
+        """Int64 [frames]: the input's own times, in microseconds; of a run whose frames have times."""
+        return np.array([round(1_000_000 * line["pts_seconds"]) for line in self.trace], np.int64)
 
     @property
     def numeric(self) -> bool:

@@ -54,7 +54,7 @@ def scan(runs: Sequence[Run], told: Callable[[str], None]) -> list[Scanned]:
     """The maps of ``runs``, on the time line of the first; ``told`` gets a sentence on what could not be read."""
     frames = runs[0].frames
     found = [Scanned(np.full((frames, 256), np.nan, np.float32), np.full(frames, np.nan, np.float32)) for _ in runs]
-    streams = [_in_step(run, places(run, runs[0].numbers), told) for run in runs]
+    streams = [_in_step(run, places(run, runs[0]), told) for run in runs]
     for index, maps in enumerate(zip(*streams, strict=True)):
         for run, one, given in zip(runs, found, maps, strict=True):
             if given is not None:

@@ -24,6 +24,7 @@ from clockseg.report.scan import Scanned, comparable, scan
 from clockseg.report.thresholds import thresholds
 
 MOST_RUNS = 6
+_WRITES = "segment with --write labels,overlay,trace"
 Result = str | os.PathLike[str]
 
 
@@ -118,7 +119,7 @@ def _run_facts(run: Run, scanned: Scanned, first: Run) -> dict[str, Any]:
         "palette": [[int(part) for part in colour] for colour in run.palette],
         "numeric": run.numeric,
         "thresholds": [one and one._asdict() for one in found],
-        "trace": columns(run, places(run, first.numbers)),
+        "trace": columns(run, places(run, first)),
         "headline": _headline(run),
         "comparable": comparable(first, run),
         **scanned.facts(run),
@@ -138,15 +139,11 @@ def _headline(run: Run) -> dict[str, float | None]:
 def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
     inputs = {str(run.summary.get("input")) for run in runs}
     if len(inputs) > 1:
-        note(f"the runs are of different inputs ({', '.join(sorted(inputs))}); frames are compared by their numbers")
+        note(f"the runs are of different inputs ({', '.join(sorted(inputs))}); frames of the same time are compared")
     for run in runs:
         if not run.trace:
-            note(
-                f"{run.folder.name} has no trace, so nothing is known of what fired; write one with --write labels,overlay,trace"
-            )
+            note(f"{run.folder.name} has no trace, so nothing is known of what fired; {_WRITES}")
         if run.file("labels") is None and run.file("values") is None:
-            note(
-                f"{run.folder.name} has no label maps, so there are no masks; write them with --write labels,overlay,trace"
-            )
+            note(f"{run.folder.name} has no label maps, so there are no masks; {_WRITES}")
         if not comparable(runs[0], run):
             note(f"{run.folder.name} has other classes than {runs[0].folder.name}; only its looks can be compared")

@@ -10,7 +10,8 @@ from clockseg._errors import VideoError
 from clockseg._types import Array, Image
 from clockseg.video._orientation import display_matrix, upright
 from clockseg.video._primaries import BT2020
-from clockseg.video._signal import Signal, signal_of
+from clockseg.video._side_data import Beside
+from clockseg.video._signal import PEAK_NITS, PQ, Signal, peak_of, signal_of
 from clockseg.video._tone import ToSDR
 from clockseg.video._ycgco import YCGCO, from_ycgco
 
@@ -45,22 +46,34 @@ class ToRGB:
     """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
     Matrix, range, primaries and transfer are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited
-    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. One swscale context serves all
-    frames: one a frame lets the memory grow.
+    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``matrix``: how the last picture
+    was turned. One swscale context serves all frames: one a frame lets the memory grow.
     """
 
     def __init__(self, max_pixels: int) -> None:
         self.max_pixels = max_pixels
         self._reformatter = VideoReformatter()
         self._sdr: dict[Signal, ToSDR] = {}
+        self.beside = Beside()
+        self._shape: tuple[int, int, int] | None = None
+        self.matrix: tuple[int, ...] | None = None
+        self._peak_nits = PEAK_NITS
 
     def __call__(self, picture: av.VideoFrame) -> Image:
         check_pixels(picture.width, picture.height, self.max_pixels)
         if picture.format.name in _FATAL:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
-        signal = signal_of(picture)
+        self._look(picture)
+        signal = signal_of(picture, peak_nits=self._peak_nits)
         image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
-        return upright(image, display_matrix(picture))
+        return upright(image, self.matrix)
+
+    def _look(self, picture: av.VideoFrame) -> None:
+        """Reads what comes beside the picture, where it may have changed."""
+        shape = (picture.width, picture.height, picture.rotation)
+        if picture.key_frame or shape != self._shape:
+            self._shape, self.matrix = shape, display_matrix(picture, self.beside)
+            self._peak_nits = peak_of(picture, self.beside) if picture.color_trc == PQ else PEAK_NITS
 
     def _converted(self, picture: av.VideoFrame, signal: Signal) -> Image:
         if signal not in self._sdr:

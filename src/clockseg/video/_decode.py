@@ -18,6 +18,7 @@ _THREADS = 4
 """Of a decoder, on any machine: what it makes of damaged packets depends on their number."""
 # Containers whose header states the duration, rather than FFmpeg guessing it from a bit rate.
 _STATED_DURATION = ("mov,", "matroska", "avi", "flv", "asf")
+_NO_VIDEO = Disposition.attached_pic | Disposition.dependent
 # "Video" that FFmpeg makes of any text file.
 _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 
@@ -101,13 +102,13 @@ def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
 
 
 def video_streams(container: InputContainer) -> list[av.VideoStream]:
-    """The streams that can be decoded, in the file's order: no cover pictures, and no text art."""
+    """The streams that can be decoded, in the file's order: no cover pictures, no parts of others, and no text art."""
     if container.format.name in _TEXT_ART:
         return []
     return [
         stream
         for stream in container.streams.video
-        if stream.codec_context is not None and not stream.disposition & Disposition.attached_pic
+        if stream.codec_context is not None and not stream.disposition & _NO_VIDEO
     ]
 
 

@@ -12,13 +12,11 @@ import av
 from av.container import InputContainer
 
 from clockseg._errors import VideoError
-from clockseg._types import Image
-from clockseg.carry.vectors import Vectors
 from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures, reason, video_stream
 from clockseg.video._fields import progressive
 from clockseg.video._order import in_order, misordered
-from clockseg.video._orientation import display_matrix, turned
+from clockseg.video._orientation import turned
 from clockseg.video._spanned import place_for, within
 from clockseg.video._vectors import OPTIONS, THREADS, exports, vectors_of
 from clockseg.video.frame import Frame
@@ -56,18 +54,17 @@ class Movie:
                     damage.stopped = reason(error)
                     return
                 damage.take(picture)
-                vectors = vectors_of(picture, index, stream) if asked else None
-                yield self._frame(index, image, picture, stream, vectors)
-
-    def _frame(
-        self, index: int, image: Image, picture: av.VideoFrame, stream: av.VideoStream, vectors: Vectors | None
-    ) -> Frame:
-        aspect = stream.sample_aspect_ratio or Fraction(1)
-        aspect = 1 / aspect if turned(display_matrix(picture)) else aspect
-        base = picture.time_base or stream.time_base
-        return Frame(
-            index, image, picture.pts, base, vectors=vectors, duration=picture.duration or None, pixel_aspect=aspect
-        )
+                vectors = vectors_of(picture, index, stream, to_rgb) if asked else None
+                aspect = stream.sample_aspect_ratio or Fraction(1)
+                yield Frame(
+                    index,
+                    image,
+                    picture.pts,
+                    picture.time_base or stream.time_base,
+                    vectors=vectors,
+                    duration=picture.duration or None,
+                    pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
+                )
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:

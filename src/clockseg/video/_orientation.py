@@ -7,26 +7,19 @@ import numpy as np
 from av.sidedata.sidedata import Type
 
 from clockseg._types import Image
+from clockseg.video._side_data import Beside
 
 # The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.
 _QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))
 
 
-def display_matrix(picture: av.VideoFrame) -> tuple[int, ...] | None:
+def display_matrix(picture: av.VideoFrame, beside: Beside) -> tuple[int, ...] | None:
     """The nine numbers of the picture's display matrix, or None."""
-    if not lists_side_data(picture):
+    if not beside.listed(picture):
         a, b = _QUARTERS[round(picture.rotation / 90) % 4]
         return a, b, 0, -b, a, 0, 0, 0, 1
-    data = picture.side_data.get(Type.DISPLAYMATRIX)
+    data = beside.get(picture, Type.DISPLAYMATRIX)
     return None if data is None else tuple(np.frombuffer(bytes(data), dtype=np.int32).tolist())
-
-
-def lists_side_data(picture: av.VideoFrame) -> bool:
-    """False where the picture carries data of a kind newer than this PyAV, such as EXIF: PyAV then shows none of it."""
-    try:
-        return picture.side_data is not None
-    except ValueError:
-        return False
 
 
 def turned(matrix: tuple[int, ...] | None) -> bool:

@@ -6,10 +6,10 @@ import struct
 from typing import NamedTuple
 
 import av
-from av.sidedata.sidedata import SideDataContainer, Type
+from av.sidedata.sidedata import Type
 
-from clockseg.video._orientation import lists_side_data
 from clockseg.video._primaries import BT709, BT2020, WIDE
+from clockseg.video._side_data import Beside
 
 # Transfers, and what stands for no primaries told: numbers of ITU-T H.273.
 LINEAR, PQ, HLG = 8, 16, 18
@@ -35,32 +35,31 @@ class Signal(NamedTuple):
         return self.primaries == BT709 and not self.transfer
 
 
-def signal_of(picture: av.VideoFrame) -> Signal:
+def signal_of(picture: av.VideoFrame, *, peak_nits: float = PEAK_NITS) -> Signal:
     """What a picture says of itself; HDR that doesn't say has the primaries of BT.2020, anything else those of BT.709."""
     transfer = picture.color_trc if picture.color_trc in (LINEAR, PQ, HLG) else 0
     primaries = picture.color_primaries
     if primaries in _UNTOLD and transfer in (PQ, HLG):
         primaries = BT2020
-    return Signal(primaries if primaries in WIDE else BT709, transfer, _peak(picture) if transfer == PQ else PEAK_NITS)
+    return Signal(primaries if primaries in WIDE else BT709, transfer, peak_nits if transfer == PQ else PEAK_NITS)
 
 
-def _peak(picture: av.VideoFrame) -> float:
+def peak_of(picture: av.VideoFrame, beside: Beside) -> float:
     """The brightest pixel of the content, else the peak of the display it was graded on, in cd/m2."""
-    data = picture.side_data if lists_side_data(picture) else None
-    for told in (0.0, 0.0) if data is None else (_brightest(data), _mastered(data)):
+    for told in (_brightest(picture, beside), _mastered(picture, beside)):
         if 0 < told <= _MOST_NITS:
             return told
     return PEAK_NITS
 
 
-def _brightest(data: SideDataContainer) -> float:
-    found = data.get(Type.CONTENT_LIGHT_LEVEL)
+def _brightest(picture: av.VideoFrame, beside: Beside) -> float:
+    found = beside.get(picture, Type.CONTENT_LIGHT_LEVEL)
     content = b"" if found is None else bytes(found)
     return float(_LIGHT_LEVEL.unpack_from(content)[0]) if len(content) >= _LIGHT_LEVEL.size else 0.0
 
 
-def _mastered(data: SideDataContainer) -> float:
-    found = data.get(Type.MASTERING_DISPLAY_METADATA)
+def _mastered(picture: av.VideoFrame, beside: Beside) -> float:
+    found = beside.get(picture, Type.MASTERING_DISPLAY_METADATA)
     content = b"" if found is None else bytes(found)
     if len(content) < _MASTERING.size:
         return 0.0

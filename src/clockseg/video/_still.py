@@ -14,7 +14,6 @@ from clockseg._errors import VideoError
 from clockseg._types import Image
 from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures
-from clockseg.video._orientation import lists_side_data
 from clockseg.video.frame import Frame
 
 
@@ -47,7 +46,7 @@ def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
     if not found:
         return None
     damage.take(found[0])
-    if lists_side_data(found[0]):
+    if to_rgb.beside.listed(found[0]):
         return to_rgb(found[0])
     # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.
     decoded = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)

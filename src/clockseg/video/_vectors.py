@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import av
 import numpy as np
+from av.sidedata.motionvectors import MotionVectors
 from av.sidedata.sidedata import Type
 
 from clockseg.carry.vectors import BLOCK, Vectors
-from clockseg.video._orientation import display_matrix, lists_side_data
+from clockseg.video._colour import ToRGB
 
 EXPORTING = frozenset(
     {"h264", "mpeg1video", "mpeg2video", "mpegvideo", "mpeg4", "h263", "flv", "msmpeg4", "wmv1", "wmv2"}
@@ -23,16 +24,16 @@ def exports(stream: av.VideoStream) -> bool:
     return stream.codec_context.name in EXPORTING
 
 
-def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream) -> Vectors:
-    """The vectors of frame ``index``, from a decoder that was asked for them."""
-    data = picture.side_data.get(Type.MOTION_VECTORS) if lists_side_data(picture) else None
-    told = np.zeros(0, BLOCK) if data is None else data.to_ndarray()
+def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
+    """The vectors of frame ``index``, which ``to_rgb`` was the last to convert, from a decoder that was asked for them."""
+    data = to_rgb.beside.get(picture, Type.MOTION_VECTORS)
+    told = data.to_ndarray() if isinstance(data, MotionVectors) else np.zeros(0, BLOCK)
     # A copy: what FFmpeg gave goes with its frame.
     blocks = np.empty(len(told), BLOCK)
     for name in BLOCK.names or ():
         blocks[name] = told[name]
     size, reordered = (picture.width, picture.height), bool(stream.codec_context.has_b_frames)
-    return Vectors(index, blocks, size, turned(size, display_matrix(picture)), reordered)
+    return Vectors(index, blocks, size, turned(size, to_rgb.matrix), reordered)
 
 
 def turned(size: tuple[int, int], matrix: tuple[int, ...] | None) -> tuple[float, ...]:

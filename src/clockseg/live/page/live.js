@@ -82,6 +82,7 @@ class View {
     this.mask = made.querySelector(".mask");
     this.ids = null;
     made.querySelector("h2").textContent = name;
+    this.say("Connecting", "");
     this.picture.setAttribute("aria-label", `The newest frame of ${name}`);
     this.timeline = new Timeline(made.querySelector(".timeline"), about);
     $("sources").append(made);
@@ -144,7 +145,8 @@ class View {
     if (!this.ids) return;
     const { width, height, data } = this.ids, drawn = new ImageData(width, height), pixels = new Uint32Array(drawn.data.buffer);
     for (let place = 0; place < pixels.length; place += 1) pixels[place] = colours[data[4 * place]];
-    this.mask.getContext("2d").putImageData(drawn, 0, 0);
+    // Painted from memory, so that is where it is kept.
+    this.mask.getContext("2d", { willReadFrequently: true }).putImageData(drawn, 0, 0);
   }
 
   say(text, kind) {
@@ -163,7 +165,7 @@ class View {
     figure("median", ms(state.latency_ms.median));
     figure("p99", ms(state.latency_ms.p99));
     figure("fps", state.source_fps.toFixed(1));
-    figure("rate", state.network_rate === null ? "–" : `${(100 * state.network_rate).toFixed(0)} % of frames`);
+    figure("rate", state.network_rate === null ? "–" : `${(100 * state.network_rate).toFixed(0)} %`);
     figure("dropped", `${state.dropped} of ${state.frames + state.dropped}`);
     figure("reconnects", String(state.reconnects));
   }
@@ -193,22 +195,22 @@ class Timeline {
     const pen = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
     pen.scale(ratio, ratio);
-    pen.font = `12px ${style.getPropertyValue("--font")}`;
+    pen.font = `12px ${style.fontFamily}`;
     pen.textBaseline = "middle";
-    pen.fillStyle = colour("muted");
+    pen.fillStyle = colour("soft");
     const left = Math.min(width / 3, 12 + Math.max(...this.stages.map((name) => pen.measureText(name).width), pen.measureText("latency").width));
     this.stages.forEach((name, stage) => pen.fillText(name, 0, top + row * stage + row / 2, left - 8));
     const pitch = 5, room = Math.max(1, Math.floor((width - left) / pitch)), shown = this.moments.slice(-room);
     const most = Math.max(20, ...shown.map((moment) => moment[5])), base = height - 4, tall = below - 8;
     shown.forEach((moment, place) => this.column(pen, moment, width - (shown.length - place) * pitch, { row, top, colour, pitch }));
-    pen.fillStyle = colour("muted");
+    pen.fillStyle = colour("soft");
     pen.fillText("latency", 0, base - tall / 2, left - 8);
     pen.fillText(`${most.toFixed(0)} ms`, left, base - tall - 1);
     pen.strokeStyle = colour("line");
     pen.strokeRect(left, base, width - left, 0);
     pen.fillStyle = colour("held");
     shown.forEach((moment, place) => {
-      const high = Math.max(1, (tall - 8) * moment[5] / most);
+      const high = moment[5] === null ? 0 : Math.max(1, (tall - 8) * moment[5] / most);
       pen.fillRect(width - (shown.length - place) * pitch, base - high, pitch - 1, high);
     });
     this.describe(shown);
@@ -217,12 +219,13 @@ class Timeline {
   column(pen, [, , fired, fill, , , dropped], x, { row, top, colour, pitch }) {
     this.stages.forEach((_, stage) => {
       const y = top + row * stage;
-      pen.fillStyle = colour(fired & (1 << stage) ? (fill ? "fill" : "fired") : "held");
-      if (fired & (1 << stage)) pen.fillRect(x, y + 2, pitch - 1, row - 4);
+      pen.fillStyle = colour(fill ? "ink" : fired & (1 << stage) ? "fired" : "held");
+      if (fill) pen.fillRect(x, y, pitch - 1, row);
+      else if (fired & (1 << stage)) pen.fillRect(x, y + 2, pitch - 1, row - 4);
       else pen.fillRect(x, y + row / 2, pitch - 1, 1);
     });
     if (dropped) {
-      pen.fillStyle = colour("late");
+      pen.fillStyle = colour("mark");
       pen.beginPath();
       pen.moveTo(x - 2, 2);
       pen.lineTo(x + pitch + 1, 2);

@@ -1,16 +1,14 @@
-// The lanes of the timeline: each draws a stretch of frames and can say in words what a frame has.
+// The lanes of the timeline: each draws a stretch of frames, gives back its scale (top, bottom), and says what a frame has.
 
 import { fires } from './data.js';
 import { columns, extent, hatched } from './painting.js';
 import { figure, milliseconds, percent } from './words.js';
 
-const FILL = 'filled whole';
-
 /** When a stage fired: a block; it held: a low line. Of many frames in a column, as high as the share that fired. */
-export function firedLane(run, stage, label) {
+function firedLane(run, stage, label) {
   const said = (frame) => {
     if (!run.trace.there[frame]) return 'not run';
-    if (run.trace.fill[frame]) return FILL;
+    if (run.trace.fill[frame]) return 'fills';
     return fires(run, stage, frame) ? 'fires' : 'holds';
   };
   return {
@@ -44,7 +42,7 @@ export function firedLane(run, stage, label) {
 }
 
 /** What was moved along, or moved and corrected, in place of being computed. */
-export function carriedLane(run, names) {
+function carriedLane(run, names) {
   const corrected = names.indexOf('corrected');
   return {
     label: 'carried',
@@ -73,7 +71,7 @@ export function carriedLane(run, names) {
 }
 
 /** A line: the band from least to most of each column, and its mean; a dashed one at `mark`. */
-export function lineLane({ label, values, height, mark = null, top = null, bottom = 0, say = figure, note = '' }) {
+function lineLane({ label, values, height, mark = null, top = null, bottom = 0, say = figure, note = '' }) {
   const span = extent(values, 0, values.length) ?? { low: 0, high: 1 };
   const high = Math.max(top ?? 1.08 * Math.max(span.high, mark ?? 0), bottom + 1e-9);
   return {
@@ -85,7 +83,7 @@ export function lineLane({ label, values, height, mark = null, top = null, botto
       const y = (value) => tall - 3 - ((Math.min(value, high) - bottom) / (high - bottom)) * (tall - 8);
       drawLine(context, values, view, width, y, ink);
       if (mark !== null) drawMark(context, mark, y(mark), width, ink);
-      drawScale(context, [high, bottom], [4, tall - 4], say, ink);
+      return [say(high), say(bottom)];
     },
   };
 }
@@ -126,11 +124,6 @@ function drawMark(context, value, y, width, ink) {
   written(context, `threshold ${figure(value)}`, width - 4, y - 3, 'right', ink.mark, ink);
 }
 
-function drawScale(context, [high, low], [above, below], say, ink) {
-  written(context, say(high), 2, above + 7, 'left', ink.soft, ink);
-  written(context, say(low), 2, below, 'left', ink.soft, ink);
-}
-
 /** Small text with a rim of paper, so that it can be read on anything. */
 export function written(context, text, x, y, align, colour, ink) {
   context.font = '11px system-ui, sans-serif';
@@ -144,7 +137,7 @@ export function written(context, text, x, y, align, colour, ink) {
 }
 
 /** Parts on top of each other: `parts` has a name, values and a colour (or its place among the theme's) each. */
-export function stackedLane({ label, parts, height, top = null, say, note = '' }) {
+function stackedLane({ label, parts, height, top = null, say, note = '' }) {
   const whole = (k) => parts.reduce((sum, part) => sum + (part.values[k] || 0), 0);
   return {
     label,
@@ -161,11 +154,12 @@ export function stackedLane({ label, parts, height, top = null, say, note = '' }
           const found = extent(part.values, first, end);
           const up = found === null ? 0 : (Math.max(0, found.mean) / high) * room;
           context.fillStyle = part.colour ?? ink.parts[part.ink];
-          context.fillRect(x, floor - up, wide - gap, up);
+          // A hair of paper between parts: areas end where colours may not tell.
+          context.fillRect(x, floor - up, wide - gap, up > 3 ? up - 0.75 : up);
           floor -= up;
         }
       });
-      drawScale(context, [high, 0], [2, tall - 3], say, ink);
+      return [say(high), say(0)];
     },
   };
 }
@@ -186,15 +180,24 @@ function stackedTop(view, width, whole) {
 export function lanesOf(facts, other) {
   const [run] = facts.runs;
   const second = facts.runs.length > 1 ? facts.runs[other] : null;
-  return [...stageLanes(run, facts), ...shareLanes(run), ...otherLanes(second, facts)];
+  return [...(second ? [headingLane(run.name)] : []), ...stageLanes(run, facts), ...shareLanes(run), ...otherLanes(second, facts)];
+}
+
+/** Whether anything was moved along. */
+function moves(run) {
+  return run.trace.carried.some((one) => one !== 0);
+}
+
+/** The name of a run over its lanes. */
+function headingLane(label) {
+  return { label, heading: true, height: 24, said: () => '', draw: () => null };
 }
 
 function stageLanes(run, facts) {
   if (!run.trace) return [];
-  const moved = run.trace.carried.some((one) => one !== 0);
   return [
     ...run.stages.map((name, stage) => firedLane(run, stage, name)),
-    ...(moved ? [carriedLane(run, facts.carried)] : []),
+    ...(moves(run) ? [carriedLane(run, facts.carried)] : []),
     ...run.trace.signal.flatMap((values, stage) => (values ? [signalLane(run, values, stage)] : [])),
     secondsLane(run, facts.parts),
   ];
@@ -225,12 +228,14 @@ function shareLanes(run) {
   if (!run.shares.length) return [];
   const colour = (id) => `rgb(${run.palette[id].join(',')})`;
   const parts = run.shares.map(({ id, share }) => ({ name: run.classes[id] ?? `class ${id}`, values: share, colour: colour(id) }));
-  return [stackedLane({ label: 'class shares', parts, height: 88, top: 1, say: percent })];
+  return [stackedLane({ label: 'class shares', note: 'in the colours of the masks', parts, height: 88, top: 1, say: percent })];
 }
 
 function otherLanes(second, facts) {
   if (!second) return [];
-  const rows = second.trace ? second.stages.map((name, stage) => firedLane(second, stage, `${name}, other`)) : [];
+  const rows = second.trace ? second.stages.map((name, stage) => firedLane(second, stage, name)) : [];
+  if (second.trace && moves(second)) rows.push(carriedLane(second, facts.carried));
+  rows.unshift(headingLane(second.name));
   if (!second.difference) return rows;
   const { agreement } = second.difference;
   const low = extent(agreement, 0, facts.frames)?.low ?? 0;

@@ -13,13 +13,13 @@ import { tables } from './tables.js';
 import { setUpTheme } from './theme.js';
 import { Timeline } from './timeline.js';
 import { View } from './view.js';
-import { byId, clockTime, count, element, percent, plural } from './words.js';
+import { byId, count, duration, percent, plural } from './words.js';
 
 function heading(facts) {
   const [run] = facts.runs;
   const { network_rate: network, relative_time_estimate: time } = run.headline;
   byId('name').textContent = facts.name;
-  const length = facts.timed && facts.frames > 1 ? ` in ${clockTime(facts.seconds[facts.frames - 1], 0)}` : '';
+  const length = facts.timed && facts.frames > 1 ? `, ${duration(facts.seconds[facts.frames - 1])}` : '';
   const parts = [plural(facts.frames, 'frame') + length, run.name];
   if (network !== null) parts.push(`the network ran on ${percent(network)} of them`);
   if (time !== null) parts.push(`about ${percent(time)} of the time of every stage on every frame`);
@@ -94,6 +94,7 @@ async function main() {
   setUpTheme(() => timeline.draw());
   setUpKeys(keysFor(view, actions));
   byId('picture-note').textContent ||= pictureNote(facts, panels, 0);
+  byId('main').dataset.runs = facts.runs.length;
   byId('main').dataset.ready = 'yes';
 }
 

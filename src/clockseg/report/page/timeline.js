@@ -30,13 +30,15 @@ export class Timeline {
     this.lanes = [axis, ...lanesOf(this.facts, this.view.other)];
     this.canvases = this.lanes.map(() => element('canvas', { 'aria-hidden': 'true' }));
     this.values = this.lanes.map(() => element('span', { className: 'lane-value' }));
+    this.scales = this.lanes.map(() => element('div', { className: 'lane-scale' }));
     const names = this.lanes.map((lane, i) => laneName(lane, this.values[i]));
     this.lanes.forEach((lane, i) => {
       this.canvases[i].style.height = `${lane.height}px`;
       names[i].style.height = `${lane.height}px`;
+      this.scales[i].style.height = `${lane.height}px`;
     });
     this.track.replaceChildren(...this.canvases, this.head);
-    this.place.replaceChildren(element('div', { className: 'lane-names' }, ...names), this.track);
+    this.place.replaceChildren(element('div', { className: 'lane-names' }, ...names), this.track, element('div', { className: 'lane-scales', 'aria-hidden': 'true' }, ...this.scales));
     this.draw();
   }
 
@@ -57,7 +59,10 @@ export class Timeline {
 
   draw() {
     const ink = inks();
-    this.lanes.forEach((lane, i) => lane.draw(prepared(this.canvases[i]), this.view, ink));
+    this.lanes.forEach((lane, i) => {
+      const scale = lane.draw(prepared(this.canvases[i]), this.view, ink) ?? [];
+      this.scales[i].replaceChildren(...scale.map((text) => element('span', {}, text)));
+    });
     this.moved();
   }
 
@@ -68,7 +73,7 @@ export class Timeline {
     this.lanes.forEach((lane, i) => {
       this.values[i].textContent = lane.said(frame);
     });
-    const said = this.lanes.slice(1).map((lane) => `${lane.label} ${lane.said(frame)}`);
+    const said = this.lanes.filter((lane) => lane.said(frame)).map((lane) => `${lane.label} ${lane.said(frame)}`);
     this.track.setAttribute('aria-valuenow', frame + 1);
     this.track.setAttribute('aria-valuetext', [`frame ${this.facts.numbers[frame]}`, ...said].join(', '));
   }
@@ -96,7 +101,7 @@ function rounded(least) {
 }
 
 function laneName(lane, value) {
-  const name = element('div', { className: 'lane-name' }, element('span', { className: 'lane-label' }, lane.label), value);
+  const name = element('div', { className: lane.heading ? 'lane-name lane-heading' : 'lane-name' }, element('span', { className: 'lane-label' }, lane.label), value);
   if (lane.note) name.append(element('span', { className: 'lane-note' }, lane.note));
   if (lane.parts) name.append(legend(lane.parts));
   return name;

@@ -36,6 +36,13 @@ export function clockTime(seconds, digits = 2) {
   return hours ? `${hours}:${String(whole % 60).padStart(2, '0')}:${rest}` : `${whole}:${rest}`;
 }
 
+/** Seconds in words: 6 s, 12 min 30 s. */
+export function duration(seconds) {
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${seconds < 10 ? seconds.toFixed(1) : whole} s`;
+  return whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
 /** A whole number with thin spaces. */
 export function count(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, '\u202f');

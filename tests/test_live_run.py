@@ -1,0 +1,287 @@
+"""Live runs: real sources through small networks, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from clockseg import UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
+from clockseg.carry import parse_carry
+from clockseg.live import Until, live
+from clockseg.live.channel import Channel
+from clockseg.live.feed import Feed
+from clockseg.live.line import Arrived, Line
+from clockseg.live.source import source
+from clockseg.schedule import schedule_for
+from clockseg.video import Frame
+from networks import write_tiny
+from toy_networks import toy
+from video_making import picture, write_video
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half a second of video, 30 frames at 60 a second."""
+    folder = tmp_path_factory.mktemp("live")
+    images = [np.roll(picture(64, 48), 3 * index, axis=1) for index in range(30)]
+    return write_video(folder / "drive.mp4", images, fps=60, bf="0", g="10")
+
+
+def sent(video: Path, format: str = "mpegts") -> bytes:
+    """What a producer sends of a video."""
+    made = video.with_suffix(f".{format}")
+    if not made.exists():
+        with av.open(str(video)) as given, av.open(str(made), "w", format=format) as output:
+            stream = output.add_stream_from_template(given.streams.video[0])
+            for packet in given.demux(given.streams.video[0]):
+                if packet.dts is not None:
+                    packet.stream = stream
+                    output.mux_one(packet)
+    return made.read_bytes()
+
+
+class TestChannel:
+    """One source's way through the network, in virtual time."""
+
+    @staticmethod
+    def channel(now: list[float]) -> Channel:
+        line = Line("latest", latency_seconds=0.1, changed=threading.Condition())
+        net = toy()
+        return Channel(
+            source("rtsp://cam/1"),
+            Feed(lambda pause: pytest.fail("not to be opened"), line),
+            line,
+            net,
+            lambda channel: schedule_for(parse_schedule("skip_frame(2)"), len(net)),
+            began=0.0,
+            now=lambda: now[0],
+        )
+
+    @staticmethod
+    def at(index: int, seconds: float, connection: int = 0, width: int = 6) -> Arrived:
+        return Arrived(Frame(index, np.full((4, width, 3), 40, np.uint8)), seconds, connection)
+
+    def step(self, channel: Channel, now: list[float], one: Arrived) -> Any:
+        channel.line.put(one)
+        now[0] = one.seconds + 0.02
+        return channel.step()
+
+    def test_what_waits_for_the_compiler_is_no_latency_and_no_drop(self) -> None:
+        now = [0.0]
+        channel = self.channel(now)
+        for index in range(4):
+            channel.line.put(self.at(index, index / 30))
+        now[0] = 2.0
+        shown = channel.step()
+        assert (shown.frame.index, shown.latency_seconds) == (3, None)
+        assert (channel.dropped, channel.skipped, len(channel.latencies)) == (0, 3, 0)
+        assert self.step(channel, now, self.at(4, 2.0)).latency_seconds == pytest.approx(0.02)
+
+    def test_a_new_connection_and_a_gap_refill(self) -> None:
+        now = [0.0]
+        channel = self.channel(now)
+        times = [(0, 0.0, 0), (1, 0.03, 0), (0, 0.06, 1), (1, 0.09, 1), (2, 5.0, 1)]
+        fills = [self.step(channel, now, self.at(*one)).record.fill for one in times]
+        assert fills == [True, False, True, False, True]
+        assert channel.gaps == 2
+        assert channel.figures.tally.frames == 5
+
+    def test_another_size_refills_and_its_compiling_does_not_count(self) -> None:
+        now = [0.0]
+        channel = self.channel(now)
+        widths = [(0, 6), (1, 6), (2, 8), (3, 8)]
+        shown = [self.step(channel, now, self.at(index, index / 30, 0, width)) for index, width in widths]
+        assert [one.record.fill for one in shown] == [True, False, True, False]
+        assert [one.latency_seconds is None for one in shown] == [True, False, True, False]
+
+    def test_the_rate_is_that_of_frames_that_come_dropped_ones_too(self) -> None:
+        now = [0.0]
+        channel = self.channel(now)
+        for index in range(0, 300, 3):
+            self.step(channel, now, self.at(index, index / 50))
+        assert channel.fps == pytest.approx(50, rel=0.01)
+
+    def test_times_are_those_of_the_run(self) -> None:
+        now = [0.0]
+        shown = self.step(self.channel(now), now, self.at(0, 1.25))
+        assert shown.frame.pts_seconds == 1.25
+
+
+class TestLive:
+    """``live`` on files."""
+
+    def test_a_file_is_played_at_its_own_speed(self, drive: Path) -> None:
+        begun = time.perf_counter()
+        [one] = live(toy(), [str(drive)], frame_oracle)
+        assert time.perf_counter() - begun > 29 / 60
+        assert one.error is None
+        told = one.summary["live"]
+        assert one.summary["frames"] + told["dropped"] + told["skipped_at_start"] == told["arrived"] == 30
+
+    def test_all_runs_every_frame_and_labels_are_those_of_the_session(self, drive: Path, tmp_path: Path) -> None:
+        net = load(write_tiny(tmp_path))
+        seen: list[Any] = []
+        [one] = live(
+            net,
+            [str(drive)],
+            frame_oracle,
+            drop="all",
+            out=tmp_path / "out",
+            write=["labels", "overlay"],
+            seen=lambda number, channel, shown: seen.append((shown.frame.image, shown.output)),
+        )
+        assert one.folder == tmp_path / "out" / "drive"
+        labels = list(read_labels(one.folder))
+        assert len(labels) == len(seen) == 30
+        assert all(np.array_equal(found, net(image)) for found, (image, _) in zip(labels, seen))
+        assert (one.folder / "overlay.mp4").exists()
+        assert [line["frame"] for line in read_trace(one.folder)] == list(range(30))
+        assert read_summary(one.folder)["live"]["dropped"] == 0
+        assert not list(one.folder.glob(".*"))
+
+    def test_on_time_is_the_default(self, drive: Path, tmp_path: Path) -> None:
+        [one] = live(load(write_tiny(tmp_path)), [str(drive)], drop="all")
+        assert (one.summary["schedule"], one.summary["carry"]) == ("on time", "warp(flow)")
+        assert one.summary["frames"] == 30
+
+    def test_several_sources_and_a_bad_one(self, drive: Path, tmp_path: Path) -> None:
+        told: list[tuple[str, str]] = []
+        found = live(
+            toy(),
+            [str(drive), str(tmp_path / "none.mp4"), str(drive)],
+            frame_oracle,
+            out=tmp_path / "out",
+            told=lambda one, sentence: told.append((one.name, sentence)),
+        )
+        assert [one.error is None for one in found] == [True, False, True]
+        assert "no such file" in str(found[1].error)
+        assert [one.folder and one.folder.name for one in found] == ["drive", None, "drive-2"]
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["drive", "drive-2"]
+
+    def test_ends(self, drive: Path) -> None:
+        [one] = live(toy(), [str(drive)], frame_oracle, drop="all", until=Until(frames=3))
+        assert one.summary["frames"] == 3
+        [one] = live(toy(), [str(drive)], frame_oracle, until=Until(seconds=0.1))
+        assert one.summary["frames"] < 30
+        [one] = live(toy(), [str(drive)], frame_oracle, until=Until(stop=lambda: True))
+        assert one.summary["frames"] == 0
+
+    def test_an_error_of_the_network_leaves_no_half_files(self, drive: Path, tmp_path: Path) -> None:
+        def fail(number: int, channel: Channel, shown: Any) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out", seen=fail)
+        assert not (tmp_path / "out").exists()
+
+    def test_refused(self, drive: Path, tmp_path: Path) -> None:
+        for sources, options, match in (
+            (["-", "-"], {}, "one standard input"),
+            ([str(drive)], {"latency_seconds": -1.0}, "latency"),
+            ([str(drive)], {"carry": parse_carry("warp(codec)")}, "Take warp"),
+            ([str(drive)], {"write": ["labels"]}, "without a folder"),
+            ([str(drive)], {"out": tmp_path, "write": ["gif"]}, "there are"),
+        ):
+            with pytest.raises(UsageError, match=match):
+                live(toy(), sources, frame_oracle, **options)
+
+
+def test_a_stream_that_dies_and_returns(drive: Path) -> None:
+    """A server that sends the video to whoever connects, and hangs up: twice."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                reader = server.accept()[0]
+                with reader:
+                    reader.sendall(sent(drive))
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        sentences: list[str] = []
+        [one] = live(
+            toy(),
+            [f"tcp://127.0.0.1:{server.getsockname()[1]}"],
+            frame_oracle,
+            drop="all",
+            until=Until(frames=60, seconds=20),
+            told=lambda one, sentence: sentences.append(sentence),
+        )
+        thread.join(5.0)
+    assert one.summary["frames"] == 60
+    assert (one.summary["live"]["reconnects"], one.summary["live"]["gaps"]) == (1, 1)
+    assert "trying again in" in sentences[0]
+    assert sentences[1] == "it is back"
+
+
+def command(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "clockseg", "live", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+class TestCommand:
+    """``clockseg live``, as a process."""
+
+    @pytest.mark.parametrize("format", ["mpegts", "nut", "matroska"])
+    def test_a_pipe(self, drive: Path, tmp_path: Path, format: str) -> None:
+        process = command(
+            *("-", "--network", write_tiny(tmp_path), "--drop", "all", "--engine", "openvino"),
+            *("--out", tmp_path / "out", "--write", "labels"),
+            stdin=subprocess.PIPE,
+        )
+        out, errors = process.communicate(sent(drive, format), timeout=60)
+        assert process.returncode == 0, errors
+        assert len(list(read_labels(tmp_path / "out" / "pipe"))) == 30
+        assert b"standard input" in out
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+    def test_a_signal_is_an_end_like_any_other(
+        self, drive: Path, tmp_path: Path, number: signal.Signals, code: int
+    ) -> None:
+        process = command(
+            *("-", "--network", write_tiny(tmp_path), "--engine", "openvino", "--out", tmp_path / "out"),
+            *("--drop", "all", "--write", "labels"),
+            stdin=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        process.stdin.write(sent(drive))
+        process.stdin.flush()
+        trace = tmp_path / "out" / "pipe" / ".part" / "live"
+        deadline = time.monotonic() + 30
+        while not trace.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        # The pipe stays open: nothing but the signal ends it.
+        assert process.wait(30) == code
+        out, errors = process.stdout.read(), process.stderr.read()
+        process.stdin.close()
+        process.stdout.close()
+        process.stderr.close()
+        assert b"latency" in out, errors
+        folder = tmp_path / "out" / "pipe"
+        assert len(list(read_labels(folder))) == len(read_trace(folder)) == read_summary(folder)["frames"] > 0
+        assert json.loads((folder / "summary.json").read_text())["live"]["drop"] == "all"
+
+    def test_a_source_that_can_not_be_opened(self, tmp_path: Path) -> None:
+        process = command("tcp://user:hunter2@127.0.0.1:1", "--network", write_tiny(tmp_path), "--reconnect", "0")
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert b"Connection refused" in errors
+        assert b"hunter2" not in errors
