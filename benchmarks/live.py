@@ -47,6 +47,7 @@ def main() -> None:
     video = str(args.video or shared_data("videos", "solidWhiteRight.mp4"))
     setting = {"network": net.name, "engine": net.engine, "fps": args.fps, "latency_ms": args.latency, "size": "960x540",
                "load_average": round(load_average, 2)}  # fmt: skip
+    _warm(net, video)
     measures: dict[str, Callable[[], Any]] = {
         "steady": lambda: steady(net, video, args),
         "slow": lambda: [one for factor in args.factors for one in slow(net, video, factor, args)],
@@ -61,6 +62,12 @@ def main() -> None:
         if args.docs:
             insert(DOCS, f"live-{name}", text)
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
+
+
+def _warm(net: StagedNetwork, video: str) -> None:
+    """Compile all that runs later: it is no part of what is measured, and takes long."""
+    for one in (net, slowed(net, 1.0)):
+        live(one, [video], until=Until(frames=2))
 
 
 class Watched:

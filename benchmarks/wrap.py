@@ -26,10 +26,11 @@ import torch
 import segformer
 from clockseg.engines.threads import threads_or_all
 from clockseg.video import open_clip
-from clockseg.wrapping import Clocked, wrap
+from clockseg.wrapping import wrap
+from clockseg.wrapping.clocked import Clocked
 from engines import measured, ratio
 from page import insert, table
-from provenance import HERE, write_result
+from provenance import HERE, provenance, write_result
 from shared_data import shared_data
 
 PAGE = HERE.parent / "docs" / "two-lines.md"
@@ -125,7 +126,11 @@ def main() -> None:
     path = write_result("wrap", {**facts, "rows": rows})
     print(markdown(rows))
     if args.docs:
-        insert(PAGE, "wrap", f"{markdown(rows)}\n\n{facts['threads']} threads.")
+        made = provenance()
+        where = (
+            f"{facts['threads']} threads of {made['machine']['processor']}, {made['date']}, commit {made['commit']}."
+        )
+        insert(PAGE, "wrap", f"{markdown(rows)}\n\n{where}")
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -185,10 +185,27 @@ def _broken_result(chance: random.Random, folder: Path) -> str:
 
 
 def _read_result(folder: str) -> None:
-    for read in (read_labels, read_trace, read_summary, read_values, read_manifest):
-        with suppress(ClocksegError):
-            for _ in read(folder):
-                pass
+    _each(
+        partial(_all_of, read, folder) for read in (read_labels, read_values, read_trace, read_summary, read_manifest)
+    )
+
+
+def _all_of(read: Callable[[str], Iterable[object]], folder: str) -> None:
+    for _ in read(folder):
+        pass
+
+
+def _each(uses: Iterable[Callable[[], object]]) -> None:
+    """Every one of them; if all refuse, the first refusal comes out."""
+    refused: list[ClocksegError | None] = []
+    for use in uses:
+        refused.append(None)
+        try:
+            use()
+        except ClocksegError as error:
+            refused[-1] = error
+    if all(refused):
+        raise next(filter(None, refused))
 
 
 def _broken_names(chance: random.Random, folder: Path) -> str:
@@ -201,11 +218,10 @@ def _broken_names(chance: random.Random, folder: Path) -> str:
 
 
 def _read_names(folder: str) -> None:
-    for name in ("names.json", "names.txt"):
-        path = Path(folder) / name
-        for read in (read_class_names, read_class_map, lambda path: read_palette(path, 2)):
-            with suppress(ClocksegError):
-                read(path)
+    file = Path(folder) / "names.json"
+    text = file.with_suffix(".txt")
+    _each([partial(read_class_names, file), partial(read_class_map, file), partial(read_palette, file, classes=2)])
+    _each([partial(read_class_names, text), partial(read_class_map, text), partial(read_palette, text, classes=2)])
 
 
 def _broken_clips(chance: random.Random, folder: Path) -> str:

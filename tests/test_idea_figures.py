@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ import idea_figures
 import numpy as np
 import pytest
 
+from browser import chromium
 from clockseg import adaptive, alternating, fixed_rate, frame_oracle
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs/figures"
@@ -50,3 +52,20 @@ def test_where_all_fires_what_is_drawn_is_what_is_there() -> None:
         assert all(whole.fired)
         assert np.array_equal(kept.held[0], whole.held[0])
         assert np.array_equal(kept.held[2], oracle[t - t % 2].held[2])
+
+
+@pytest.mark.parametrize("name", [name for name in idea_figures.FIGURES if name != "mark"])
+def test_no_text_overlaps_another_or_the_edge(name, tmp_path) -> None:
+    (tmp_path / "page.html").write_text(f"<body>{idea_figures.FIGURES[name]()}</body>", encoding="utf-8")
+    with chromium(1280, 844) as page:
+        page.get((tmp_path / "page.html").as_uri())
+        frame, *boxes = page.execute_script(
+            "return ['svg', 'svg text'].flatMap(what => [...document.querySelectorAll(what)]).map(one => {"
+            " const box = one.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; })"
+        )
+    for left, top, right, bottom in boxes:
+        assert frame[0] <= left < right <= frame[2]
+        assert frame[1] <= top < bottom <= frame[3]
+    for one, other in itertools.combinations(boxes, 2):
+        apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] + 3 or other[3] <= one[1] + 3
+        assert apart, (one, other)

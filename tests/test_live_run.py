@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import av
 import numpy as np
 import pytest
 
-from clockseg import UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
+from clockseg import NetworkError, UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel
@@ -121,6 +122,18 @@ class TestChannel:
 
 class TestLive:
     """``live`` on files."""
+
+    def test_a_frame_that_can_not_be_run_ends_its_source_alone(self, drive: Path, tmp_path: Path) -> None:
+        small = write_video(tmp_path / "small.mp4", [picture(16, 16)] * 10, codec="mpeg4")
+
+        def prepare(image: Any) -> Any:
+            if image.shape[1] < 32:
+                raise NetworkError("too small")
+            return toy().prepare(image)
+
+        found = live(replace(toy(), prepare=prepare), [str(small), str(drive)], frame_oracle, drop="all")
+        assert [str(one.error) for one in found] == ["too small", "None"]
+        assert [one.summary["frames"] for one in found] == [0, 30]
 
     def test_a_file_is_played_at_its_own_speed(self, drive: Path) -> None:
         begun = time.perf_counter()

@@ -69,6 +69,7 @@ PUBLIC = [
     "skip_frame",
     "step",
     "tune",
+    "wrap",
 ]
 
 
@@ -89,7 +90,22 @@ def test_a_name_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "family", ["carry", "clocks", "cost", "datasets", "engines", "equations", "graph", "metrics", "video"]
+    "family",
+    [
+        "carry",
+        "clocks",
+        "cost",
+        "datasets",
+        "engines",
+        "equations",
+        "graph",
+        "live",
+        "many",
+        "metrics",
+        "plots",
+        "report",
+        "video",
+    ],
 )
 def test_families_load_when_they_are_used(family) -> None:
     code = f"import clockseg; print(clockseg.{family}.__name__)"

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from clockseg._errors import VideoError
-from clockseg.video import Frame, open_clip
+from clockseg.video import Frame, Span, open_clip
 from clockseg.video._colour import ToRGB
 from clockseg.video._orientation import upright
+from video_axes import webp
 from video_making import MS, data_folder, picture, stream_times, write_video
 
 # Frames that come, words of the problem if any, or words of the error.
@@ -353,3 +354,25 @@ def test_pictures_do_not_stay_until_the_collector_comes(tmp_path):
         gc.enable()
     assert count == 200
     assert alive < 20
+
+
+def test_an_animated_webp_is_a_video(tmp_path):
+    made = webp(tmp_path)
+    clip = open_clip(made.path)
+    frames = list(clip)
+    assert (clip.kind, clip.frames_hint, len(frames), clip.problems) == ("video", 14, 14, ())
+    assert [frame.pts_seconds for frame in frames] == list(made.seconds)
+    assert [frame.duration_seconds for frame in frames][-1] == made.last_seconds
+    part = list(open_clip(made.path, span=Span(Fraction(1, 5), Fraction(2, 5))))
+    assert [frame.pts_seconds for frame in part] == [0.24, 0.28, 0.36]
+    assert [frame.index for frame in part] == [0, 1, 2]
+    with pytest.raises(VideoError, match="96x64 pixels is over the limit"):
+        list(open_clip(made.path, max_pixels=96 * 64 - 1))
+
+
+@pytest.mark.parametrize("size", [21, 29, 60, 400])
+def test_an_animated_webp_that_is_cut_short(tmp_path, size):
+    path = webp(tmp_path).path
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(VideoError):
+        list(open_clip(path))

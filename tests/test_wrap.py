@@ -399,6 +399,22 @@ def test_looking_at_the_picture_needs_the_processor(module, frames, options) -> 
     assert module(frames[0]).requires_grad
 
 
+def test_clocks_on_class_scores_are_refused(module, frames) -> None:
+    clocked = wrap(module, "adaptive(0.2)")
+    with pytest.raises(UsageError, match="no class scores at stage"):
+        module(frames[0])
+    assert not clocked.is_on
+
+
+@pytest.mark.parametrize("engine", ["torch", "openvino"])
+def test_sixteen_bits_need_a_tolerance(module, frames, engine) -> None:
+    before = given(module, frames[:1])[0]
+    with wrap(module, "frame_oracle", engine=engine, precision="bf16", tolerance=0.05):
+        [out] = given(module, frames[:1])
+    assert out.dtype == torch.float32
+    assert apart(out, before) < 0.05
+
+
 def test_regions_are_refused(module, frames) -> None:
     wrap(module, "regions(0.1)", at=["low", "deep"], processor=(HALVES, HALVES))
     with pytest.raises(UsageError, match="regions work on frames"):

@@ -8,15 +8,17 @@ from itertools import groupby
 
 import numpy as np
 
+from clockseg.plots import style
+
 Point = tuple[float, float]
 
 # What a drawing's own colours are called, and what they are: the page's, or else a plain one.
 _TONES = {
-    "ink": "var(--md-typeset-color, #1d2126)",
-    "muted": "var(--idea-muted, #6a7077)",
-    "rule": "var(--idea-rule, #d5d8dc)",
+    "ink": f"var(--md-typeset-color, {style.INK})",
+    "muted": f"var(--idea-muted, {style.MUTED})",
+    "rule": f"var(--idea-rule, {style.RULE})",
     "paper": "var(--md-default-bg-color, #ffffff)",
-    "deep": "var(--idea-deep, #0b4f8a)",
+    "deep": f"var(--idea-deep, {style.STAGES[-1]})",
     "none": "none",
 }
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"

@@ -15,11 +15,12 @@ from drawing import Drawing, Point
 from drawn_network import STAGES, Shown
 from street_scene import COLOURS
 
+from clockseg.plots import style
 from clockseg.schedule import alternating, fixed_rate, frame_oracle
 from clockseg.spec import parse_schedule
 
 ROOT = Path(__file__).resolve().parents[2]
-BLUES = ("#a6cbe3", "#4a90c2", "deep")
+BLUES = (*style.STAGES[:2], "deep")
 """Shallow to deep, as in every figure of stages."""
 ADAPTIVE = "adaptive(0.07, watch=1)"
 THRESHOLD = 0.07
@@ -28,7 +29,7 @@ THRESHOLD = 0.07
 def mark() -> str:
     """The site's mark: a clock over three stages."""
     drawn = Drawing(32, 32, "clockseg")
-    for index, fill in enumerate((*BLUES[:2], "#0b4f8a")):
+    for index, fill in enumerate(style.STAGES):
         drawn.box((3 + 9 * index, 19), (8, 10), fill=fill, edge="none")
     drawn.disc((16, 10), 8, fill="#ffffff", edge="#0b4f8a")
     drawn.line((16, 5), (16, 10), (20, 12), tone="#0b4f8a", width=2)

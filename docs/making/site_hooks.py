@@ -19,11 +19,7 @@ ROOT = outside_links.ROOT
 def _made() -> dict[str, str]:
     """Markdown of the pages that no file under docs holds."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    return {
-        **command_pages.pages(),
-        **python_pages.pages(),
-        "changelog.md": outside_links.moved(changelog, "CHANGELOG.md"),
-    }
+    return {**command_pages.pages(), **python_pages.pages(), "changelog.md": changelog}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -39,7 +35,8 @@ def _listed(docs: Path) -> list[str]:
 
 
 def _expanded(nav: Any, pages: list[str]) -> Any:
-    """
+    """A navigation with each ``FOLDER/*`` replaced by that folder's pages.
+
     >>> _expanded([{"Data": "data/*"}], ["data/index.md", "data/one.md"])
     [{'Data': ['data/index.md', 'data/one.md']}]
     """
@@ -67,15 +64,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _repository_path(uri: str) -> str:
+    """Where in the repository a page of the site is from.
+
+    >>> _repository_path("plan.md"), _repository_path("files/benchmarks/cost.py"), _repository_path("changelog.md")
+    ('docs/plan.md', 'benchmarks/cost.py', 'CHANGELOG.md')
     """
-    >>> _repository_path("plan.md"), _repository_path("files/benchmarks/cost.py")
-    ('docs/plan.md', 'benchmarks/cost.py')
-    """
+    if uri == "changelog.md":
+        return "CHANGELOG.md"
     return uri.removeprefix("files/") if uri.startswith("files/") else f"docs/{uri}"
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links as they have to be in the site; the changelog's are already."""
+    """Links as they have to be in the site."""
     return outside_links.moved(markdown, _repository_path(page.file.src_uri))
 
 

@@ -9,8 +9,8 @@ is fused from fresh and held (Shelhamer, Rakelly, Hoffman, Darrell: Clockwork Co
         labels = session(image)
 
 Families are submodules: ``clockseg.clocks``, ``clockseg.carry``, ``clockseg.engines``, ``clockseg.graph``,
-``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``, ``clockseg.cost``, ``clockseg.equations``. Names load
-when they are first used.
+``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``, ``clockseg.cost``, ``clockseg.equations``,
+``clockseg.many``, ``clockseg.report``, ``clockseg.live``, ``clockseg.plots``. Names load when they are first used.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from clockseg.spec import parse_schedule
     from clockseg.stages import Group, Stage, StagedNetwork
     from clockseg.tuning import tune
+    from clockseg.wrapping import wrap
 
 _HOMES = {
     "clockseg._errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
@@ -70,6 +71,7 @@ _HOMES = {
     "clockseg.networks.load": ("load",),
     "clockseg.carry": ("parse_carry",),
     "clockseg.planning": ("plan",),
+    "clockseg.wrapping": ("wrap",),
     "clockseg.results": ("read_labels", "read_summary", "read_trace", "read_values"),
     "clockseg.gate": (
         "adaptive",
@@ -106,7 +108,21 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-_FAMILIES = ("carry", "clocks", "cost", "datasets", "engines", "equations", "graph", "metrics", "video")
+_FAMILIES = (
+    "carry",
+    "clocks",
+    "cost",
+    "datasets",
+    "engines",
+    "equations",
+    "graph",
+    "live",
+    "many",
+    "metrics",
+    "plots",
+    "report",
+    "video",
+)
 
 __all__ = [
     "ClocksegError",
@@ -160,6 +176,7 @@ __all__ = [
     "skip_frame",
     "step",
     "tune",
+    "wrap",
 ]
 
 

@@ -28,7 +28,9 @@ def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", import
     text = text.strip()
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         if not imports:
-            raise UsageError(f"{what} {text!r} names code, and what a file names is not imported; give it on the command line.")
+            raise UsageError(
+                f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
+            )
         return _imported(text, what)
     if not text or len(text) > LONGEST:
         raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")

@@ -1,4 +1,4 @@
-"""Engines without what they tell their makers: OpenVINO and ONNX Runtime send word of their use unless they are kept from it."""
+"""Engines that tell nobody: OpenVINO and ONNX Runtime send word of their use to their makers unless they are kept from it."""
 
 from __future__ import annotations
 

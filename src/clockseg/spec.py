@@ -80,7 +80,9 @@ def _carried(schedule: Any, carry: Any, *, imports: bool) -> Named:
     """``carried(skip_frame(4), warp(flow))``; what is in quotes is read as text, so that it may be package.module:object."""
     inner = parse_schedule(schedule, imports=imports) if isinstance(schedule, str) else schedule
     _check_whole(inner)
-    return carried(inner, parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry)))
+    return carried(
+        inner, parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry))
+    )
 
 
 def _check_whole(found: Any) -> None:

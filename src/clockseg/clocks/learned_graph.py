@@ -92,14 +92,17 @@ def _check_graph(model: onnx.ModelProto, file: str) -> None:
         raise UsageError(f"learned clock {file} keeps weights outside of it; save it as one file.")
     turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
     if turning or model.functions:
-        raise UsageError(f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced.")
+        raise UsageError(
+            f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced."
+        )
     sizes = _sizes(model)
     large = next((name for name, count in sizes.items() if count is not None and count > MOST_NUMBERS), None)
     if large is not None:
         raise UsageError(
             f"learned clock {file} makes {large!r} of {sizes[large]:,} numbers; a clock's maps have at most {MOST_NUMBERS:,}."
         )
-    if None in sizes.values() and all(side.dim_value for one in model.graph.input for side in one.type.tensor_type.shape.dim):
+    sides = [side.dim_value for one in model.graph.input for side in one.type.tensor_type.shape.dim]
+    if None in sizes.values() and all(sides):
         unknown = next(name for name, count in sizes.items() if count is None)
         raise UsageError(
             f"learned clock {file}: nothing tells how large {unknown!r} is; export it so that the sizes of its inputs do."
@@ -120,7 +123,7 @@ def _sizes(model: onnx.ModelProto) -> dict[str, int | None]:
 def _count(made: onnx.TypeProto.Tensor | None) -> int | None:
     if made is None or not made.HasField("shape") or not all(side.HasField("dim_value") for side in made.shape.dim):
         return None
-    return math.prod(side.dim_value for side in made.shape.dim)
+    return math.prod(int(side.dim_value) for side in made.shape.dim)
 
 
 def _input(one: onnx.ValueInfoProto) -> Input:

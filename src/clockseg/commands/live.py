@@ -218,7 +218,12 @@ def _ending() -> Iterator[_Ending]:
 
 
 def _warned(source: Source, sentence: str) -> None:
-    print(f"clockseg: {indented(f'{source.name}: {sentence}')}", file=sys.stderr, flush=True)
+    print(f"clockseg: {_named(source, sentence)}", file=sys.stderr, flush=True)
+
+
+def _named(source: Source, text: object) -> str:
+    """A sentence on a source, which names it."""
+    return indented(text if str(text).startswith(source.name) else f"{source.name}: {text}")
 
 
 class _Progress:
@@ -247,7 +252,9 @@ def _told(lived: tuple[Lived, ...], number: int | None) -> int:
     print(align([_HEAD, *(_row(one) for one in lived)]))
     for one in lived:
         if one.error is not None:
-            print(f"clockseg: error: {indented(str(one.error))}", file=sys.stderr)
+            print(f"clockseg: error: {_named(one.source, one.error)}", file=sys.stderr)
+        for problem in one.summary["problems"] if one.error is None else ():
+            print(f"clockseg: warning: {_named(one.source, problem)}", file=sys.stderr)
         if one.folder is not None:
             print(f"{indented(one.source.name)}: {one.folder}")
     if number is not None and number != signal.SIGINT:

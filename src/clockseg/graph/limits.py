@@ -66,8 +66,9 @@ class Limits:
         >>> Limits().check_tensor("x", 1, (1, 3, 100_000, 100_000))
         Traceback (most recent call last):
             ...
-        clockseg._errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most 4,000,000,000
-        are taken. A smaller --size helps. If you trust the network and have the memory, set CLOCKSEG_MAX_TENSOR_BYTES higher.
+        clockseg._errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
+        4,000,000,000 are taken. A smaller --size helps. If you trust the network and have the memory, set
+        CLOCKSEG_MAX_TENSOR_BYTES higher.
         """
         sides = tuple(shape)
         if min(sides, default=0) < 0:

@@ -25,11 +25,15 @@ from clockseg.graph.quantized import name_bytes
 MOST_FOLDED = 4096
 """Elements up to which a constant is computed here; larger ones (weights) are left to the engine."""
 _COMPUTED = frozenset(
-    "Abs Add And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Compress Concat Constant "
-    "ConstantOfShape Cos CumSum Div Equal Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater "
-    "GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log MatMul Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad "
-    "Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND "
-    "Shape Sign Sin Size Slice Split Sqrt Squeeze Sub Sum Tan Tile TopK Transpose Trilu Unique Unsqueeze Where Xor".split()
+    name
+    for names in (
+        "Abs Add And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip Compress Concat Constant",
+        "ConstantOfShape Cos CumSum Div Equal Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater",
+        "GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Log MatMul Max Mean Min Mod Mul Neg NonZero Not OneHot Or Pad",
+        "Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND",
+        "Shape Sign Sin Size Slice Split Sqrt Squeeze Sub Sum Tan Tile TopK Transpose Trilu Unique Unsqueeze Where Xor",
+    )
+    for name in names.split()
 )
 """Operators that are computed here: what arithmetic on shapes is made of. They take as long as what they read and make is
 large, which a Loop of 2^60 turns does not."""

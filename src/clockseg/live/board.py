@@ -125,7 +125,7 @@ class Board:
         tally = channel.figures.tally
         return {
             "state": channel.feed.state,
-            "trouble": "" if channel.feed.state == "live" else channel.feed.trouble,
+            "trouble": channel.feed.trouble if channel.feed.state in ("connecting", "failed") else "",
             "frames": tally.frames,
             "dropped": channel.dropped,
             "reconnects": channel.feed.reconnects,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from clockseg._errors import ClocksegError
 from clockseg.figures import Figures
 from clockseg.live.delays import Delays
 from clockseg.live.feed import Feed
@@ -62,6 +63,7 @@ class Channel:
         self.latencies = Delays()
         self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
         self.skipped = self.gaps = 0
+        self.fault: Exception | None = None
         self.age_from = began
         self._began, self._now = began, now
         self._dropped = 0
@@ -78,6 +80,11 @@ class Channel:
         return told if told <= _FASTEST else _USUAL_FPS
 
     @property
+    def error(self) -> Exception | None:
+        """Why it was given up; None if it wasn't."""
+        return self.fault or self.feed.error
+
+    @property
     def dropped(self) -> int:
         """Frames given up for newer ones, since the network was ready."""
         return self.line.dropped - self.skipped
@@ -87,10 +94,16 @@ class Channel:
         return self._now() - self.age_from
 
     def step(self) -> Shown | None:
-        """Run the next frame that waits; None if none does."""
+        """Run the next frame that waits; None if none does, or the network can't run it, which is the end of this source."""
         arrived = self.line.take(self._now())
-        if arrived is None:
+        try:
+            return None if arrived is None else self._run(arrived)
+        except ClocksegError as error:
+            self.fault = error
+            self.feed.stop()
             return None
+
+    def _run(self, arrived: Arrived) -> Shown:
         self._measure(arrived)
         self._refill_after_gap(arrived)
         ready, before = self._ready(arrived.frame), self.line.dropped

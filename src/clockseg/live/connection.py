@@ -78,7 +78,7 @@ def connect(
             stream = checked_stream(source.name, container, max_pixels)
         except VideoError as error:
             raise Gone(str(error)) from error
-        damage, ends = Damage(), source.kind == "pipe" or container.duration is not None
+        damage, ends = Damage(), source.kind == "pipe" or bool(container.duration)
         frames = received(container, stream, damage, max_pixels)
         if ends and source.kind == "url":
             frames = paced(frames, pause)
@@ -146,7 +146,7 @@ def _clip(source: Source, max_pixels: int) -> Clip:
 
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
     if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
-        raise Gone(f"{source.name} is no pipe. {ALLOWED}")
+        raise Gone(f"it is no pipe. {ALLOWED}")
     told = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     told |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
@@ -161,11 +161,11 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
             timeout=SILENCE_SECONDS if source.kind == "url" else None,
         )
     except (av.ProtocolNotFoundError, av.DemuxerNotFoundError) as error:
-        raise Gone(f"{source.name}: this build of FFmpeg can't open it ({reason(error)}). {ALLOWED}") from error
+        raise Gone(f"this build of FFmpeg can't open it ({reason(error)}). {ALLOWED}") from error
     except av.ExitError as error:
-        raise VideoError(f"{source.name}: no answer within {SILENCE_SECONDS:g} s") from error
+        raise VideoError(f"no answer within {SILENCE_SECONDS:g} s") from error
     except (av.FFmpegError, ValueError) as error:
-        raise VideoError(f"{source.name}: can't be opened ({reason(error)})") from error
+        raise VideoError(f"it can't be opened ({reason(error)})") from error
     return found
 
 

@@ -60,10 +60,13 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it. A read that waits for its source is left to itself after a second: the thread does not keep the process."""
+        """Ask it to end; no frame comes after the next."""
         self._stop.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, but not longer: a read that waits for its source does not keep the process."""
         if self._thread.is_alive():
-            self._thread.join(timeout=1.0)
+            self._thread.join(max(0.0, seconds))
 
     def _run(self) -> None:
         try:
@@ -107,7 +110,7 @@ class Feed:
         for arrived in connection.frames:
             if self.arrived == began:
                 self.connections += 1
-                self.state = "live"
+                self.state, self.trouble = "live", ""
                 if self.reconnects:
                     self._told("it is back")
             self.arrived += 1

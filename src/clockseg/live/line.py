@@ -60,7 +60,8 @@ class Line:
 
     def oldest(self) -> float | None:
         """When the frame came that has waited longest; None if none waits."""
-        return self._waiting[0].seconds if self._waiting else None
+        with self._changed:
+            return self._waiting[0].seconds if self._waiting else None
 
     def take(self, now: float) -> Arrived | None:
         """The next frame to run at the moment ``now``; None if none waits."""

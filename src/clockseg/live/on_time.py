@@ -10,7 +10,7 @@ from clockseg.clocks.budget import Budget
 from clockseg.clocks.tick import Clock, Decision, Tick, Watch
 
 WEIGHT = 0.2
-"""The weight of a new firing in what firings take."""
+"""The weight of a firing that took less than those before it, in what firings take."""
 FRESH = 0.8
 """Share of the latency that must be left where a firing takes longer than that by itself."""
 
@@ -62,8 +62,11 @@ def _needed(fired_seconds: float, latency_seconds: float) -> float:
 
 
 def _fired(past: _State, tick: Tick) -> float | None:
-    """What firings take, with the frame before if it fired; the first full pass compiles."""
+    """What firings take, with the frame before if it fired: as much as that at once, less only slowly.
+
+    The first full pass does not count: it compiles.
+    """
     if not (past.frames and tick.took and tick.since == 1):
         return past.fired_seconds
     before = tick.took if past.fired_seconds is None else past.fired_seconds
-    return before + WEIGHT * (tick.took - before)
+    return max(tick.took, before + WEIGHT * (tick.took - before))

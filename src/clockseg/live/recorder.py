@@ -59,6 +59,7 @@ class Recorder:
         try:
             self._files.close()
             self._result.publish(self._made, summary)
+            self._files = None
         except BaseException:
             self.abort()
             raise

@@ -29,7 +29,7 @@ from clockseg.video.read import MAX_PIXELS
 
 SHARE = 0.8
 """Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ def _through(
     stack: ExitStack,
 ) -> None:
     """Run frames as they come, until there are no more or it is to end."""
+    stack.callback(_stop, channels)
     for channel in channels:
         channel.feed.start()
-        stack.callback(channel.feed.stop)
     ends = None if until.seconds is None else time.perf_counter() + until.seconds
     while not until.stop() and (ends is None or time.perf_counter() < ends):
         number = _next(channels, until.frames)
@@ -190,6 +190,14 @@ def _through(
                     changed.wait(_LOOK_SECONDS)
 
 
+def _stop(channels: Sequence[Channel]) -> None:
+    for channel in channels:
+        channel.feed.stop()
+    until = time.perf_counter() + _PATIENCE_SECONDS
+    for channel in channels:
+        channel.feed.join(until - time.perf_counter())
+
+
 def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
     """The channel whose frame has waited longest; None if none waits."""
     waiting = [
@@ -201,7 +209,7 @@ def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
 
 
 def _enough(channel: Channel, frames: int | None) -> bool:
-    return frames is not None and channel.figures.tally.frames >= frames
+    return channel.fault is not None or (frames is not None and channel.figures.tally.frames >= frames)
 
 
 def _over(channels: Sequence[Channel], frames: int | None) -> bool:
@@ -210,9 +218,9 @@ def _over(channels: Sequence[Channel], frames: int | None) -> bool:
 
 def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> Lived:
     told = summary(channel, setting)
-    error = channel.feed.error
+    error = channel.error
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
-        error = DataError(f"{channel.source.name}: not one frame came")
+        error = DataError("not one frame came")
     folder = None
     if recorder is not None:
         recorder.close(told)

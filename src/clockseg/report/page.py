@@ -15,8 +15,8 @@ SCRIPTS = (
     "masks",
     "player",
     "data",
-    "theme",
     "words",
+    "theme",
     "view",
     "painting",
     "lanes",
@@ -31,8 +31,8 @@ SCRIPTS = (
     "main",
 )
 """The modules of ``page/``, each after those that it imports."""
-_IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
-_EXPORT = re.compile(r"^export ", re.MULTILINE)
+_IMPORT = re.compile(r"^import (\{.*?\}) from '\./(\w+)\.js';$", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def page(title: str, facts: dict[str, Any], video: str) -> str:
@@ -69,9 +69,23 @@ def as_json(facts: dict[str, Any]) -> str:
 
 
 def _script() -> str:
-    """The modules as one script: without build step, their imports and exports are only for editors and tests."""
-    modules = (_EXPORT.sub("", _IMPORT.sub("", _read(f"{name}.js"))) for name in SCRIPTS)
-    return "\n(() => {\n'use strict';\n" + "\n".join(modules) + "})();\n"
+    """The modules as one script, each in a scope of its own: a page from disk may not load modules."""
+    return "\n'use strict';\n" + "\n".join(_scoped(name, _read(f"{name}.js")) for name in SCRIPTS)
+
+
+def _scoped(name: str, module: str) -> str:
+    """A module as a function that gives what it exports.
+
+    >>> print(_scoped("b", "import { one } from './a.js';\\nexport const two = one;\\n"))
+    const module_b = (() => {
+    const { one } = module_a;
+    const two = one;
+    return { two };
+    })();
+    """
+    exported = ", ".join(found[1] for found in _EXPORT.findall(module))
+    inside = _EXPORT.sub(r"\1", _IMPORT.sub(r"const \1 = module_\2;", module))
+    return f"const module_{name} = (() => {{\n{inside}return {{ {exported} }};\n}})();\n"
 
 
 def _read(name: str) -> str:

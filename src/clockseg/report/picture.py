@@ -86,7 +86,8 @@ def _copy(run: Run) -> Picture:
         aspect = clip.pixel_aspect
         if clip.size != tuple(run.trace[0]["size"]):
             raise VideoError(f"{clip.path}: {clip.size} is not the size that was segmented. Give that video.")
-        data = proxy(frames_of(clip, run.numbers), run.seconds, aspect)
+        wanted = ((line["frame"], line["pts"]) for line in run.trace)
+        data = proxy(frames_of(clip, wanted), run.seconds, aspect)
     return Picture(run.seconds, _shown(clip.size, aspect), data)
 
 

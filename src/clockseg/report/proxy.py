@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,18 +27,19 @@ _KEY_EVERY = 24
 _BT709, _BT601 = 1, 6
 
 
-def frames_of(clip: Clip, numbers: Array) -> Iterable[Image]:
-    """The pictures of a clip that have these numbers, in order; ``VideoError`` if it has not all of them."""
-    wanted = iter(numbers.tolist())
-    number = next(wanted, None)
-    for frame in clip:
-        if number is None:
-            return
-        if frame.index == number:
-            yield frame.image
-            number = next(wanted, None)
-    if number is not None:
-        raise VideoError(f"{clip.path}: there is no frame {number} in it. Give the video that was segmented.")
+def frames_of(clip: Clip, wanted: Iterable[tuple[int, int | None]]) -> Iterator[Image]:
+    """The pictures of a clip with these numbers and timestamps (``Frame.index``, ``Frame.pts``), in order.
+
+    ``VideoError`` if it has not all of them: then it isn't the video that it is taken for.
+    """
+    frames = iter(clip)
+    for number, pts in wanted:
+        found = next((frame for frame in frames if frame.index >= number), None)
+        if found is None or (found.index, found.pts) != (number, pts):
+            raise VideoError(
+                f"{clip.path}: there is no frame {number} at {pts} in it. Give the video that was segmented."
+            )
+        yield found.image
 
 
 def proxy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1)) -> bytes:

@@ -101,6 +101,11 @@ class Run:
         """Whether the network gave maps of numbers, such as depth."""
         return self.file("labels") is None and self.file("values") is not None
 
+    @property
+    def mapped(self) -> bool:
+        """Whether maps were written, of labels or of numbers."""
+        return self.numeric or self.file("labels") is not None
+
     def maps(self) -> Iterator[tuple[Labels, float]]:
         """Each frame's map, uint8 [h, w], and the mean of its numbers (NaN of labels); nothing where no maps were written.
 
@@ -135,7 +140,8 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
         raise DataError(f"{path / SUMMARY}: not a summary. Segment the video again.")
     trace = read_trace(path) if (path / FILES["trace"]).is_file() else []
     was = summary.get("source") if source is None else os.fspath(source)
-    there = Path(was) if isinstance(was, str) and Path(was).exists() else None
+    # A live run numbers and times its frames by itself: nothing tells which of the source's they are.
+    there = Path(was) if isinstance(was, str) and Path(was).exists() and not summary.get("live") else None
     return Run(path, summary, trace, there)
 
 

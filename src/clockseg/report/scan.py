@@ -26,7 +26,7 @@ _LEAST_SHARE = 0.0005
 class Scanned:
     """What came of one run's maps: ``masks`` and ``difference`` from the first run, None where there is nothing to show.
 
-    ``shares``: float32 [frames, 256], of each class id, NaN where there is no map; ``means``: float32 [frames], of numbers.
+    ``shares``: float32 [frames, classes], of each class id, NaN where there is no map; ``means``: float32 [frames], of numbers.
     """
 
     shares: Array
@@ -45,15 +45,17 @@ class Scanned:
 
     def _shares(self, run: Run) -> list[dict[str, Any]]:
         most = np.nan_to_num(self.shares).max(axis=0, initial=0)
-        # An id that has no name is no class: 255, the border that a network did not look at.
-        named = range(len(run.classes) or 255)
-        return [{"id": id, "share": packed(self.shares[:, id])} for id in named if most[id] >= _LEAST_SHARE]
+        return [{"id": id, "share": packed(self.shares[:, id])} for id in np.flatnonzero(most >= _LEAST_SHARE).tolist()]
+
+
+def _unknown(*shape: int) -> Array:
+    return np.full(shape, np.nan, np.float32)
 
 
 def scan(runs: Sequence[Run], told: Callable[[str], None]) -> list[Scanned]:
     """The maps of ``runs``, on the time line of the first; ``told`` gets a sentence on what could not be read."""
     frames = runs[0].frames
-    found = [Scanned(np.full((frames, 256), np.nan, np.float32), np.full(frames, np.nan, np.float32)) for _ in runs]
+    found = [Scanned(_unknown(frames, len(run.classes) or 255), _unknown(frames)) for run in runs]
     streams = [_in_step(run, places(run, runs[0]), told) for run in runs]
     for index, maps in enumerate(zip(*streams, strict=True)):
         for run, one, given in zip(runs, found, maps, strict=True):
@@ -79,7 +81,8 @@ def _take(run: Run, one: Scanned, index: int, labels: Labels, mean: float, *, fr
         one.masks.append(one.masks.last(labels))
     one.masks.append(np.where(labels == 255, labels, labels & _COARSE) if run.numeric else labels)
     one.means[index] = mean
-    one.shares[index] = np.bincount(labels.ravel(), minlength=256) / labels.size
+    # An id that has no name is no class: 255, the border that a network did not look at.
+    one.shares[index] = np.bincount(labels.ravel(), minlength=256)[: one.shares.shape[1]] / labels.size
 
 
 def _compare(
@@ -93,14 +96,15 @@ def _compare(
 
 def _in_step(run: Run, at: Array, told: Callable[[str], None]) -> Iterator[tuple[Labels, float] | None]:
     """For each frame of the first run this run's map, or None; ``at``: where it is, -1 for nowhere."""
-    maps, taken = run.maps(), 0
+    maps, taken, ended = run.maps(), 0, False
     for place in at:
         given = None
-        while place >= taken:
+        while place >= taken and not ended:
             try:
-                given = next(maps, None)
+                given, why = next(maps, None), "there are fewer than frames"
             except ClocksegError as error:
-                told(f"{run.folder}: not all of its maps could be read ({error})")
-                given, maps = None, iter(())
-            taken += 1
+                given, why = None, str(error)
+            ended, taken = given is None, taken + 1
+            if ended and run.mapped:
+                told(f"{run.folder}: its maps end after {taken - 1} of {run.frames} frames ({why})")
         yield given

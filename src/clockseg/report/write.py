@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from clockseg._errors import DataError, UsageError
+from clockseg._errors import ClocksegError, DataError, UsageError
 from clockseg._version import __version__
 from clockseg._whole_file import whole
 from clockseg.report.columns import CARRIED, PARTS, columns, places
@@ -24,6 +24,8 @@ from clockseg.report.scan import Scanned, comparable, scan
 from clockseg.report.thresholds import thresholds
 
 MOST_RUNS = 6
+MOST_FRAMES = 4_000_000
+"""A day and a half at 30 a second."""
 _WRITES = "segment with --write labels,overlay,trace"
 Result = str | os.PathLike[str]
 
@@ -60,11 +62,21 @@ def write(
         notes.append(sentence)
         told(sentence)
 
-    facts, shown = _facts(runs, target, video, note)
-    facts |= {"plan": None if plan is None else plan_facts(plan), "notes": notes}
-    name = str(runs[0].summary.get("input") or runs[0].folder.resolve().name)
+    plan_found = None if plan is None else plan_facts(plan)
+    try:
+        facts, shown = _facts(runs, target, video, note)
+        name = str(runs[0].summary.get("input") or runs[0].folder.resolve().name)
+        text = page(f"{name} – clockseg", facts | {"name": name, "plan": plan_found, "notes": notes}, shown)
+    except ClocksegError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        # Files that something else has written, or changed.
+        folders_said, what = ", ".join(str(run.folder) for run in runs), f"{type(error).__name__}: {error}"
+        raise DataError(
+            f"{folders_said}: not as clockseg segment writes it ({what}). Segment the video again."
+        ) from error
     with whole(target) as part:
-        part.write_text(page(f"{name} – clockseg", facts | {"name": name}, shown), encoding="utf-8", errors="replace")
+        part.write_text(text, encoding="utf-8", errors="replace")
     return target
 
 
@@ -79,33 +91,27 @@ def _check(target: Path, folders: Sequence[Result], video: str, *, overwrite: bo
 
 def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str], None]) -> tuple[dict[str, Any], str]:
     first = runs[0]
-    if not first.frames:
-        raise DataError(f"{first.folder}: no frame in it. Segment the video again.")
-    _tell_missing(runs, note)
-    try:
-        scanned = scan(runs, note)
-        shown = picture(first, target, video, note)
-        facts = {
-            "format": 1,
-            "version": __version__,
-            "frames": first.frames,
-            "numbers": packed(first.numbers.astype(np.uint32)),
-            "timed": first.timed,
-            "seconds": packed(first.seconds.astype(np.float64)),
-            "carried": CARRIED,
-            "parts": PARTS,
-            "picture": shown.facts(),
-            "runs": [_run_facts(run, one, first) for run, one in zip(runs, scanned, strict=True)],
-            "costs": costs(runs),
-            "conditions": conditions(runs),
-        }
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, DataError | UsageError):
-            raise
-        what = f"{type(error).__name__}: {error}"
+    if not 0 < first.frames <= MOST_FRAMES:
         raise DataError(
-            f"{first.folder}: not as clockseg segment writes it ({what}). Segment the video again."
-        ) from error
+            f"{first.folder}: {first.frames} frames; a page shows 1 to {MOST_FRAMES}. Segment a part of it."
+        )
+    _tell_missing(runs, note)
+    scanned = scan(runs, note)
+    shown = picture(first, target, video, note)
+    facts = {
+        "format": 1,
+        "version": __version__,
+        "frames": first.frames,
+        "numbers": packed(first.numbers.astype(np.uint32)),
+        "timed": first.timed,
+        "seconds": packed(first.seconds.astype(np.float64)),
+        "carried": CARRIED,
+        "parts": PARTS,
+        "picture": shown.facts(),
+        "runs": [_run_facts(run, one, first) for run, one in zip(runs, scanned, strict=True)],
+        "costs": costs(runs),
+        "conditions": conditions(runs),
+    }
     return facts, shown.text()
 
 
@@ -143,7 +149,7 @@ def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
     for run in runs:
         if not run.trace:
             note(f"{run.folder.name} has no trace, so nothing is known of what fired; {_WRITES}")
-        if run.file("labels") is None and run.file("values") is None:
+        if not run.mapped:
             note(f"{run.folder.name} has no label maps, so there are no masks; {_WRITES}")
         if not comparable(runs[0], run):
             note(f"{run.folder.name} has other classes than {runs[0].folder.name}; only its looks can be compared")

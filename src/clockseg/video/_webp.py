@@ -13,6 +13,7 @@ import numpy as np
 
 from clockseg._errors import VideoError
 from clockseg._types import Array, Size
+from clockseg.video._colour import check_pixels
 from clockseg.video._decode import Damage
 from clockseg.video.frame import Frame
 from clockseg.video.span import Span
@@ -39,7 +40,7 @@ def animation(path: Path) -> Animation | None:
     """What an animated WebP holds; None if the file is anything else."""
     with path.open("rb") as file:
         head = file.read(30)
-        if head[:4] != b"RIFF" or head[8:16] != b"WEBPVP8X" or not head[20] & _ANIMATED:
+        if len(head) < 30 or head[:4] != b"RIFF" or head[8:16] != b"WEBPVP8X" or not head[20] & _ANIMATED:
             return None
         size = _number(head[24:27]) + 1, _number(head[27:30]) + 1
         durations = []
@@ -49,11 +50,15 @@ def animation(path: Path) -> Animation | None:
                 durations.append(_number(file.read(16)[12:15]) or _SHORTEST_MS)
                 length -= 16
             file.seek(length + length % 2, 1)
-    return Animation(size, tuple(durations))
+    return Animation(size, tuple(durations)) if durations else None
 
 
 def animated(path: Path, shown: Animation, damage: Damage, *, span: Span, max_pixels: int) -> Iterator[Frame]:
-    """Its frames, decoded so many at once as have ``max_pixels`` together. VideoError if OpenCV is too old for it."""
+    """Its frames, decoded so many at once as have ``max_pixels`` together.
+
+    VideoError if one has more, or OpenCV is too old for it.
+    """
+    check_pixels(*shown.size, max_pixels)
     data, many = np.fromfile(path, np.uint8), max(1, max_pixels // (shown.size[0] * shown.size[1]))
     images: list[Array] = []
     for number, pts in enumerate(accumulate(shown.durations_ms[:-1], initial=0)):

@@ -134,8 +134,8 @@ def _header(container: InputContainer, stream: av.VideoStream, span: Span) -> He
 
 def _animation_header(shown: Animation, span: Span) -> Header:
     seconds = span.length_seconds(0.0, float(shown.seconds))
-    fps = len(shown.durations_ms) / shown.seconds if shown.durations_ms else None
-    return Header(fps, round(seconds * fps) if fps else None, seconds)
+    fps = len(shown.durations_ms) / shown.seconds
+    return Header(fps, round(seconds * fps), seconds)
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from clockseg.wrapping.clocked import Clocked
 from clockseg.wrapping.wrap import wrap
 
-__all__ = ["Clocked", "wrap"]
+__all__ = ["wrap"]

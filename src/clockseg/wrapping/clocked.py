@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from clockseg._errors import UsageError
-from clockseg._watching import watches
+from clockseg._watching import check, watches
 from clockseg.clocks import PICTURE, PREPARED
 from clockseg.schedule import Named, Schedule, carried, schedule_for
 from clockseg.session import Session
@@ -248,6 +248,7 @@ class Clocked:
         if self.how.carry is not None:
             chosen = carried(chosen, self.how.carry)
         schedule = schedule_for(chosen, len(net))
+        check(net, schedule)
         looked_at = {watch for index in range(len(schedule)) for watch in watches(schedule, index)}
         if PREPARED in looked_at:
             raise UsageError("regions work on frames, not on a wrapped module's tensors; give another schedule.")

@@ -1,18 +1,19 @@
-"""Wrapping a module."""
+"""Wrapping a module; torch is loaded when one comes, so that the name is there without it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from clockseg._errors import UsageError
+from clockseg._errors import MissingDependency, UsageError
 from clockseg.carry import parse_carry
 from clockseg.schedule import Named, Schedule
 from clockseg.spec import parse_schedule
-from clockseg.wrapping.clocked import Batch, Clocked, Wrapping
-from clockseg.wrapping.picture import Normalisation
-from clockseg.wrapping.staging import TORCH, Cuts, Staging
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from clockseg.wrapping.clocked import Batch, Clocked
+    from clockseg.wrapping.staging import Cuts
 
 RECOMMENDED = "recommended"
 
@@ -21,7 +22,7 @@ def wrap(
     module: nn.Module,
     schedule: str | Schedule | Named = RECOMMENDED,
     *,
-    engine: str = TORCH,
+    engine: str = "torch",
     precision: str = "f32",
     threads: int | None = None,
     carry: Any = None,
@@ -51,6 +52,7 @@ def wrap(
     arguments than the frame, and with a frame that wants gradients go to the module itself; what else comes has no gradients.
 
     >>> import torch
+    >>> from torch import nn
     >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1)).eval()
     >>> clocked = wrap(module, "skip_frame(2)", stages=2)
     >>> frames = torch.rand(4, 1, 3, 32, 32)
@@ -59,6 +61,14 @@ def wrap(
     >>> clocked.off() is module
     True
     """
+    try:
+        from torch import nn
+    except ImportError as error:
+        raise MissingDependency("wrapping a module needs torch: pip install 'clockseg[torch]'") from error
+    from clockseg.wrapping.clocked import Clocked, Wrapping
+    from clockseg.wrapping.picture import Normalisation
+    from clockseg.wrapping.staging import Staging
+
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."

@@ -29,6 +29,10 @@ export class Panels {
     const canvas = element('canvas', { role: 'img' });
     canvas.width = Math.max(1, Math.round(Math.max(width, 64) * scale));
     canvas.height = Math.max(1, Math.round((canvas.width * height) / width));
+    // As wide as there is room for, and no higher than leaves the timeline in sight.
+    const ratio = canvas.width / canvas.height;
+    canvas.style.aspectRatio = ratio;
+    canvas.style.width = `min(100%, ${62 * ratio}vh)`;
     const caption = element('figcaption', {}, this.caption(run));
     return { run, canvas, figure: element('figure', { className: 'panel' }, canvas, caption), mask: document.createElement('canvas') };
   }
