@@ -62,7 +62,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--docs", action="store_true", help="put the table into docs/any-video.md")
     args = parser.parse_args()
-    av.logging.set_level(av.logging.PANIC)
     with tempfile.TemporaryDirectory() as name:
         rows = run(Path(name))
     cost = conversions()

@@ -55,7 +55,7 @@ def main() -> None:
     }
     figures = {name: measure() for name, measure in measures.items() if name in args.only}
     path = write_result("live", setting | figures)
-    tables = {"steady": steady_table, "slow": slow_table, "return": return_table}
+    tables: dict[str, Callable[[Any], str]] = {"steady": steady_table, "slow": slow_table, "return": return_table}
     for name, found in figures.items():
         text = f"{tables[name](found)}\n\n{made_where(setting)}"
         print(f"{name}\n{text}\n")
@@ -198,7 +198,7 @@ def steady_table(found: dict[str, Any]) -> str:
     parts, seconds = found["parts"], found["part_seconds"]
     named = [(f"first {seconds:g} s", parts[0]), (f"last {seconds:g} s", parts[-1])]
     rows = [
-        [name, *(f"{part[of][key]:.1f} ms" for of in ("latency_ms", "from_sender_ms") for key in ("median", "p99"))]
+        [name, *(_ms(part[of][key]) for of in ("latency_ms", "from_sender_ms") for key in ("median", "p99"))]
         for name, part in named
     ]
     head = ["", "latency: median", "99 %", "from the sender: median", "99 %"]
@@ -217,7 +217,7 @@ def slow_table(found: list[dict[str, Any]]) -> str:
             f"`{one['schedule']}`" if one["schedule"] != "on time" else "on time",
             _percent(one["network_rate"]),
             _percent(one["dropped"] / max(1, one["dropped"] + one["frames"])),
-            *(f"{one['latency_ms'][key]:.1f} ms" for key in ("median", "p99")),
+            *(_ms(one["latency_ms"][key]) for key in ("median", "p99")),
         ]
         for one in found
     ]
@@ -235,10 +235,14 @@ def return_table(found: dict[str, Any]) -> str:
             f"{found['down_seconds']:g} s",
             silent,
             str(found["frames"]),
-            *(f"{found['latency_ms'][key]:.1f} ms" for key in ("median", "p99")),
+            *(_ms(found["latency_ms"][key]) for key in ("median", "p99")),
         ],
     ]
     return table(rows)
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} ms"
 
 
 def _percent(share: float | None) -> str:

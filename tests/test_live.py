@@ -212,7 +212,7 @@ class TestFeed:
         gone = [VideoError("refused")] * 3
         feed, _, told = self.feed(*gone, one, *gone, VideoError("refused"))
         assert feed.state == "failed"
-        assert str(feed.error) == "refused; given up after 3 tries"
+        assert str(feed.error) == "refused; given up (reconnect: 3)"
         assert len([text for text in told if "trying again" in text]) == 6
 
     def test_what_can_not_be_watched_is_not_tried_again(self) -> None:
@@ -294,10 +294,23 @@ class TestSource:
         assert one.name == "rtsp://10.0.0.7:8554/cam"
         assert "hunter2" not in one.stem + one.name
 
-    @pytest.mark.parametrize("name", ["../../x", "rtsp://h/../../etc", "rtsp://h/%2e%2e/", "rtsp://[::1]:1/a b"])
+    @pytest.mark.parametrize(
+        "name", ["../../x", "..", "...mp4", ".mp4", "rtsp://h/../../etc", "rtsp://h/%2e%2e/", "rtsp://[::1]:1/a b"]
+    )
     def test_folder_names_are_plain(self, name: str) -> None:
         assert "/" not in source(name).stem
         assert not source(name).stem.startswith(".")
+
+    @given(st.text(max_size=60), st.sampled_from(["", "rtsp://", "http://", "/dev/", "tcp://["]))
+    def test_any_text_is_a_source_or_refused(self, text: str, start: str) -> None:
+        try:
+            one = source(start + text)
+        except UsageError:
+            return
+        assert one.protocols
+        assert "/" not in one.stem
+        assert not one.stem.startswith(".")
+        assert one.stem
 
     def test_options(self) -> None:
         with pytest.raises(UsageError, match="not to be changed"):

@@ -14,6 +14,8 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from browser import chromium, complaints
 from clockseg import UsageError, frame_oracle, load
@@ -107,6 +109,14 @@ class TestWhoMaySeeIt:
     def test_no_address(self, text: str) -> None:
         with pytest.raises(UsageError, match="give a port"):
             parse_address(text)
+
+    @given(st.text(max_size=40))
+    def test_any_host_is_answered_to_or_not(self, text: str) -> None:
+        for address in (Address("127.0.0.1", 1), Address("0.0.0.0", 1, "secret")):
+            assert not address.answers_to(f"{text}.evil.example")
+            assert address.answers_to(text) in (True, False)
+            assert not Address("0.0.0.0", 1, "secret").admits(text if text != "secret" else "")
+            address.token_in(text, 1)
 
     def test_with_a_token(self, net: StagedNetwork) -> None:
         # What binds to another host asks for a token; here it is bound to this machine, and asks all the same.

@@ -99,6 +99,12 @@ class TestChannel:
         assert channel.gaps == 2
         assert channel.figures.tally.frames == 5
 
+    def test_frames_that_were_dropped_are_no_gap(self) -> None:
+        now = [0.0]
+        channel = self.channel(now)
+        fills = [self.step(channel, now, self.at(index, index / 30)).record.fill for index in (0, 1, 150)]
+        assert (fills, channel.gaps) == ([True, False, False], 0)
+
     def test_another_size_refills_and_its_compiling_does_not_count(self) -> None:
         now = [0.0]
         channel = self.channel(now)

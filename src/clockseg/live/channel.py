@@ -153,7 +153,9 @@ class Channel:
         last = self._last
         if last is None:
             return
-        if arrived.connection != last.connection or arrived.seconds - last.seconds > GAP_SECONDS:
+        # Frames that were given up came, too.
+        came = max(1, arrived.frame.index - last.frame.index)
+        if arrived.connection != last.connection or (arrived.seconds - last.seconds) / came > GAP_SECONDS:
             self.session.reset()
             self.gaps += 1
 

@@ -84,7 +84,7 @@ class Feed:
                 return
             tries = 0 if self.arrived > before else tries
             if tries >= self._tries:
-                raise VideoError(f"{self.trouble}; given up after {tries} tries")
+                raise VideoError(f"{self.trouble}; given up (reconnect: {self._tries})")
             wait = self._backoff.seconds(tries)
             tries += 1
             self._told(f"{self.trouble}; trying again in {wait:.1f} s")

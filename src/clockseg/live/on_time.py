@@ -16,7 +16,11 @@ FRESH = 0.8
 
 
 class Room(NamedTuple):
-    """What a frame may take: the mean frame 1 / ``fps`` seconds, and this one ``left_seconds`` of ``latency_seconds``."""
+    """What a frame may take: the mean frame 1 / ``fps`` seconds, and this one ``left_seconds`` of ``latency_seconds``.
+
+    >>> Room(fps=37.5, left_seconds=0.06, latency_seconds=0.1).fps
+    37.5
+    """
 
     fps: float
     left_seconds: float
@@ -37,6 +41,11 @@ class OnTime:
     a frame that had to wait behind a firing is not the next one to fire, so that the network catches up before frames must be
     dropped. Where a firing takes longer than the latency, only frames fire that have at least ``FRESH`` of it left. A hard
     cut refills in any case.
+
+    >>> from clockseg.gate import Gate
+    >>> schedule = Gate((OnTime(lambda: Room(fps=30.0, left_seconds=0.1, latency_seconds=0.1)),), after=0)
+    >>> schedule(3).clocks[1:]
+    (Every(period=1), Every(period=1))
     """
 
     room: Callable[[], Room]

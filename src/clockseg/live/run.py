@@ -34,7 +34,11 @@ _LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 @dataclass(frozen=True)
 class Lived:
-    """What became of a source: its summary (docs/live.md), its result folder if there is one, and why it was given up."""
+    """What became of a source: its summary (docs/live.md), its result folder if there is one, and why it was given up.
+
+    >>> Lived(source("-"), {"frames": 0}).error is None
+    True
+    """
 
     source: Source
     summary: dict[str, Any]
@@ -44,7 +48,11 @@ class Lived:
 
 @dataclass(frozen=True)
 class Until:
-    """When to end: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no such end."""
+    """When to end: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no such end.
+
+    >>> Until(seconds=60).stop()
+    False
+    """
 
     frames: int | None = None
     seconds: float | None = None

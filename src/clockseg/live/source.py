@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from clockseg._errors import UsageError
+from clockseg.inputs import folder_name
 
 _WEB = "http,https,httpproxy,tcp,tls,crypto"
 SCHEMES = {
@@ -55,11 +57,11 @@ class Source:
         ('cam.local-554-front-1', 'pipe', 'video0')
         """
         if self.kind == "file":
-            return Path(self.given).stem or "clip"
+            return folder_name(Path(os.path.abspath(self.given)).stem)
         if self.kind == "pipe":
             return "pipe"
         told = Path(self.given).name if self.kind == "camera" else self.name.partition("://")[2]
-        return re.sub(r"[^A-Za-z0-9._]+", "-", told).strip("-.") or "stream"
+        return folder_name(re.sub(r"[^A-Za-z0-9._]+", "-", told).strip("-"))
 
 
 def source(text: str) -> Source:

@@ -14,6 +14,10 @@ from clockseg.video._decode import open_input, video_stream
 
 PIECE_SECONDS = 60
 """The least time between two boundaries."""
+NEAR_SECONDS = 15
+"""Before a boundary: where a seek to it may end."""
+BACK_SECONDS = (0, 2)
+"""How long before it seeks are tried; in MPEG transport streams, which have no index, the first one ends a little after."""
 
 
 class _Key(NamedTuple):
@@ -34,8 +38,8 @@ def boundaries(
     """Where pieces begin after the first: each at the first key frame at least ``seconds`` after the one before.
 
     In seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). They follow from the file alone:
-    packets are read, none is decoded. Where the container can't seek to each of them exactly, or times are missing or
-    go back, there are none: the video is one piece.
+    packets are read, none is decoded. Where the container can't seek to each of them, or times are missing or go back,
+    there are none: the video is one piece.
 
     >>> boundaries("no such file.mp4")
     ()
@@ -88,10 +92,11 @@ def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end:
 
 
 def _all_reached(container: InputContainer, stream: av.VideoStream, keys: Sequence[_Key]) -> bool:
-    """Whether a seek to each of these ends at its very packet."""
-    for key in keys:
-        container.seek(key.pts, stream=stream)
-        packet = next(container.demux(stream))
-        if packet.pts != key.pts or not packet.is_keyframe:
-            return False
-    return True
+    """Whether a seek ends at the very packet of each of these, or so little before it that decoding from there is no loss."""
+    return all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in keys)
+
+
+def _reached(container: InputContainer, stream: av.VideoStream, key: _Key, back: int) -> bool:
+    container.seek(max(0, round((key.seconds - back) / stream.time_base)), stream=stream)
+    packet = next(container.demux(stream))
+    return packet.pts is not None and 0 <= (key.pts - packet.pts) * packet.time_base <= NEAR_SECONDS

@@ -2,7 +2,7 @@
 
 import { byId, element, figure, percent } from './words.js';
 
-const [WIDTH, HEIGHT, LEFT, BELOW, EDGE] = [640, 300, 52, 36, 14];
+const [WIDTH, HEIGHT, LEFT, BELOW, EDGE] = [440, 260, 58, 38, 14];
 
 export function frontier(plan) {
   if (!plan) return;
@@ -32,11 +32,11 @@ function chart(marks, measure) {
   const x = (time) => LEFT + (time / right) * (WIDTH - LEFT - EDGE);
   const y = (agreement) => HEIGHT - BELOW - ((agreement - low) / (1 - low)) * (HEIGHT - BELOW - EDGE);
   const made = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `Frontier: ${measure} against relative time; the table has its figures` });
-  for (let i = 0; i <= 4; i += 1) {
-    const agreement = low + ((1 - low) * i) / 4;
-    const time = (right * i) / 4;
+  for (const agreement of ticks(low, 1)) {
     made.append(svg('line', { x1: LEFT, x2: WIDTH - EDGE, y1: y(agreement), y2: y(agreement), class: 'grid' }));
     made.append(svg('text', { x: LEFT - 8, y: y(agreement) + 4, 'text-anchor': 'end' }, percent(agreement, 1)));
+  }
+  for (const time of ticks(0, right)) {
     made.append(svg('text', { x: x(time), y: HEIGHT - BELOW + 18, 'text-anchor': 'middle' }, figure(time)));
   }
   const line = marks.filter(({ kind }) => kind === 'frontier');
@@ -44,6 +44,14 @@ function chart(marks, measure) {
   for (const mark of marks) made.append(shape(mark, x(mark.time), y(mark.agreement)));
   made.append(svg('text', { x: WIDTH - EDGE, y: HEIGHT - 2, 'text-anchor': 'end' }, 'relative time'));
   return made;
+}
+
+/** Three to six numbers that people count in. */
+function ticks(from, to) {
+  const power = 10 ** Math.floor(Math.log10((to - from) / 3));
+  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => (to - from) / one <= 6);
+  const first = Math.ceil(from / step - 1e-9);
+  return Array.from({ length: Math.floor(to / step + 1e-9) - first + 1 }, (_, i) => (first + i) * step);
 }
 
 /** A small dot of the frontier, a disc for what is promised, a diamond for what was held back. */

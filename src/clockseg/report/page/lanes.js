@@ -121,7 +121,7 @@ function drawMark(context, value, y, width, ink) {
   context.lineTo(width, y);
   context.stroke();
   context.setLineDash([]);
-  written(context, `threshold ${figure(value)}`, width - 4, y - 3, 'right', ink.mark, ink);
+  written(context, `threshold ${figure(value)}`, width - 4, y < 14 ? y + 13 : y - 4, 'right', ink.mark, ink);
 }
 
 /** Small text with a rim of paper, so that it can be read on anything. */
@@ -228,7 +228,14 @@ function shareLanes(run) {
   if (!run.shares.length) return [];
   const colour = (id) => `rgb(${run.palette[id].join(',')})`;
   const parts = run.shares.map(({ id, share }) => ({ name: run.classes[id] ?? `class ${id}`, values: share, colour: colour(id) }));
-  return [stackedLane({ label: 'class shares', note: 'in the colours of the masks', parts, height: 88, top: 1, say: percent })];
+  const lane = stackedLane({ label: 'class shares', note: 'in the colours of the masks', parts, height: 88, top: 1, say: percent });
+  return [{ ...lane, said: (frame) => largest(parts, frame) }];
+}
+
+/** The part that has most of a frame. */
+function largest(parts, frame) {
+  const most = parts.reduce((one, other) => (other.values[frame] > one.values[frame] ? other : one));
+  return `${most.name} ${percent(most.values[frame])}`;
 }
 
 function otherLanes(second, facts) {
