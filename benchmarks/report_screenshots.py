@@ -27,7 +27,7 @@ SIZES = ((390, 844), (1024, 768), (1600, 1000))
 SCHEDULES = ("adaptive(0.2)", "frame_oracle", "carried(skip_frame(4), warp(flow))")
 QUALITY = 82
 LOOKS = {
-    "one": "",
+    "one": "document.getElementById('worst').click();",
     "side": "document.querySelector('[value=side]').click(); document.getElementById('worst').click();",
     "difference": "document.querySelector('[value=difference]').click(); document.getElementById('worst').click();",
 }

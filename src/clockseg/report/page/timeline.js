@@ -2,9 +2,11 @@
 
 import { lanesOf, written } from './lanes.js';
 import { inks, prepared } from './painting.js';
+import { frameAt } from './player.js';
 import { byId, clockTime, count, element } from './words.js';
 
 const AXIS_HEIGHT = 24;
+const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
 export class Timeline {
   constructor(place, facts, view, go) {
@@ -79,25 +81,37 @@ export class Timeline {
   }
 
   axis({ context, width, height }, { from, to }, ink) {
-    const steps = Math.max(1, Math.min(to - from, Math.floor(width / 84)));
-    const stride = rounded((to - from) / steps);
+    const most = Math.max(1, Math.min(to - from, Math.floor(width / 84)));
     context.strokeStyle = ink.line;
-    for (let k = Math.ceil(from / stride) * stride; k < to; k += stride) {
-      const x = Math.round(((k - from) / (to - from)) * width) + 0.5;
+    for (const [frame, text] of this.facts.timed ? this.times(from, to, most) : this.counts(from, to, most)) {
+      const x = Math.round(((frame - from) / (to - from)) * width) + 0.5;
       context.beginPath();
       context.moveTo(x, height - 6);
       context.lineTo(x, height);
       context.stroke();
-      const text = this.facts.timed ? clockTime(this.facts.seconds[k], stride < 25 ? 2 : 0) : count(this.facts.numbers[k]);
       written(context, text, x + 1, height - 9, x > width - 40 ? 'right' : 'left', ink.soft, ink);
     }
   }
-}
 
-/** A step that people count in, at least this long. */
-function rounded(least) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least);
+  /** Frames at round times, and these. */
+  times(from, to, most) {
+    const { seconds } = this.facts;
+    const least = (seconds[to - 1] - seconds[from]) / most;
+    const step = STEPS.find((one) => one >= least) ?? 3600 * Math.ceil(least / 3600);
+    const first = Math.ceil(seconds[from] / step - 1e-6);
+    const last = Math.floor(seconds[to - 1] / step + 1e-6);
+    const digits = step < 0.1 ? 2 : step < 1 ? 1 : 0;
+    return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step).map((time) => [frameAt(seconds, time + 1e-4), clockTime(time, digits)]);
+  }
+
+  /** Each so many frames, and their numbers. */
+  counts(from, to, most) {
+    const least = (to - from) / most;
+    const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least);
+    const first = Math.ceil(from / step);
+    return Array.from({ length: Math.ceil(to / step) - first }, (_, i) => (first + i) * step).map((frame) => [frame, count(this.facts.numbers[frame])]);
+  }
 }
 
 function laneName(lane, value) {
