@@ -6,7 +6,7 @@ VIDEO ?= demo/bikes.mp4
 OUT ?= demo/out
 CONSTRAINTS = -c constraints.txt
 
-.PHONY: help venv demo test check wheel tables clean
+.PHONY: help venv demo test check docs wheel tables clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
@@ -43,6 +43,11 @@ check: .venv-test/installed
 	.venv-test/bin/mypy
 	.venv-test/bin/lint-imports
 
+# The documentation as a site in build/site; warnings are errors. It opens from disk.
+docs: .venv-test/installed
+	NO_MKDOCS_2_WARNING=1 .venv-test/bin/mkdocs build
+	@echo "build/site/index.html"
+
 wheel: .venv-test/installed
 	.venv-test/bin/python -m build --outdir dist
 
@@ -58,6 +63,14 @@ tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/cost.py --docs
 	.venv-test/bin/python benchmarks/heads.py --docs
 	.venv-test/bin/python benchmarks/wall.py
+	.venv-test/bin/python benchmarks/regions.py --docs
+	.venv-test/bin/python benchmarks/fixed_camera.py --docs
+	.venv-test/bin/python benchmarks/wrap.py --threads 1 --docs
+	.venv-test/bin/python benchmarks/any_video.py --docs
+	.venv-test/bin/python benchmarks/kills.py --docs
+	.venv-test/bin/python benchmarks/memory.py --docs
+	.venv-test/bin/python benchmarks/archive.py --docs
+	.venv-test/bin/python docs/making/idea_figures.py
 	.venv-test/bin/python benchmarks/timeline.py
 	.venv-test/bin/python benchmarks/pipelines.py --docs
 	.venv-test/bin/python benchmarks/tuning.py

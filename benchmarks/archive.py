@@ -90,7 +90,8 @@ def _segment(videos: list[Path], out: Path, jobs: int) -> None:
 
 
 def _table(facts: dict[str, Any]) -> str:
-    rows = [["video", "core hours for an hour", "cores for a million hours in 30 days", "labels", "traces", "read by all cores"]]
+    head = ["video", "core hours for an hour", "cores for a million hours in 30 days", "labels", "traces"]
+    rows = [[*head, "read by all cores"]]
     for one in facts["videos"]:
         needed = one["core_hours_per_hour"] * HOURS / (30 * 24)
         read = one["source_gb_per_hour"] * HOURS / (30 * 24 * 3600)

@@ -30,7 +30,9 @@ LEVEL, AROUND = 12, 8
 def main() -> None:
     """Run, compare, write."""
     args = _arguments()
-    frames = [frame.image for frame in islice(open_clip(shared_data("videos", VIDEO)), args.skip, args.skip + args.frames)]
+    frames = [
+        frame.image for frame in islice(open_clip(shared_data("videos", VIDEO)), args.skip, args.skip + args.frames)
+    ]
     rows: list[dict[str, Any]] = []
     for network in args.networks:
         net = load(network, engine="openvino")
@@ -40,7 +42,9 @@ def main() -> None:
     write_result("fixed_camera", {"frames": len(frames), "rows": rows})
     if args.docs:
         known = provenance()
-        note = f"{len(frames)} frames from frame {args.skip} on, OpenVINO f32, {known['date']}, commit {known['commit']}."
+        note = (
+            f"{len(frames)} frames from frame {args.skip} on, OpenVINO f32, {known['date']}, commit {known['commit']}."
+        )
         insert(HERE.parent / "docs" / "regions.md", "fixed-camera", f"{_table(rows)}\n\n{note}")
 
 
@@ -69,7 +73,8 @@ def _changed(before: Array, now: Array) -> Array:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    head = ["network", "labels of so many frames before", "agree with those of now", "picture still", "lost there", "lost elsewhere"]
+    head = ["network", "labels of so many frames before", "agree with those of now"]
+    head += ["picture still", "lost there", "lost elsewhere"]
     cells = [
         [f"`{one['network']}`", str(one["age"]), f"{one['agreement']:.2%}", f"{one['still_share']:.1%}",
          f"{one['lost_still']:.2%}", f"{one['lost_changed']:.2%}"]

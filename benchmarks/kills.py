@@ -134,7 +134,8 @@ def _command(folder: Path, out: str, *, jobs: int, resume: bool = False) -> list
 def _table(facts: dict[str, Any]) -> str:
     killed = ", ".join(f"{count} times {what}" for what, count in sorted(facts["killed"].items()))
     same = "none differs" if not facts["different"] else f"different: {', '.join(facts['different'])}"
-    found = f"{sum(map(bool, map(sum, facts['there'])))} times something whole, up to {max(map(sum, facts['there']))} videos and pieces"
+    left = [sum(one) for one in facts["there"]]
+    found = f"{sum(map(bool, left))} times something whole, up to {max(left)} videos and pieces"
     rows = [["videos", "kills", "runs", "what was killed", "what each left", "labels, overlays, traces"]]
     rows.append([str(facts["videos"]), str(facts["kills"]), str(facts["runs"]), killed, found, same])
     return table(rows)

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ def _warm(net: StagedNetwork, video: str) -> None:
         live(one, [video], until=Until(frames=2))
 
 
+class SoLong:
+    """The end of a run, so many seconds after its first frame came out: a sender takes a while to begin."""
+
+    def __init__(self, seconds: float, seen: Callable[[int, Channel, Shown], None] = lambda *shown: None) -> None:
+        self._seconds, self._seen = seconds, seen
+        self._until: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether it has come."""
+        return self._until is not None and time.perf_counter() > self._until
+
+    def seen(self, number: int, channel: Channel, shown: Shown) -> None:
+        """A frame has come out."""
+        self._until = self._until or time.perf_counter() + self._seconds
+        self._seen(number, channel, shown)
+
+
 class Watched:
     """The latencies of a run, in parts of so many seconds, the run's own and from the sender's clock on."""
 
@@ -103,7 +121,8 @@ def steady(net: StagedNetwork, video: str, args: argparse.Namespace) -> dict[str
         note = Path(folder) / "sent"
         watched = Watched(note, args.fps, min(60.0, seconds / 4))
         with piped(video, args.fps, note):
-            [one] = live(net, ["-"], latency_seconds=args.latency / 1000, until=Until(seconds=seconds), seen=watched)
+            end = SoLong(seconds, watched)
+            [one] = live(net, ["-"], latency_seconds=args.latency / 1000, until=Until(stop=end), seen=end.seen)
     whole = [(own.facts(), sent.facts()) for own, sent in watched.parts if len(own)]
     return _facts(one.summary) | {
         "minutes": args.minutes,
@@ -117,8 +136,10 @@ def slow(net: StagedNetwork, video: str, factor: float, args: argparse.Namespace
     slower = slowed(net, factor)
     for name, schedule in (("on time", None), ("frame_oracle", frame_oracle)):
         with piped(video, args.fps):
-            until = Until(seconds=args.slow_seconds)
-            [one] = live(slower, ["-"], schedule, name=name, latency_seconds=args.latency / 1000, until=until)
+            end, latency = SoLong(args.slow_seconds), args.latency / 1000
+            [one] = live(
+                slower, ["-"], schedule, name=name, latency_seconds=latency, until=Until(stop=end), seen=end.seen
+            )
         print(f"{factor:g} times: {name} done", file=sys.stderr)
         yield {"factor": factor, "schedule": name} | _facts(one.summary)
 
@@ -164,9 +185,16 @@ def returning(net: StagedNetwork, video: str, args: argparse.Namespace) -> dict[
     finally:
         over.set()
         thread.join()
-    gaps = [next((at for at in watched.frames if at > death + 0.5), None) for death in killed]
-    silent = [None if back is None else round(back - death, 2) for death, back in zip(killed, gaps, strict=True)]
-    return _facts(one.summary) | {"deaths": args.deaths, "down_seconds": 3.0, "silent_seconds": silent}
+    edges = [*killed, watched.frames[-1] + 1e-6]
+    silent = [
+        max((b - a for a, b in pairwise(watched.frames) if begin < b and a < end), default=None)
+        for begin, end in pairwise(edges)
+    ]
+    return _facts(one.summary) | {
+        "deaths": args.deaths,
+        "down_seconds": 3.0,
+        "silent_seconds": [one and round(one, 2) for one in silent],
+    }
 
 
 @contextmanager

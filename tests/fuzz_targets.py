@@ -26,6 +26,7 @@ from clockseg.manifest import read as read_manifest
 from clockseg.networks.class_names import read_class_names, read_palette
 from clockseg.networks.import_caffe import import_caffe
 from clockseg.networks.load import load
+from clockseg.report import write as write_report
 from clockseg.results import read_values
 from clockseg.schedule import frame_oracle, schedule_for
 from clockseg.schedule_file import ScheduleFile, dump, read_schedule_file
@@ -190,6 +191,10 @@ def _read_result(folder: str) -> None:
     )
 
 
+def _report(folder: str) -> None:
+    write_report(folder, Path(folder) / "report.html", video="none")
+
+
 def _all_of(read: Callable[[str], Iterable[object]], folder: str) -> None:
     for _ in read(folder):
         pass
@@ -275,6 +280,7 @@ TARGETS: dict[str, Target] = {
     "layouts": Target(_text(LAYOUTS), parse_layout),
     "schedule and plan files": Target(_schedule_file, lambda path: read_schedule_file(path)(3)),
     "result folders": Target(_broken_result, _read_result),
+    "reports": Target(_broken_result, _report),
     "names, palettes, class maps": Target(_broken_names, _read_names),
     "data sets": Target(_broken_clips, _read_clips),
     "learned clocks": Target(_clock, load_clock),

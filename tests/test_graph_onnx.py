@@ -301,7 +301,7 @@ def test_damaged_files_are_network_errors(tmp_path: Path, seed: int) -> None:
 
 def test_too_large(tmp_path: Path) -> None:
     path = networks.write_tiny(tmp_path)
-    with pytest.raises(NetworkError, match="at most 100 are read. .*CLOCKSEG_MAX_NETWORK_BYTES"):
+    with pytest.raises(NetworkError, match=r"at most 100 are read. .*CLOCKSEG_MAX_NETWORK_BYTES"):
         onnx_reader.read(path, limits=Limits(network_bytes=100))
 
 

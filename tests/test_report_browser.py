@@ -218,6 +218,9 @@ def test_a_video_that_is_not_there_is_told(opened: Any, browser: Any, pages: dic
     alone.write_bytes(pages["reference"].read_bytes())
     browser.get(alone.as_uri())
     until(browser, "return document.getElementById('picture-note').textContent.includes('is looked for at')")
+    press(browser, "\ue014")
+    at(browser, 1)
+    until(browser, "return document.querySelector('.opacity output').textContent === '100 %'")
     assert [text for text in complaints(browser) if "ERR_FILE_NOT_FOUND" not in text] == []
 
 

@@ -10,14 +10,25 @@ export function compared(facts, view) {
   section.hidden = !difference;
   if (!difference) return;
   const [title] = section.children;
-  section.replaceChildren(title, element('div', { className: 'compared' }, map(difference), told(facts, run, difference)));
+  section.replaceChildren(
+    title,
+    element('div', { className: 'compared' }, map(difference), told(facts, run, difference)),
+  );
 }
 
 function map({ places, width, height }) {
-  const canvas = element('canvas', { width, height, role: 'img', 'aria-label': 'Map of where the labels differ, brighter: on more frames' });
+  const canvas = element('canvas', {
+    width,
+    height,
+    role: 'img',
+    'aria-label': 'Map of where the labels differ, brighter: on more frames',
+  });
   const context = canvas.getContext('2d');
   const image = context.createImageData(width, height);
-  const most = Math.max(1, places.reduce((high, one) => Math.max(high, one), 0));
+  const most = Math.max(
+    1,
+    places.reduce((high, one) => Math.max(high, one), 0),
+  );
   places.forEach((share, i) => {
     const level = share / most;
     image.data.set([20 + 235 * level, 24 + 180 * level ** 2, 32 + 60 * level ** 3, 255], 4 * i);
@@ -39,7 +50,11 @@ function told(facts, run, difference) {
     row('mean IU', percent(difference.mean_iu, 1)),
     row('frames compared', count(difference.frames)),
   );
-  const where = element('button', { type: 'button', className: 'plain', id: 'worst' }, `Go to where they differ most: frame ${count(facts.numbers[worst])}`);
+  const where = element(
+    'button',
+    { type: 'button', className: 'plain', id: 'worst' },
+    `Go to where they differ most: frame ${count(facts.numbers[worst])}`,
+  );
   where.dataset.frame = worst;
   const text = `${facts.runs[0].name} against ${run.name}, whose labels stand for the truth. Mean IU is over the classes that hold 0.1 % of its pixels.`;
   return element('div', {}, element('p', {}, text), list, where);

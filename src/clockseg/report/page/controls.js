@@ -14,7 +14,11 @@ export function transport(place, facts, view, actions) {
   };
   const play = button('▶', 'Play (space)', actions.playOrPause);
   play.className = 'play';
-  const speed = element('select', { 'aria-label': 'Speed' }, ...SPEEDS.map((rate) => new Option(`${rate}×`, rate, rate === 1, rate === 1)));
+  const speed = element(
+    'select',
+    { 'aria-label': 'Speed' },
+    ...SPEEDS.map((rate) => new Option(`${rate}×`, rate, rate === 1, rate === 1)),
+  );
   speed.addEventListener('change', () => actions.setSpeed(Number(speed.value)));
   const fired = facts.runs[0].trace !== null;
   place.append(
@@ -48,7 +52,13 @@ export class MaskControls {
       place.hidden = true;
       return;
     }
-    this.slider = element('input', { type: 'range', id: 'opacity', min: 0, max: 100, value: Math.round(100 * view.opacity) });
+    this.slider = element('input', {
+      type: 'range',
+      id: 'opacity',
+      min: 0,
+      max: 100,
+      value: Math.round(100 * view.opacity),
+    });
     this.slider.addEventListener('input', () => view.set({ opacity: this.slider.value / 100 }));
     this.told = element('output', { htmlFor: 'opacity' });
     const label = element('label', { htmlFor: 'opacity' }, 'Opacity');
@@ -67,7 +77,14 @@ export class MaskControls {
       swatch.style.backgroundColor = `rgb(${run.palette[id].join(',')})`;
       const value = element('span', { className: 'share' });
       this.shares.push({ share, value });
-      return element('label', {}, box, swatch, element('span', { className: 'class-name' }, run.classes[id] ?? `class ${id}`), value);
+      return element(
+        'label',
+        {},
+        box,
+        swatch,
+        element('span', { className: 'class-name' }, run.classes[id] ?? `class ${id}`),
+        value,
+      );
     });
     const list = element('div', { className: 'classes', role: 'group', 'aria-label': 'Classes' }, ...rows);
     const all = element('button', { type: 'button', className: 'plain' }, 'All or none');
@@ -90,7 +107,13 @@ export class MaskControls {
 
 /** What the colours of numbers mean. */
 function scale(run) {
-  const bar = element('canvas', { className: 'scale', width: 255, height: 1, role: 'img', 'aria-label': 'From low, dark, to high, bright' });
+  const bar = element('canvas', {
+    className: 'scale',
+    width: 255,
+    height: 1,
+    role: 'img',
+    'aria-label': 'From low, dark, to high, bright',
+  });
   const context = bar.getContext('2d');
   run.palette.slice(0, 255).forEach((colour, x) => {
     context.fillStyle = `rgb(${colour.join(',')})`;
@@ -103,7 +126,11 @@ function scale(run) {
 export function modes(place, facts, view) {
   if (facts.runs.length < 2) return;
   place.hidden = false;
-  const choices = [['one', 'This run'], ['side', 'Side by side'], ['difference', 'Differences']];
+  const choices = [
+    ['one', 'This run'],
+    ['side', 'Side by side'],
+    ['difference', 'Differences'],
+  ];
   const radios = choices.map(([mode, text]) => {
     const radio = element('input', { type: 'radio', name: 'mode', value: mode, checked: mode === view.mode });
     radio.addEventListener('change', () => view.set({ mode }));

@@ -16,7 +16,8 @@ export function frontier(plan) {
     ...(plan.promised ? [{ ...plan.promised, kind: 'promised', schedule: plan.schedule }] : []),
     ...(plan.held_back ? [{ ...plan.held_back, kind: 'held back', schedule: plan.schedule }] : []),
   ];
-  if (marks.length) section.append(element('div', { className: 'frontier' }, chart(marks, measure), table(marks, measure)));
+  if (marks.length)
+    section.append(element('div', { className: 'frontier' }, chart(marks, measure), table(marks, measure)));
 }
 
 function svg(tag, attributes, text = '') {
@@ -31,7 +32,11 @@ function chart(marks, measure) {
   const low = Math.max(0, Math.floor(20 * Math.min(...marks.map(({ agreement }) => agreement)) - 0.2) / 20);
   const x = (time) => LEFT + (time / right) * (WIDTH - LEFT - EDGE);
   const y = (agreement) => HEIGHT - BELOW - ((agreement - low) / (1 - low)) * (HEIGHT - BELOW - EDGE);
-  const made = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `Frontier: ${measure} against relative time; the table has its figures` });
+  const made = svg('svg', {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    role: 'img',
+    'aria-label': `Frontier: ${measure} against relative time; the table has its figures`,
+  });
   for (const agreement of ticks(low, 1)) {
     made.append(svg('line', { x1: LEFT, x2: WIDTH - EDGE, y1: y(agreement), y2: y(agreement), class: 'grid' }));
     made.append(svg('text', { x: LEFT - 8, y: y(agreement) + 4, 'text-anchor': 'end' }, percent(agreement, 1)));
@@ -40,7 +45,12 @@ function chart(marks, measure) {
     made.append(svg('text', { x: x(time), y: HEIGHT - BELOW + 18, 'text-anchor': 'middle' }, figure(time)));
   }
   const line = marks.filter(({ kind }) => kind === 'frontier');
-  made.append(svg('polyline', { points: line.map((mark) => `${x(mark.time)},${y(mark.agreement)}`).join(' '), class: 'frontier-line' }));
+  made.append(
+    svg('polyline', {
+      points: line.map((mark) => `${x(mark.time)},${y(mark.agreement)}`).join(' '),
+      class: 'frontier-line',
+    }),
+  );
   for (const mark of marks) made.append(shape(mark, x(mark.time), y(mark.agreement)));
   made.append(svg('text', { x: WIDTH - EDGE, y: HEIGHT - 2, 'text-anchor': 'end' }, 'relative time'));
   return made;
@@ -65,9 +75,21 @@ function shape({ kind, time, agreement, schedule }, x, y) {
 }
 
 function table(marks, measure) {
-  const head = element('tr', {}, ...['', 'schedule', 'time', measure].map((text) => element('th', { scope: 'col' }, text)));
-  const rows = marks.map(({ kind, schedule, time, agreement }) =>
-    element('tr', {}, ...[kind, schedule, figure(time), percent(agreement, 2)].map((text) => element('td', {}, String(text)))),
+  const head = element(
+    'tr',
+    {},
+    ...['', 'schedule', 'time', measure].map((text) => element('th', { scope: 'col' }, text)),
   );
-  return element('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'The plan in figures' }, element('table', {}, element('thead', {}, head), element('tbody', {}, ...rows)));
+  const rows = marks.map(({ kind, schedule, time, agreement }) =>
+    element(
+      'tr',
+      {},
+      ...[kind, schedule, figure(time), percent(agreement, 2)].map((text) => element('td', {}, String(text))),
+    ),
+  );
+  return element(
+    'div',
+    { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'The plan in figures' },
+    element('table', {}, element('thead', {}, head), element('tbody', {}, ...rows)),
+  );
 }

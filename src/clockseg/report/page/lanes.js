@@ -47,7 +47,8 @@ function carriedLane(run, names) {
   return {
     label: 'carried',
     height: 22,
-    said: (frame) => ({ '': 'nothing', corrected: 'moved and corrected' })[names[run.trace.carried[frame]]] ?? 'moved along',
+    said: (frame) =>
+      ({ '': 'nothing', corrected: 'moved and corrected' })[names[run.trace.carried[frame]]] ?? 'moved along',
     draw({ context, width, height }, view, ink) {
       const floor = height - 2;
       const hatch = hatched(context, ink.soft, 4);
@@ -180,7 +181,12 @@ function stackedTop(view, width, whole) {
 export function lanesOf(facts, other) {
   const [run] = facts.runs;
   const second = facts.runs.length > 1 ? facts.runs[other] : null;
-  return [...(second ? [headingLane(run.name)] : []), ...stageLanes(run, facts), ...shareLanes(run), ...otherLanes(second, facts)];
+  return [
+    ...(second ? [headingLane(run.name)] : []),
+    ...stageLanes(run, facts),
+    ...shareLanes(run),
+    ...otherLanes(second, facts),
+  ];
 }
 
 /** Whether anything was moved along. */
@@ -224,11 +230,30 @@ function secondsLane(run, names) {
 }
 
 function shareLanes(run) {
-  if (run.means) return [lineLane({ label: 'mean value', values: run.means, height: 76, bottom: extent(run.means, 0, run.means.length)?.low ?? 0 })];
+  if (run.means)
+    return [
+      lineLane({
+        label: 'mean value',
+        values: run.means,
+        height: 76,
+        bottom: extent(run.means, 0, run.means.length)?.low ?? 0,
+      }),
+    ];
   if (!run.shares.length) return [];
   const colour = (id) => `rgb(${run.palette[id].join(',')})`;
-  const parts = run.shares.map(({ id, share }) => ({ name: run.classes[id] ?? `class ${id}`, values: share, colour: colour(id) }));
-  const lane = stackedLane({ label: 'class shares', note: 'in the colours of the masks', parts, height: 88, top: 1, say: percent });
+  const parts = run.shares.map(({ id, share }) => ({
+    name: run.classes[id] ?? `class ${id}`,
+    values: share,
+    colour: colour(id),
+  }));
+  const lane = stackedLane({
+    label: 'class shares',
+    note: 'in the colours of the masks',
+    parts,
+    height: 88,
+    top: 1,
+    say: percent,
+  });
   return [{ ...lane, said: (frame) => largest(parts, frame) }];
 }
 
@@ -249,6 +274,14 @@ function otherLanes(second, facts) {
   const bottom = Math.max(0, Math.floor(20 * low) / 20 - 0.05);
   return [
     ...rows,
-    lineLane({ label: 'agreement', values: agreement, height: 76, top: 1, bottom, say: (value) => percent(value, 1), note: 'share of pixels of one class' }),
+    lineLane({
+      label: 'agreement',
+      values: agreement,
+      height: 76,
+      top: 1,
+      bottom,
+      say: (value) => percent(value, 1),
+      note: 'share of pixels of one class',
+    }),
   ];
 }

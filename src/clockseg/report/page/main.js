@@ -24,99 +24,123 @@ function heading(facts) {
   if (network !== null) parts.push(`the network ran on ${percent(network)} of them`);
   if (time !== null) parts.push(`about ${percent(time)} of the time of every stage on every frame`);
   byId('summary').textContent = parts.join(' · ');
-  byId('foot').textContent = `Written by clockseg ${facts.version}. Nothing on this page was fetched, and nothing leaves it.`;
+  byId('foot').textContent =
+    `Written by clockseg ${facts.version}. Nothing on this page was fetched, and nothing leaves it.`;
 }
 
-function playerFor(facts, told) {
+/** Something that shows frames; where a video can't be played, a clock takes its place. */
+function stageFor(facts, told) {
   const { embedded, url, seconds } = facts.picture;
-  if (!embedded && !url) return new ClockPlayer(seconds, told);
-  const source = embedded ? URL.createObjectURL(new Blob([bytesOf(byId('video').textContent)], { type: 'video/mp4' })) : url;
+  const clock = () => new ClockPlayer(seconds, told);
+  if (!embedded && !url) return { player: clock() };
+  const bytes = embedded && new Blob([bytesOf(byId('video').textContent)], { type: 'video/mp4' });
   byId('video').remove();
-  return new VideoPlayer(source, seconds, told);
+  const failed = () => {
+    stage.player = clock();
+    told.failed();
+  };
+  const stage = { player: new VideoPlayer(embedded ? URL.createObjectURL(bytes) : url, seconds, { ...told, failed }) };
+  return stage;
 }
 
 function pictureNote(facts, panels, frame) {
   const told = [];
   const shown = panels.frameOfMask();
-  if (shown !== frame) told.push(`Masks of frame ${count(facts.numbers[shown])}: each ${facts.runs[0].masks.every}th is on this page.`);
+  if (shown !== frame)
+    told.push(`Masks of frame ${count(facts.numbers[shown])}: each ${facts.runs[0].masks.every}th is on this page.`);
   if (facts.picture.drawn) told.push('The masks are drawn in this video; the slider adds to them.');
   return told.join(' ');
 }
 
-async function main() {
-  const facts = await readFacts();
+function viewOf(facts) {
   const view = new View(facts.frames);
   if (facts.picture.drawn) view.opacity = 0;
   else if (!facts.picture.embedded && !facts.picture.url) view.opacity = 1;
+  return view;
+}
+
+async function main() {
+  const facts = await readFacts();
+  const view = viewOf(facts);
   heading(facts);
-  let started = () => {};
-  const player = playerFor(facts, {
+  const parts = {};
+  const stage = stageFor(facts, {
     shown: (frame) => {
       view.set({ frame });
-      panels.draw();
+      parts.panels?.draw();
     },
-    changed: () => started(player.playing),
+    changed: () => parts.started?.(stage.player.playing),
     failed: () => {
-      const where = facts.picture.url ? ` It is looked for at ${facts.picture.url}, as seen from this page.` : '';
-      byId('picture-note').textContent = `The video can't be played.${where}`;
       byId('main').dataset.video = 'failed';
+      byId('picture-note').textContent = failure(facts);
+      view.set({ opacity: 1 });
     },
   });
-  const actions = actionsOn(facts, view, player);
-  const panels = new Panels(byId('panels'), facts, view, player);
-  started = transport(byId('transport'), facts, view, actions);
+  const actions = actionsOn(facts, view, stage);
+  parts.panels = new Panels(byId('panels'), facts, view, stage);
+  parts.started = transport(byId('transport'), facts, view, actions);
   modes(byId('modes'), facts, view);
-  const masks = new MaskControls(byId('masks'), facts, view);
-  const moment = new Moment(byId('moment'), facts, view);
-  const timeline = new Timeline(byId('lanes'), facts, view, actions.go);
+  parts.masks = new MaskControls(byId('masks'), facts, view);
+  parts.moment = new Moment(byId('moment'), facts, view);
+  parts.timeline = new Timeline(byId('lanes'), facts, view, actions.go);
+  view.on((changed) => update(changed, facts, view, parts));
   compared(facts, view);
   frontier(facts.plan);
   tables(facts);
-  view.on((changed) => {
-    if (changed.has('other')) {
-      timeline.arrange();
-      compared(facts, view);
-    }
-    if (changed.has('mode') || changed.has('other')) panels.arrange();
-    else if (changed.has('hidden') || changed.has('opacity')) panels.draw();
-    if (changed.has('from') || changed.has('to')) timeline.draw();
-    if (changed.has('frame')) {
-      view.follow();
-      timeline.moved();
-      byId('picture-note').textContent = pictureNote(facts, panels, view.frame);
-    }
-    moment.moved();
-    masks.changed();
-  });
   byId('compared').addEventListener('click', ({ target }) => {
     if (target.id === 'worst') actions.go(Number(target.dataset.frame));
   });
-  setUpTheme(() => timeline.draw());
+  setUpTheme(() => parts.timeline.draw());
   setUpKeys(keysFor(view, actions));
-  byId('picture-note').textContent ||= pictureNote(facts, panels, 0);
+  byId('picture-note').textContent ||= pictureNote(facts, parts.panels, 0);
   byId('main').dataset.runs = facts.runs.length;
   byId('main').dataset.ready = 'yes';
 }
 
-function actionsOn(facts, view, player) {
-  // While the video is on its way the view is ahead of it: steps are counted from where it goes.
-  const go = (frame) => player.seek(Math.min(Math.max(0, frame), facts.frames - 1));
+/** Bring all parts up to what the view has become. */
+function update(changed, facts, view, { panels, masks, moment, timeline }) {
+  const any = (...names) => names.some((name) => changed.has(name));
+  if (any('other')) {
+    timeline.arrange();
+    compared(facts, view);
+  }
+  if (any('mode', 'other')) panels.arrange();
+  else if (any('hidden', 'opacity')) panels.draw();
+  if (any('from', 'to')) timeline.draw();
+  if (any('frame')) {
+    view.follow();
+    timeline.moved();
+    const failed = byId('main').dataset.video === 'failed';
+    byId('picture-note').textContent = failed ? failure(facts) : pictureNote(facts, panels, view.frame);
+  }
+  moment.moved();
+  masks.changed();
+}
+
+function failure({ picture }) {
+  const where = picture.url ? ` It is looked for at ${picture.url}, as seen from this page.` : '';
+  return `The video can't be played; these are the masks alone.${where}`;
+}
+
+function actionsOn(facts, view, stage) {
+  const go = (frame) => stage.player.seek(Math.min(Math.max(0, frame), facts.frames - 1));
   const stop = () => {
-    if (player.playing) player.pause();
+    if (stage.player.playing) stage.player.pause();
   };
+  // While a video is on its way the view is behind it: steps are counted from where it goes.
   return {
     go,
     step: (by) => {
       stop();
-      go(player.frame + by);
+      go(stage.player.frame + by);
     },
     toFiring: (direction) => {
       stop();
-      if (facts.runs[0].trace) go(firingFrom(facts.runs[0], player.frame, direction));
+      if (facts.runs[0].trace) go(firingFrom(facts.runs[0], stage.player.frame, direction));
     },
-    playOrPause: () => (player.playing ? player.pause() : player.play()),
+    playOrPause: () => (stage.player.playing ? stage.player.pause() : stage.player.play()),
     setSpeed: (rate) => {
-      player.speed = rate;
+      stage.player.speed = rate;
     },
   };
 }

@@ -9,7 +9,11 @@ export class Moment {
     this.title = element('h2');
     this.time = element('p', { className: 'moment-time' });
     this.rows = element('tbody');
-    const head = element('tr', {}, ...['stage', 'now', 'signal', 'time'].map((text) => element('th', { scope: 'col' }, text)));
+    const head = element(
+      'tr',
+      {},
+      ...['stage', 'now', 'signal', 'time'].map((text) => element('th', { scope: 'col' }, text)),
+    );
     const table = element('table', { className: 'moment-table' }, element('thead', {}, head), this.rows);
     this.below = element('p', { className: 'moment-below' });
     place.append(this.title, this.time, ...(facts.runs[0].trace ? [table] : []), this.below);
@@ -32,8 +36,13 @@ export class Moment {
     if (!run.trace) return [];
     const carried = this.facts.carried[run.trace.carried[frame]];
     const spent = this.facts.parts.map((name, i) => [name, run.trace.seconds[run.stages.length + i][frame]]);
-    const told = spent.filter(([, seconds]) => seconds >= 0.00005).map(([name, seconds]) => `${name} ${milliseconds(seconds)}`);
-    return [...(carried ? [carried === 'corrected' ? 'moved along and corrected' : `${carried} moved along`] : []), ...told];
+    const told = spent
+      .filter(([, seconds]) => seconds >= 0.00005)
+      .map(([name, seconds]) => `${name} ${milliseconds(seconds)}`);
+    return [
+      ...(carried ? [carried === 'corrected' ? 'moved along and corrected' : `${carried} moved along`] : []),
+      ...told,
+    ];
   }
 
   agreement(frame) {

@@ -7,8 +7,8 @@ const MOST_ACROSS = 1280;
 const DIFFERS = [214, 0, 110];
 
 export class Panels {
-  constructor(place, facts, view, player) {
-    Object.assign(this, { place, facts, view, player });
+  constructor(place, facts, view, stage) {
+    Object.assign(this, { place, facts, view, stage });
     this.readers = facts.runs.map((run) => run.masks && new MaskReader(run.masks, () => this.draw()));
     this.arrange();
   }
@@ -34,12 +34,18 @@ export class Panels {
     canvas.style.aspectRatio = ratio;
     canvas.style.width = `min(100%, ${62 * ratio}vh)`;
     const caption = element('figcaption', {}, this.caption(run));
-    return { run, canvas, figure: element('figure', { className: 'panel' }, canvas, caption), mask: document.createElement('canvas') };
+    return {
+      run,
+      canvas,
+      figure: element('figure', { className: 'panel' }, canvas, caption),
+      mask: document.createElement('canvas'),
+    };
   }
 
   caption(run) {
     const { runs } = this.facts;
-    if (this.view.mode === 'difference') return `Where ${runs[this.view.other].name} differs from ${runs[0].name}: striped`;
+    if (this.view.mode === 'difference')
+      return `Where ${runs[this.view.other].name} differs from ${runs[0].name}: striped`;
     return runs.length > 1 ? runs[run].name : `Masks of ${runs[run].name}`;
   }
 
@@ -49,14 +55,17 @@ export class Panels {
       const context = canvas.getContext('2d');
       context.fillStyle = '#101214';
       context.fillRect(0, 0, canvas.width, canvas.height);
-      this.player.draw(context, canvas.width, canvas.height, this.facts.picture.height / this.facts.picture.width);
+      this.stage.player.draw(context, canvas.width, canvas.height, this.facts.picture.height / this.facts.picture.width);
       if (this.colour(panel)) {
         context.imageSmoothingEnabled = canvas.width > panel.mask.width && panel.mask.width > 64;
         context.globalAlpha = this.view.mode === 'difference' ? 0.85 : this.view.opacity;
         context.drawImage(panel.mask, 0, 0, canvas.width, canvas.height);
         context.globalAlpha = 1;
       }
-      canvas.setAttribute('aria-label', `Frame ${this.facts.numbers[this.view.frame]} with masks, ${this.facts.runs[run].name}`);
+      canvas.setAttribute(
+        'aria-label',
+        `Frame ${this.facts.numbers[this.view.frame]} with masks, ${this.facts.runs[run].name}`,
+      );
     }
   }
 

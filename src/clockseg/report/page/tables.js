@@ -13,7 +13,9 @@ export function tables(facts) {
 function table(facts, rows, label) {
   const several = facts.runs.length > 1;
   const names = ['', ...facts.runs.map((run) => run.name)];
-  const head = several ? [element('thead', {}, element('tr', {}, ...names.map((name) => element('th', { scope: 'col' }, name))))] : [];
+  const head = several
+    ? [element('thead', {}, element('tr', {}, ...names.map((name) => element('th', { scope: 'col' }, name))))]
+    : [];
   const body = rows.map(({ name, cells, note }) => {
     const title = element('th', { scope: 'row' }, name);
     if (note) title.append(element('span', { className: 'row-note' }, note));

@@ -28,7 +28,13 @@ export class Timeline {
 
   /** Lanes for the run that is compared with. */
   arrange() {
-    const axis = { label: '', note: '', height: AXIS_HEIGHT, said: () => '', draw: (on, view, ink) => this.axis(on, view, ink) };
+    const axis = {
+      label: '',
+      note: '',
+      height: AXIS_HEIGHT,
+      said: () => '',
+      draw: (on, view, ink) => this.axis(on, view, ink),
+    };
     this.lanes = [axis, ...lanesOf(this.facts, this.view.other)];
     this.canvases = this.lanes.map(() => element('canvas', { 'aria-hidden': 'true' }));
     this.values = this.lanes.map(() => element('span', { className: 'lane-value' }));
@@ -40,7 +46,11 @@ export class Timeline {
       this.scales[i].style.height = `${lane.height}px`;
     });
     this.track.replaceChildren(...this.canvases, this.head);
-    this.place.replaceChildren(element('div', { className: 'lane-names' }, ...names), this.track, element('div', { className: 'lane-scales', 'aria-hidden': 'true' }, ...this.scales));
+    this.place.replaceChildren(
+      element('div', { className: 'lane-names' }, ...names),
+      this.track,
+      element('div', { className: 'lane-scales', 'aria-hidden': 'true' }, ...this.scales),
+    );
     this.draw();
   }
 
@@ -101,7 +111,10 @@ export class Timeline {
     const first = Math.ceil(seconds[from] / step - 1e-6);
     const last = Math.floor(seconds[to - 1] / step + 1e-6);
     const digits = step < 0.1 ? 2 : step < 1 ? 1 : 0;
-    return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step).map((time) => [frameAt(seconds, time + 1e-4), clockTime(time, digits)]);
+    return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step).map((time) => [
+      frameAt(seconds, time + 1e-4),
+      clockTime(time, digits),
+    ]);
   }
 
   /** Each so many frames, and their numbers. */
@@ -110,19 +123,29 @@ export class Timeline {
     const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
     const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least);
     const first = Math.ceil(from / step);
-    return Array.from({ length: Math.ceil(to / step) - first }, (_, i) => (first + i) * step).map((frame) => [frame, count(this.facts.numbers[frame])]);
+    return Array.from({ length: Math.ceil(to / step) - first }, (_, i) => (first + i) * step).map((frame) => [
+      frame,
+      count(this.facts.numbers[frame]),
+    ]);
   }
 }
 
 function laneName(lane, value) {
-  const name = element('div', { className: lane.heading ? 'lane-name lane-heading' : 'lane-name' }, element('span', { className: 'lane-label' }, lane.label), value);
+  const name = element(
+    'div',
+    { className: lane.heading ? 'lane-name lane-heading' : 'lane-name' },
+    element('span', { className: 'lane-label' }, lane.label),
+    value,
+  );
   if (lane.note) name.append(element('span', { className: 'lane-note' }, lane.note));
   if (lane.parts) name.append(legend(lane.parts));
   return name;
 }
 
 function legend(parts) {
-  const items = parts.map(({ name, ink }) => element('li', {}, element('i', { className: `swatch part-${ink}` }), name));
+  const items = parts.map(({ name, ink }) =>
+    element('li', {}, element('i', { className: `swatch part-${ink}` }), name),
+  );
   return element('ul', { className: 'legend', 'aria-label': 'From the bottom' }, ...items);
 }
 

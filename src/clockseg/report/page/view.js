@@ -34,7 +34,10 @@ export class View {
 
   /** Show a stretch `factor` times as long, around the frame looked at. */
   zoom(factor) {
-    const length = Math.min(this.frames, Math.max(Math.min(24, this.frames), Math.round((this.to - this.from) * factor)));
+    const length = Math.min(
+      this.frames,
+      Math.max(Math.min(24, this.frames), Math.round((this.to - this.from) * factor)),
+    );
     this.stretch(this.frame - (length * (this.frame - this.from)) / (this.to - this.from), length);
   }
 

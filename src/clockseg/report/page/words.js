@@ -40,7 +40,9 @@ export function clockTime(seconds, digits = 2) {
 export function duration(seconds) {
   const whole = Math.round(seconds);
   if (whole < 60) return `${seconds < 10 ? seconds.toFixed(1) : whole} s`;
-  return whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return whole < 3600
+    ? `${Math.floor(whole / 60)} min ${whole % 60} s`
+    : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
 /** A whole number with thin spaces. */
