@@ -21,7 +21,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from clockseg.live import Until, live
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.delays import Delays
 from clockseg.stages import Part, StagedNetwork, Value
+from live_source import piped
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
@@ -195,24 +195,6 @@ def returning(net: StagedNetwork, video: str, args: argparse.Namespace) -> dict[
         "down_seconds": 3.0,
         "silent_seconds": [one and round(one, 2) for one in silent],
     }
-
-
-@contextmanager
-def piped(video: str, fps: float, note: Path | None = None) -> Iterator[None]:
-    """Standard input is a pipe from a sender, inside the block."""
-    noted = [] if note is None else ["--note", str(note)]
-    command = [sys.executable, str(SOURCE), video, "--fps", str(fps), *noted]
-    before = os.dup(0)
-    sender = subprocess.Popen(command, stdout=subprocess.PIPE)
-    os.dup2(sender.stdout.fileno() if sender.stdout else 0, 0)
-    try:
-        yield
-    finally:
-        sender.kill()
-        sender.wait()
-        sender.communicate()
-        os.dup2(before, 0)
-        os.close(before)
 
 
 def _facts(summary: dict[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import BinaryIO
@@ -56,6 +58,24 @@ def send(video: str, file: BinaryIO, fps: float, note: Path | None) -> None:
         # The reader has gone; nothing must be written to it any more, not even at the end.
         if file is sys.stdout.buffer:
             os._exit(0)
+
+
+@contextmanager
+def piped(video: str, fps: float, note: Path | None = None) -> Iterator[None]:
+    """Standard input is a pipe from a sender, inside the block."""
+    noted = [] if note is None else ["--note", str(note)]
+    command = [sys.executable, __file__, video, "--fps", str(fps), *noted]
+    before = os.dup(0)
+    sender = subprocess.Popen(command, stdout=subprocess.PIPE)
+    os.dup2(sender.stdout.fileno() if sender.stdout else 0, 0)
+    try:
+        yield
+    finally:
+        sender.kill()
+        sender.wait()
+        sender.communicate()
+        os.dup2(before, 0)
+        os.close(before)
 
 
 def _endless(source: av.container.InputContainer, fps: float) -> Iterator[tuple[av.Packet, float]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 from collections.abc import Callable
 
 
 def give_back() -> None:
-    """Hand what is free to the system, where the C library has a call for it (glibc); elsewhere nothing happens.
+    """Collect what nobody holds, and hand it to the system, where the C library has a call for it (glibc).
 
     >>> give_back()
     """
+    gc.collect()
     trim = _trim()
     if trim is not None:
         trim(0)

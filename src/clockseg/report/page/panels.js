@@ -55,7 +55,12 @@ export class Panels {
       const context = canvas.getContext('2d');
       context.fillStyle = '#101214';
       context.fillRect(0, 0, canvas.width, canvas.height);
-      this.stage.player.draw(context, canvas.width, canvas.height, this.facts.picture.height / this.facts.picture.width);
+      this.stage.player.draw(
+        context,
+        canvas.width,
+        canvas.height,
+        this.facts.picture.height / this.facts.picture.width,
+      );
       if (this.colour(panel)) {
         context.imageSmoothingEnabled = canvas.width > panel.mask.width && panel.mask.width > 64;
         context.globalAlpha = this.view.mode === 'difference' ? 0.85 : this.view.opacity;
