@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +41,7 @@ def main() -> None:
                 send(args.video, file, args.fps, None)
 
 
-def send(video: str, file: BinaryIO, fps: float, note: Path | None) -> None:
+def send(video: str, file: BinaryIO | RawIOBase, fps: float, note: Path | None) -> None:
     """The packets of ``video`` into ``file``, in real time, for ever."""
     try:
         with av.open(video) as source, av.open(file, "w", format="mpegts", options={"flush_packets": "1"}) as sink:

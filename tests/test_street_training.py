@@ -146,7 +146,7 @@ def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    train_fcn._say({"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None})
+    watched(train_fcn._line, quiet=False)({"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None})
     assert capsys.readouterr().err == "fcn8s step 2  validation: mean IU -\n"
 
 

@@ -29,6 +29,19 @@ def check_new_files(*files: Path, overwrite: bool) -> None:
         _check_folder(folder)
 
 
+def check_new_network(file: Path, *, overwrite: bool) -> None:
+    """As ``check_new_files``, of NAME.onnx and the sidecar NAME.json beside it.
+
+    >>> check_new_network(Path("street.txt"), overwrite=False)
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.UsageError: --out street.txt: give a name that ends in .onnx; its sidecar goes beside it.
+    """
+    if file.suffix != ".onnx":
+        raise UsageError(f"--out {file}: give a name that ends in .onnx; its sidecar goes beside it.")
+    check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
+
+
 def _check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)

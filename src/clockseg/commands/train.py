@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from clockseg._errors import UsageError
 from clockseg.commands import train_clock, train_fcn, train_heads, train_stale
 from clockseg.commands._options import above_zero, count, need_torch, positive, size
+from clockseg.commands._training import watched
 
 DESCRIPTION = """Train a bundled network on labelled clips.
 
@@ -126,27 +126,21 @@ def run(args: argparse.Namespace) -> int:
         teachers=args.teachers,
         hold_out=args.hold_out,
         validation=args.validation,
-        say=_nothing if args.quiet else _say,
+        say=watched(_line, quiet=args.quiet),
     )
     if not args.quiet:
         print(f"{found}\nnext: clockseg export street {found} --out {'street-large' if args.large else 'street'}.onnx")
     return 0
 
 
-def _nothing(entry: dict[str, Any]) -> None:
-    """For --quiet."""
-
-
-def _say(entry: dict[str, Any]) -> None:
-    """A line of the log, shortened to what one wants to watch."""
+def _line(entry: dict[str, Any]) -> str:
+    """Of an entry of the log, what one wants to watch."""
     if entry["event"] == "score":
         scores = ", ".join(f"{name} {_percent(iu)}" for name, iu in entry["iu"].items())
-        text = f"{entry['of']}: mean IU {_percent(entry['mean_iu'])} ({scores})"
-    elif entry["event"] == "step":
-        text = f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
-    else:
-        text = f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
-    print(text, file=sys.stderr, flush=True)
+        return f"{entry['of']}: mean IU {_percent(entry['mean_iu'])} ({scores})"
+    if entry["event"] == "step":
+        return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
+    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
 
 
 def _percent(share: float | None) -> str:

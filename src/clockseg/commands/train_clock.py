@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.commands._clips import Account, clips_of
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import check_new_network
 from clockseg.commands._options import add_data_options, add_engine_options, add_frames_options, need_torch, positive
 from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent, shown
+from clockseg.commands._training import check_seed, watched
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -75,14 +75,9 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
-    from clockseg._errors import UsageError
-
     need_torch("training")
-    if args.out.suffix != ".onnx":
-        raise UsageError(f"--out {args.out}: give a name that ends in .onnx; its sidecar goes beside it.")
-    if args.seed < 0:
-        raise UsageError(f"--seed {args.seed}: give 0 or more.")
-    check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite or args.resume)
+    check_seed(args)
+    check_new_network(args.out, overwrite=args.overwrite or args.resume)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
@@ -125,7 +120,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> T
         precision=args.precision,
         threads=args.threads,
         size=args.size,
-        say=_nothing if quiet else _say,
+        say=watched(_line, quiet=quiet),
         progress=counting("frames", quiet=quiet),
         warn=account.cut_short,
     )
@@ -142,16 +137,10 @@ def table(facts: dict[str, Any]) -> str:
     return align(rows, left=1)
 
 
-def _nothing(entry: dict[str, Any]) -> None:
-    """For --quiet."""
-
-
-def _say(entry: dict[str, Any]) -> None:
-    """A line of the log, shortened to what one wants to watch."""
+def _line(entry: dict[str, Any]) -> str | None:
+    """Of an entry of the log, what one wants to watch."""
     if entry["event"] == "step":
-        text = f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
-    elif entry["event"] == "start":
-        text = f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
-    else:
-        return
-    print(text, file=sys.stderr, flush=True)
+        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+    if entry["event"] == "start":
+        return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg._errors import UsageError
 from clockseg.commands._options import above_zero, add_data_options, count, need_torch, positive, size
 from clockseg.commands._table import percent
+from clockseg.commands._training import watched
 
 if TYPE_CHECKING:
     from clockseg.training.fcn_recipe import FCNRecipe
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         layout=args.layout,
         validation=args.validation,
         validation_layout=args.validation_layout,
-        say=_nothing if args.quiet else _say,
+        say=watched(_line, quiet=args.quiet),
     )
     if not args.quiet:
         print(f"{found}\nnext: clockseg export {args.variant} {found} --out {args.variant}.onnx")
@@ -177,16 +177,10 @@ def _recipe(args: argparse.Namespace) -> FCNRecipe:
     )
 
 
-def _nothing(entry: dict[str, Any]) -> None:
-    """For --quiet."""
-
-
-def _say(entry: dict[str, Any]) -> None:
-    """A line of the log, shortened to what one wants to watch."""
+def _line(entry: dict[str, Any]) -> str:
+    """Of an entry of the log, what one wants to watch."""
     if entry["event"] == "score":
-        text = f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {percent(entry['mean_iu'])}"
-    elif entry["event"] == "step":
-        text = f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
-    else:
-        text = f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'classes', 'device')})}"
-    print(text, file=sys.stderr, flush=True)
+        return f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {percent(entry['mean_iu'])}"
+    if entry["event"] == "step":
+        return f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
+    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'classes', 'device')})}"

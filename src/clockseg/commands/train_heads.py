@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.commands._clips import Account, clips_of
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import check_new_network
 from clockseg.commands._options import (
     add_data_options,
     add_engine_options,
@@ -18,6 +18,7 @@ from clockseg.commands._options import (
 )
 from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent, shown
+from clockseg.commands._training import check_seed
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -73,13 +74,8 @@ def add_parser(networks: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
-    from clockseg._errors import UsageError
-
-    if args.out.suffix != ".onnx":
-        raise UsageError(f"--out {args.out}: give a name that ends in .onnx; its sidecar goes beside it.")
-    if args.seed < 0:
-        raise UsageError(f"--seed {args.seed}: give 0 or more.")
-    check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite)
+    check_seed(args)
+    check_new_network(args.out, overwrite=args.overwrite)
     account = Account()
     clips = clips_of(args, account)
     if not clips:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from clockseg.commands._options import (
 )
 from clockseg.commands._progress import counting
 from clockseg.commands._table import align, percent
+from clockseg.commands._training import check_seed, watched
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -97,11 +97,8 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
-    from clockseg._errors import UsageError
-
     need_torch("training")
-    if args.seed < 0:
-        raise UsageError(f"--seed {args.seed}: give 0 or more.")
+    check_seed(args)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
@@ -144,7 +141,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip]
         precision=args.precision,
         threads=args.threads,
         size=args.size,
-        say=_nothing if quiet else _say,
+        say=watched(_line, quiet=quiet),
         progress=counting("samples", quiet=quiet),
         warn=account.cut_short,
     )
@@ -167,17 +164,11 @@ def table(facts: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _nothing(entry: dict[str, Any]) -> None:
-    """For --quiet."""
-
-
-def _say(entry: dict[str, Any]) -> None:
-    """A line of the log, shortened to what one wants to watch."""
+def _line(entry: dict[str, Any]) -> str | None:
+    """Of an entry of the log, what one wants to watch."""
     if entry["event"] == "step":
-        text = f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
-    elif entry["event"] == "start":
+        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
+    if entry["event"] == "start":
         taught = "labels and the network's scores" if entry["labels"] else "the network's scores"
-        text = f"{entry['samples']} samples, {entry['held_out']} held out; {taught} teach"
-    else:
-        return
-    print(text, file=sys.stderr, flush=True)
+        return f"{entry['samples']} samples, {entry['held_out']} held out; {taught} teach"
+    return None
