@@ -67,6 +67,8 @@ tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/fixed_camera.py --docs
 	.venv-test/bin/python benchmarks/wrap.py --threads 1 --docs
 	.venv-test/bin/python benchmarks/any_video.py --docs
+	.venv-test/bin/python benchmarks/live.py --docs
+	.venv-test/bin/python benchmarks/live_batching.py --docs
 	.venv-test/bin/python benchmarks/kills.py --docs
 	.venv-test/bin/python benchmarks/memory.py --docs
 	.venv-test/bin/python benchmarks/archive.py --docs
