@@ -19,6 +19,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 from clockseg._errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.commands import train_fcn  # noqa: E402
+from clockseg.commands._training import watched  # noqa: E402
 from clockseg.commands.main import main  # noqa: E402
 from clockseg.networks import efficientnet_lite  # noqa: E402
 from clockseg.networks.checkpoint import Description, load_network, save_network  # noqa: E402
@@ -146,7 +147,9 @@ def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    watched(train_fcn._line, quiet=False)({"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None})
+    watched(train_fcn._line, quiet=False)(
+        {"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None}
+    )
     assert capsys.readouterr().err == "fcn8s step 2  validation: mean IU -\n"
 
 

@@ -6,25 +6,11 @@ import ast
 from functools import partial
 from typing import Any
 
+from clockseg import gate
 from clockseg._errors import UsageError
 from clockseg._names import named
 from clockseg.carry import Carry, identity, parse_carry
 from clockseg.carry.named import CARRIES, as_carry
-from clockseg.gate import (
-    adaptive,
-    at_least_every,
-    both,
-    budget,
-    confidence,
-    difference,
-    either,
-    every,
-    invert,
-    learned,
-    motion_residual,
-    paced,
-    regions,
-)
 from clockseg.schedule import (
     Named,
     Schedule,
@@ -38,28 +24,27 @@ from clockseg.schedule import (
 )
 
 _ALONE: dict[str, Any] = {f.__name__: f for f in (frame_oracle, alternating, exponential)}
-_TAKING: dict[str, Any] = {
-    f.__name__: f
-    for f in (
-        skip_frame,
-        fixed_rate,
-        pipelined,
-        adaptive,
-        difference,
-        confidence,
-        motion_residual,
-        learned,
-        paced,
-        budget,
-        regions,
-        every,
-        at_least_every,
-        either,
-        both,
-        invert,
-    )
+_EXAMPLES: dict[Any, str] = {
+    skip_frame: "skip_frame(2)",
+    fixed_rate: "fixed_rate((1, 2, 2))",
+    pipelined: "pipelined(2)",
+    gate.adaptive: "adaptive(0.25)",
+    gate.difference: 'difference(0.1, of="scores")',
+    gate.confidence: "confidence(0.8)",
+    gate.motion_residual: "motion_residual(0.1)",
+    gate.learned: 'learned("clock.onnx")',
+    gate.budget: "budget(network_rate=0.25)",
+    gate.paced: "paced(adaptive(0.02), 0.5)",
+    gate.regions: "regions(0.1, stages=2)",
+    gate.every: "every(2)",
+    gate.at_least_every: "at_least_every(8)",
+    gate.invert: "invert(confidence(0.8))",
+    gate.either: "either(adaptive(0.25), at_least_every(8))",
+    gate.both: "both(adaptive(0.1), confidence(0.8))",
 }
-"""Names that need arguments."""
+"""Of each schedule that needs arguments, how it is written."""
+_CARRIED = "carried(skip_frame(4), warp(flow))"
+_TAKING: dict[str, Any] = {f.__name__: f for f in _EXAMPLES}
 
 
 def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
@@ -89,11 +74,11 @@ def _check_whole(found: Any) -> None:
     """``warp`` and ``adaptive`` are functions too, but not of the number of stages."""
     for name, carry in CARRIES.items():
         if found is carry:
-            raise UsageError(f"{name} is a carry, no schedule; give it one to carry: {_EXAMPLES['carried']}.")
+            raise UsageError(f"{name} is a carry, no schedule; give it one to carry: {_CARRIED}.")
     bare = found.func if isinstance(found, partial) else found
-    for name, function in (*_TAKING.items(), ("carried", _carried)):
+    for function, example in (*_EXAMPLES.items(), (_carried, _CARRIED)):
         if bare is function:
-            raise UsageError(f"schedule {name} needs arguments, such as {_EXAMPLES[name]}.")
+            raise UsageError(f"schedule {example.partition('(')[0]} needs arguments, such as {example}.")
 
 
 def spelled(text: str, carry: Carry) -> str:
@@ -121,24 +106,3 @@ def _uncarried(text: str) -> str:
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
         return _uncarried(inner.value)
     return _uncarried(ast.get_source_segment(text, inner) or "")
-
-
-_EXAMPLES = {
-    "carried": "carried(skip_frame(4), warp(flow))",
-    "skip_frame": "skip_frame(2)",
-    "fixed_rate": "fixed_rate((1, 2, 2))",
-    "pipelined": "pipelined(2)",
-    "adaptive": "adaptive(0.25)",
-    "difference": 'difference(0.1, of="scores")',
-    "confidence": "confidence(0.8)",
-    "motion_residual": "motion_residual(0.1)",
-    "learned": 'learned("clock.onnx")',
-    "budget": "budget(network_rate=0.25)",
-    "paced": "paced(adaptive(0.02), 0.5)",
-    "regions": "regions(0.1, stages=2)",
-    "every": "every(2)",
-    "at_least_every": "at_least_every(8)",
-    "invert": "invert(confidence(0.8))",
-    "either": "either(adaptive(0.25), at_least_every(8))",
-    "both": "both(adaptive(0.1), confidence(0.8))",
-}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clockseg._errors import UsageError
 from clockseg.commands._cut_report import report
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import check_new_network
 from clockseg.commands._options import need, positive, size
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.networks.cutting import cut_network
 
     _check_options(args)
-    check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite)
+    check_new_network(args.out, overwrite=args.overwrite)
     said = _said(args)
     cutting = Cutting(
         at=args.at,
@@ -147,8 +147,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    if args.out.suffix != ".onnx":
-        raise UsageError(f"--out {args.out}: give a name that ends in .onnx.")
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
     if args.at != "auto" and (args.stages or args.purpose):

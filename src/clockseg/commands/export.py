@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
-from clockseg.commands._new_files import check_new_files
+from clockseg.commands._new_files import check_new_network
 from clockseg.commands._options import need, need_torch, size
 from clockseg.commands.train_fcn import NETWORKS
 
@@ -45,11 +45,9 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export, and print what was written."""
-    if args.out.suffix != ".onnx":
-        raise UsageError(f"--out {args.out}: give a name that ends in .onnx.")
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
-    check_new_files(args.out, args.out.with_suffix(".json"), overwrite=args.overwrite)
+    check_new_network(args.out, overwrite=args.overwrite)
     export = _street if args.network == "street" else _fcn
     if args.half and args.network != "street":
         raise UsageError(f"--half of {args.network}; only street is exported in half: leave it out.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,7 +22,6 @@ from clockseg.experiments.rows import ORACLE
 from clockseg.experiments.screening import Screening, screen
 from clockseg.schedule import Named, Schedule, pipelined, skip_frame
 from clockseg.stages import StagedNetwork
-from clockseg.trace import Progress
 
 SKIP_FRAME = "skip_frame(2)"
 Score: TypeAlias = Literal["mean_iu", "pixel_acc"]
@@ -103,7 +102,6 @@ def rank_windows(
     schedule: tuple[str, Schedule | Named] | None = None,
     sample: Sample = Sample(),
     by: Score = "mean_iu",
-    progress: Callable[[Progress], None] | None = None,
 ) -> Ranking:
     """Ranks sampled windows by how much more a schedule agrees with the frame oracle than ``skip_frame(2)`` does.
 
@@ -122,7 +120,7 @@ def rank_windows(
     for index, clip in enumerate(clips):
         starts = [window.start for window in windows if window.clip == index]
         for start, frames in _cut(clip, starts, sample):
-            screening = screen(net, clip, schedules, frames=frames, progress=progress)
+            screening = screen(net, clip, schedules, frames=frames)
             found.append(_ranked(Window(index, start), screening, sample, by))
     return Ranking(schedules, sample, by, tuple(sorted(found, key=lambda one: -one.gained)))
 

@@ -13,7 +13,7 @@ from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
 from clockseg.graph.row import Row, row_of, stage_shares
 from clockseg.graph.rule import divide
-from clockseg.graph.split import Shapes, rewritten, shared_work, splits
+from clockseg.graph.split import Shapes, priced, splits
 from clockseg.graph.trunk import Trunk, split_load, trunk_of
 
 Purpose: TypeAlias = Literal["time", "latency", "detail"]
@@ -196,16 +196,12 @@ def _judged(
     graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str, cuts: tuple[Cut, ...], purpose: Purpose
 ) -> Choice | None:
     """What ``cuts`` mean as the network will be cut; None if the cut rule refuses them."""
-    plan = splits(graph, cuts, output=output, shapes=shapes)
-    priced = dict(work)
-    for split in plan:
-        priced |= shared_work(graph, split, shapes, priced)
-        graph = rewritten(graph, [split])
+    graph, costs = priced(graph, splits(graph, cuts, output=output, shapes=shapes), shapes, work)
     try:
         divide(graph, cuts, output=output)
     except NetworkError:
         return None
-    load = Load(graph, priced, output)
+    load = Load(graph, costs, output)
     owners = load.owners(cuts)
     if owners is None:
         return None

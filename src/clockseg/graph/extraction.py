@@ -20,6 +20,10 @@ OUTCOME = "clockseg.outcome"
 """The name inside models of class ids: uint8 [1, h, w]."""
 
 
+SCORES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+"""Element types of class scores; any other is one of class ids."""
+
+
 def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, name: str) -> onnx.ModelProto:
     """The nodes on the way from ``inputs`` to ``outputs`` as a model with static shapes and only the weights it needs."""
     made = {tensor: node for node in static.nodes for tensor in node.output if tensor}
@@ -70,7 +74,7 @@ def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelP
     if given.colour == "bgr":
         steps.append(("Gather", {"axis": 3}, [np.array([2, 1, 0], np.int64)]))
     steps += [("Cast", {"to": TensorProto.FLOAT}, []), ("Transpose", {"perm": [0, 3, 1, 2]}, [])]
-    factor, offset = given.scale / np.array(given.std), -np.array(given.mean) / np.array(given.std)
+    factor, offset = given.affine()
     if (factor != 1).any():
         steps.append(("Mul", {}, [factor.astype(np.float32).reshape(1, 3, 1, 1)]))
     if offset.any():
@@ -101,7 +105,7 @@ def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool =
     if not keep:
         graph.output.remove(value)
     chain = _Chain(graph, tensor)
-    if kind in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
+    if kind in SCORES:
         if shape[2:] != [height, width]:
             sizes = np.array([1, shape[1], height, width], np.int64)
             chain.add("Resize", None, None, sizes, mode="linear", coordinate_transformation_mode="half_pixel")

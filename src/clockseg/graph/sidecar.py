@@ -25,7 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from clockseg._errors import NetworkError
+from clockseg._types import Array
 from clockseg.graph._fields import Fields
 
 FORMAT = "clockseg-1"
@@ -46,6 +49,15 @@ class Input:
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     pad_multiple: int = 1
     pad_value: tuple[int, int, int] = (0, 0, 0)
+
+    def affine(self) -> tuple[Array, Array]:
+        """A factor and an offset a channel, float64 [3] each: x = pixel * factor + offset.
+
+        >>> Input("x", 8, 8, scale=1.0, mean=(128.0,) * 3, std=(2.0,) * 3).affine()
+        (array([0.5, 0.5, 0.5]), array([-64., -64., -64.]))
+        """
+        std = np.array(self.std)
+        return self.scale / std, -np.array(self.mean) / std
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,17 @@ def _summed(graph: Graph, split: Split) -> list[Node]:
     return made
 
 
+def priced(
+    graph: Graph, plan: Sequence[Split], shapes: Shapes, work: Mapping[str, float]
+) -> tuple[Graph, dict[str, float]]:
+    """``graph`` with ``plan`` carried out, and ``work`` (node -> what it costs) with what the new nodes cost."""
+    costs = dict(work)
+    for split in plan:
+        costs |= shared_work(graph, split, shapes, costs)
+        graph = rewritten(graph, [split])
+    return graph, costs
+
+
 def shared_work(graph: Graph, split: Split, shapes: Shapes, work: Mapping[str, float]) -> dict[str, float]:
     """What the nodes that ``split`` makes cost, as shares of what they replace, by channels and positions.
 

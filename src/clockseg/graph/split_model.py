@@ -28,8 +28,7 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
     width, height = size
     static = fix(model, {said.input.name: (1, 3, height, width)}, floats=[said.output, *filter(None, said.scores)])
     graph = onnx_reader.neutral(static, said.input.name)
-    shapes = {name: shape for name, (_, shape) in static.types.items()}
-    plan = splits(graph, said.cuts, output=said.output, shapes=shapes)
+    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
     if not plan or not _there(model, plan):
         return model
     # Of the graph at one size come only the shapes; what computes sizes stays.

@@ -12,7 +12,7 @@ from clockseg._errors import NetworkError, nearest
 from clockseg._types import Size
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
-from clockseg.graph.extraction import built, extract, with_frame, with_labels
+from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
 from clockseg.graph.joined import GraphJoined
 from clockseg.graph.locality import GraphLocality
 from clockseg.graph.onnx_split import applied
@@ -43,8 +43,7 @@ def staged(
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
     graph = onnx_reader.neutral(static, sidecar.input.name)
-    shapes = {name: shape for name, (_, shape) in static.types.items()}
-    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=shapes) if split else ()
+    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=static.shapes) if split else ()
     source = replace(original, at=_split(original.at, plan)) if plan else original
     division = divide(
         rewritten(graph, plan),
@@ -101,13 +100,7 @@ def _check(sidecar: Sidecar, static: Static) -> None:
             f"{nearest(sidecar.output, static.types)}"
         )
     kind, shape = static.types[sidecar.output]
-    scores = kind in (
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.FLOAT16,
-        onnx.TensorProto.DOUBLE,
-        onnx.TensorProto.BFLOAT16,
-    )
-    if sidecar.classes and scores and (len(shape) != 4 or shape[1] != len(sidecar.classes)):
+    if sidecar.classes and kind in SCORES and (len(shape) != 4 or shape[1] != len(sidecar.classes)):
         raise NetworkError(
             f"the sidecar names {len(sidecar.classes)} classes, but the network's output "
             f"{sidecar.output!r} has shape {list(shape)}: it must be [1, {len(sidecar.classes)}, h, w]."

@@ -63,6 +63,11 @@ class Static:
         """The shape of ``tensor``."""
         return self.types[tensor][1]
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Tensor -> its shape."""
+        return {tensor: shape for tensor, (_, shape) in self.types.items()}
+
     def elements(self, tensor: str) -> int:
         """How many numbers ``tensor`` holds."""
         return math.prod(self.shape(tensor))

@@ -15,7 +15,7 @@ from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
 from clockseg.graph.places import places
 from clockseg.graph.rule import divide
-from clockseg.graph.split import Shapes, every_split, rewritten, shared_work
+from clockseg.graph.split import Shapes, every_split, priced
 from clockseg.graph.strides import Grid, grids
 
 _BYTES = 4
@@ -125,11 +125,7 @@ def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output:
 def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
     """The network as it will run, with every concatenation split."""
     _check.known(graph, [[output]], output)
-    whole, priced = graph, dict(work)
-    for split in every_split(graph, shapes):
-        priced |= shared_work(whole, split, shapes, priced)
-        whole = rewritten(whole, [split])
-    return Load(whole, priced, output)
+    return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
 
 
 def _pairs(load: Load, cuts: Sequence[Cut]) -> dict[tuple[int, int], Pair]:

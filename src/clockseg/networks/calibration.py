@@ -89,7 +89,7 @@ def normalised(frame: Prepared, given: Input) -> Array:
     [0.0, 1.0, 2.0]
     """
     image = frame.image[..., ::-1] if given.colour == "bgr" else frame.image
-    factor, offset = given.scale / np.array(given.std), -np.array(given.mean) / np.array(given.std)
+    factor, offset = given.affine()
     pixels = image.transpose(0, 3, 1, 2).astype(np.float32)
     return np.ascontiguousarray(pixels * _channels(factor) + _channels(offset))
 

@@ -102,8 +102,9 @@ def inspect_cuts(
     found = _Network.read(network, output, size)
     found.candidates()  # says what is wrong with the output before anything is timed
     seconds = found.seconds(precision, threads, repeat) if repeat else None
-    work = node_work(found.static)
-    choose_for = partial(choose, found.graph, found.shapes, work, output=found.output, seconds=seconds, stages=stages)
+    choose_for = partial(
+        choose, found.graph, found.shapes, found.work, output=found.output, seconds=seconds, stages=stages
+    )
     named = [value.name for value in found.model.graph.output]
     return CutCandidates(
         found.name,
@@ -112,7 +113,7 @@ def inspect_cuts(
         {name: found.shapes[name] for name in named if name in found.shapes},
         found.output,
         found.cuts,
-        int(sum(node_work(found.static).values())),
+        int(sum(found.work.values())),
         None if seconds is None else sum(seconds.values()),
         found.candidates(seconds),
         tuple(choose_for(purpose=purpose) for purpose in PURPOSES),
@@ -169,11 +170,15 @@ class _Network:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: shape for name, (_, shape) in self.static.types.items()}
+        return self.static.shapes
+
+    @cached_property
+    def work(self) -> dict[str, float]:
+        """Node -> multiply-adds."""
+        return node_work(self.static)
 
     def candidates(self, seconds: dict[str, float] | None = None) -> tuple[Candidate, ...]:
-        work = node_work(self.static)
-        return in_graph.candidates(self.graph, self.shapes, work, output=self.output, seconds=seconds)
+        return in_graph.candidates(self.graph, self.shapes, self.work, output=self.output, seconds=seconds)
 
     def seconds(self, precision: str, threads: int | None, repeat: int) -> dict[str, float] | None:
         """Node -> seconds; None where they can't be measured."""

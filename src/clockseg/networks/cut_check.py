@@ -67,17 +67,21 @@ def picture(size: Size) -> Image:
     return found
 
 
-def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
-    """``model`` as one stage, from frames at their own size to its raw ``output``; an engine is to compile it."""
+def whole_part(model: onnx.ModelProto, reads: Input, output: str) -> GraphPart:
+    """``model`` as one part, from frames at their own size to its raw ``output``."""
 
     def build(size: Size) -> Built:
         static = fix(model, {reads.name: (1, 3, size[1], size[0])}, floats=[output])
         return built(with_frame(extract(static, (reads.name,), (output,), name="whole"), reads.name, reads))
 
-    part = GraphPart("whole", (IMAGE,), (output,), build)
+    return GraphPart("whole", (IMAGE,), (output,), build)
+
+
+def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
+    """``whole_part`` as a network of one stage; an engine is to compile it."""
     return StagedNetwork(
         "whole",
-        (Stage("whole", part, scores=None),),
+        (Stage("whole", whole_part(model, reads, output), scores=None),),
         prepare=lambda image: {IMAGE: image[None]},
         restore=lambda value, image: _array(value),
     )

@@ -98,22 +98,21 @@ def _shown(value: object) -> str:
 
 
 def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
-    if frame.size is None and said.size is None:
-        raise UsageError(
-            "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. What it was "
-            "trained at scores best; smaller is faster."
-        )
-    if frame.size is not None and said.size not in (None, frame.size):
+    if frame.size is None:
+        if said.size is None:
+            raise UsageError(
+                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. What it "
+                "was trained at scores best; smaller is faster."
+            )
+        return said.size
+    if said.size not in (None, frame.size):
         raise UsageError(
             f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it anew "
             "with a free height and width."
         )
-    if frame.size is not None and said.size is None:
+    if said.size is None:
         told.append(Told("size", _shown(frame.size), "fixed in the file"))
-    found = frame.size or said.size
-    if found is None:
-        raise UsageError("no size is given.")
-    return found
+    return frame.size
 
 
 def _normalisation(frame: FrameInput, said: Said, told: list[Told]) -> tuple[Triple, Triple]:

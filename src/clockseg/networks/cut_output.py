@@ -11,11 +11,11 @@ from onnx import TensorProto
 
 from clockseg._errors import NetworkError, UsageError
 from clockseg._types import Size
+from clockseg.graph import extraction
 from clockseg.graph.static import Static, attribute
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told
 
-_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
 _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
 SCORES, LABELS = "clockseg.scores", "clockseg.labels"
@@ -57,7 +57,7 @@ def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | 
     found = _Walk(static, makers, output, _class_axis(static, output, classes, frame)).to_argmax().to_scores()
     told = found.told(output)
     kind, shape = static.types[found.tensor]
-    if kind not in _FLOATS or found.axis is None:
+    if kind not in extraction.SCORES or found.axis is None:
         return _ids(model, static, output, classes)
     channels = shape[found.axis]
     if channels == 1 and classes is None:
@@ -89,7 +89,7 @@ def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
 def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -> int | None:
     """The axis of classes of a map of scores, 1 or 3: as long as there are classes, the others in the frame's proportion."""
     shape = static.shape(tensor)
-    if len(shape) != 4 or static.types[tensor][0] not in _FLOATS:
+    if len(shape) != 4 or static.types[tensor][0] not in extraction.SCORES:
         return None
     fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1]
     return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
@@ -103,7 +103,7 @@ def _stretched(sides: tuple[int, ...], frame: Size) -> float:
 def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
     """``output`` as class ids [.., h, w]."""
     kind, shape = static.types[output]
-    if kind in _FLOATS or len(shape) < 2:
+    if kind in extraction.SCORES or len(shape) < 2:
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)} and is neither a map of class scores [1, classes, h, w] nor of "
             "class ids: give another --output, or --classes none if it is no labelling (depth, edges)."

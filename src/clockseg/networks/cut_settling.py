@@ -14,19 +14,19 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.neutral import Graph
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.part import GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.networks.class_names import numbered
-from clockseg.networks.cut_check import in_half_precision, whole
+from clockseg.networks.cut_check import in_half_precision, whole_part
 from clockseg.networks.cut_input import FrameInput, describe, frame_input
 from clockseg.networks.cut_names import Cuts, parse_cuts, stage_scores, tensor_named
 from clockseg.networks.cut_output import Outcome, outcome, output_named
 from clockseg.networks.cut_schedule import scores_of_stages
 from clockseg.networks.cut_source import Said, Source, Told
+from clockseg.networks.framing import OwnSize
 
 NO_SKIP = (
     "There is no skip: what the first stages see reaches the output through the last alone. While that holds, the picture "
@@ -101,7 +101,7 @@ def _by(source: Source, given: Said) -> dict[str, str]:
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
     """``model`` at its working size."""
-    width, height = (-(-side // reads.pad_multiple) * reads.pad_multiple for side in (reads.width, reads.height))
+    width, height = OwnSize(reads.pad_multiple).padded((reads.width, reads.height))
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
@@ -137,7 +137,7 @@ def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cu
         return parse_cuts(cutting.at, graph), None
     choice = choose(
         graph,
-        _shapes(static),
+        static.shapes,
         node_work(static),
         output=made.tensor,
         seconds=_seconds(static, made, reads) if cutting.measured else None,
@@ -150,24 +150,17 @@ def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cu
 def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float] | None:
     """What each node takes in OpenVINO; None where that can't run it."""
     _, _, height, width = static.shape(reads.name)
-    [stage] = whole(made.model, reads, made.tensor).stages
-    if not isinstance(stage.body, GraphPart):
-        return None
     try:
-        return node_seconds(stage.body, (width, height))
+        return node_seconds(whole_part(made.model, reads, made.tensor), (width, height))
     except (ClocksegError, RuntimeError):
         return None
 
 
-def _shapes(static: Static) -> Mapping[str, tuple[int, ...]]:
-    return {tensor: shape for tensor, (_, shape) in static.types.items()}
-
-
 def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
     """As the network will be loaded: with its concatenations split."""
-    plan = splits(graph, said.cuts, output=said.output, shapes=_shapes(static))
-    static, graph = (applied(static, plan), rewritten(graph, plan)) if plan else (static, graph)
-    return static, graph, divide(graph, said.cuts, output=said.output)
+    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
+    graph = rewritten(graph, plan)
+    return applied(static, plan), graph, divide(graph, said.cuts, output=said.output)
 
 
 def _notes(division: Division, choice: Choice | None) -> tuple[str, ...]:

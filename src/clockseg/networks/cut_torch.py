@@ -136,10 +136,8 @@ class _Network:
         )
         if self.input is None:
             return net
-        said, framing = (
-            self.input,
-            Framing(self.input.width, self.input.height, self.input.pad_multiple, self.input.pad_value),
-        )
+        said = self.input
+        framing = Framing(said.width, said.height, said.pad_multiple, said.pad_value)
         return replace(net, prepare=framing.prepare, restore=framing.restore, sidecar=self.sidecar(said))
 
     def stage(self, index: int, cut: StageCut) -> Stage:
@@ -181,8 +179,7 @@ def _taken(output: str, value: Maps, frame: Any) -> Tensor:
 
 
 def _reading(said: Input, dtype: torch.dtype) -> Step:
-    factor = tuple(said.scale / std for std in said.std)
-    offset = tuple(-mean / std for mean, std in zip(said.mean, said.std, strict=True))
+    factor, offset = (tuple(numbers.tolist()) for numbers in said.affine())
     return Step(_read, (said.colour == "bgr", factor, offset, dtype))
 
 

@@ -13,6 +13,7 @@ import onnx
 from clockseg._errors import UsageError
 from clockseg._whole_file import whole_together
 from clockseg.carry import Carry, Flow, Warp
+from clockseg.clocks.learned_inputs import Input
 from clockseg.datasets.clips import Clip
 from clockseg.networks.load import Engine, WorkingSize, load
 from clockseg.training.clock_fit import Recipe, fit, keep_samples, kept_samples
@@ -82,16 +83,19 @@ def train_clock(
     kept = kept_samples(settings, state) if resumes else None
     log = log_to(logged, say, fresh=not resumes)
     learn, held = takes(net, clips, choices.carry, frames=choices.frames, warn=warn, say=progress)
-    found = kept or _gathered(learn, choices, settings, state)
+    found = kept or _gathered(learn, choices, inputs, settings, state)
     log({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
     fitted = fit(found, state, recipe=choices.recipe, seed=choices.seed, log=log)
-    trained: dict[str, Any] = {"network": net.name, "form": choices.form, "carry": str(choices.carry)}
-    trained |= {"frames": len(learn.tape), "samples": len(found.change)}
-    trained |= {"steps": choices.recipe.steps, "seed": choices.seed}
-    told: dict[str, Any] = {
-        "inputs": [one.name for one in inputs],
-        "trained": trained,
+    trained = {
+        "network": net.name,
+        "form": choices.form,
+        "carry": str(choices.carry),
+        "frames": len(learn.tape),
+        "samples": len(found.change),
+        "steps": choices.recipe.steps,
+        "seed": choices.seed,
     }
+    told: dict[str, Any] = {"inputs": [one.name for one in inputs], "trained": trained}
     _write(exported(fitted, inputs), told, out)
     told["held_out"] = score(str(out), held, choices.carry, seed=choices.seed)
     log({"event": "score", **told["held_out"]})
@@ -99,8 +103,7 @@ def train_clock(
     return TrainedClock(out, {"clock": str(out), **told})
 
 
-def _gathered(learn: Take, choices: Choices, settings: str, state: Path) -> Samples:
-    inputs = inputs_of(choices.form, motion=choices.carry.looks)
+def _gathered(learn: Take, choices: Choices, inputs: tuple[Input, ...], settings: str, state: Path) -> Samples:
     found = samples(learn, choices.carry, inputs, passes=choices.passes, seed=choices.seed)
     keep_samples(found, settings, state)
     return found
@@ -108,14 +111,18 @@ def _gathered(learn: Take, choices: Choices, settings: str, state: Path) -> Samp
 
 def _settings(name: str, clips: Sequence[Clip], choices: Choices, size: WorkingSize | None) -> str:
     """What a state must agree in to be gone on from."""
-    said: dict[str, Any] = {
+    said = {
         "network": name,
         "clips": [clip.name for clip in clips],
         "form": choices.form,
         "carry": str(choices.carry),
+        "frames": choices.frames,
+        "passes": choices.passes,
+        "seed": choices.seed,
+        "size": size,
+        "recipe": list(choices.recipe),
     }
-    said |= {"frames": choices.frames, "passes": choices.passes, "seed": choices.seed, "size": size}
-    return json.dumps(said | {"recipe": list(choices.recipe)})
+    return json.dumps(said)
 
 
 def _write(model: onnx.ModelProto, told: dict[str, Any], out: Path) -> None:

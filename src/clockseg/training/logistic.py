@@ -26,9 +26,7 @@ class Fit(NamedTuple):
     loss: float
 
 
-def fit(
-    features: Array, targets: Array, weights: Array, *, penalty: float = PENALTY, iterations: int = ITERATIONS
-) -> Fit:
+def fit(features: Array, targets: Array, weights: Array, *, iterations: int = ITERATIONS) -> Fit:
     """The head with the least weighted cross-entropy of softmax(features @ weight.T + bias) against ``targets``.
 
     ``features``: float [n, channels]; ``targets``: [n, classes], rows that sum to 1; ``weights``: [n], above 0.
@@ -52,8 +50,8 @@ def fit(
         value = float((w * t * (np.log(total) - scores)).sum(dtype=np.float64))
         apart = w * (shares / total - t)
         slope = np.vstack([x.T @ apart, apart.sum(axis=0)]).astype(np.float64)
-        slope[:-1] += penalty * theta[:-1]
-        return value + penalty / 2 * float((theta[:-1] ** 2).sum()), slope.ravel()
+        slope[:-1] += PENALTY * theta[:-1]
+        return value + PENALTY / 2 * float((theta[:-1] ** 2).sum()), slope.ravel()
 
     start = np.zeros(shape)
     # The classes' shares: where the features say nothing. A class that never shows gets a small share, not none.

@@ -135,9 +135,8 @@ class Batches:
         return self._normal(picture, gain, random.normal(0, 12))
 
     def _normal(self, picture: Array, gain: Array, level: float) -> Array:
-        given = self.given
-        factor, offset = given.scale / np.array(given.std), -np.array(given.mean) / np.array(given.std)
-        if given.colour == "bgr":
+        factor, offset = self.given.affine()
+        if self.given.colour == "bgr":
             picture = picture[..., ::-1]
         lit = picture * (gain * factor).astype(np.float32) + (level * factor + offset).astype(np.float32)
         return np.ascontiguousarray(lit.transpose(2, 0, 1))

@@ -39,19 +39,19 @@ class Fusion(nn.Module):
     It starts by adding nothing. Two convolutions at the grid it works on, two more at half of it for a wider view.
     """
 
-    def __init__(self, shape: Shape, width: int = WIDTH, deep: int = DEEP) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
         folded = shape.fold * shape.fold
         if shape.features:
-            self.seen = nn.ModuleList([_conv(shape.features, width)])
+            self.seen = nn.ModuleList([_conv(shape.features, WIDTH)])
         else:
-            self.seen = nn.ModuleList([nn.Conv2d(3, STEM, 5, 4, 2), _conv(STEM, width, 2)])
-        self.scores = nn.Conv2d(shape.classes + 1, width, shape.fold, shape.fold)
-        self.near = _conv(width, width)
-        self.wide = nn.ModuleList([_conv(width, deep, 2), _conv(deep, deep), nn.Conv2d(deep, width, 1)])
-        self.last = _conv(width, width)
-        self.head = nn.Conv2d(width, shape.classes * folded, 1)
+            self.seen = nn.ModuleList([nn.Conv2d(3, STEM, 5, 4, 2), _conv(STEM, WIDTH, 2)])
+        self.scores = nn.Conv2d(shape.classes + 1, WIDTH, shape.fold, shape.fold)
+        self.near = _conv(WIDTH, WIDTH)
+        self.wide = nn.ModuleList([_conv(WIDTH, DEEP, 2), _conv(DEEP, DEEP), nn.Conv2d(DEEP, WIDTH, 1)])
+        self.last = _conv(WIDTH, WIDTH)
+        self.head = nn.Conv2d(WIDTH, shape.classes * folded, 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(_bias(self.head))
 

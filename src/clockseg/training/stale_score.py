@@ -100,17 +100,16 @@ def _shown(truth: Array, target: Target) -> Array:
     return found
 
 
-def score_clips(
-    plain: StagedNetwork, corrected: StagedNetwork, warp: Warp, clips: Sequence[Clip], *, rates: Sequence[int] = RATES
-) -> dict[str, Any]:
+def score_clips(plain: StagedNetwork, corrected: StagedNetwork, warp: Warp, clips: Sequence[Clip]) -> dict[str, Any]:
     """Over the labelled frames of whole clips: mean IU of every frame in full, of scores moved, and of scores corrected.
 
-    Every ``rates``-th frame runs in full; where the correction reads a stage, the stages up to that run on every frame.
+    Every 2nd, 4th, 8th and 12th frame runs in full; where the correction reads a stage, the stages up to that run on
+    every frame.
     Without labels, agreement with every frame in full. "kept": the share of what every frame in full gives.
     """
-    runs = {("moved", rate): (plain, _schedule(plain, None, rate, warp)) for rate in rates}
+    runs = {("moved", rate): (plain, _schedule(plain, None, rate, warp)) for rate in RATES}
     reads = None if corrected.correction is None else corrected.correction.reads
-    runs |= {("corrected", rate): (corrected, _schedule(corrected, reads, rate, warp)) for rate in rates}
+    runs |= {("corrected", rate): (corrected, _schedule(corrected, reads, rate, warp)) for rate in RATES}
     classes = len(plain.sidecar.classes)
     total = dict.fromkeys([("every", 1), *runs], Confusion.none(classes))
     for clip in clips:

@@ -31,6 +31,7 @@ function pressed(event, keys, dialog) {
 
 /** Whether a control needs the key itself. */
 function owns(target, key) {
+  if (!(target instanceof Element)) return false;
   if (target.matches('select, input[type=range], input[type=radio]'))
     return key.startsWith('Arrow') || ['Home', 'End', ' '].includes(key);
   return target.matches('button, a, input[type=checkbox]') && [' ', 'Enter'].includes(key);
