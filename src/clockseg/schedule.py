@@ -156,7 +156,11 @@ def alternating(stages: int) -> Schedule:
 
 
 def exponential(stages: int) -> Schedule:
-    """Stage l on every 2^(l-1)-th frame (paper, section 4.2)."""
+    """Stage l on every 2^(l-1)-th frame (paper, section 4.2).
+
+    >>> exponential(3).clocks
+    (Every(period=1), Every(period=2), Every(period=4))
+    """
     return Schedule(tuple(Every(2**i) for i in range(stages)))
 
 

@@ -64,6 +64,10 @@ def fill(
     """A full pass with no memory: every stage fires (the first frame, after a reset, after a change of size).
 
     Part by part, and everything is kept. ``vectors``: see ``step``; ``states``: those that the clocks start with.
+
+    >>> from clockseg.stages import Stage
+    >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), frame_oracle(1), "w")[0]
+    'W'
     """
     groups = tuple(group.name for group in net.groups)
     start = time.perf_counter()

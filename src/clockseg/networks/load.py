@@ -55,6 +55,10 @@ def load(
     installed, measured once for this network, size and machine and remembered; for checkpoints torch.
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
     sidecar's or the checkpoint's. ``threads``: of the engine; of torch, they are the whole process's.
+
+    >>> net = load("street", engine=None)
+    >>> net.name, [stage.name for stage in net.stages]
+    ('street', ['fine', 'middle', 'deep'])
     """
     path = path_of(network)
     checkpoint = path.suffix == ".safetensors"
