@@ -111,43 +111,25 @@ def weights(tmp_path_factory) -> Path:
     return folder
 
 
+def reproduced(experiment: str, data: Path, weights: Path, capsys) -> list[dict]:
+    """The rows that are measured, as the command tells them."""
+    arguments = ["reproduce", experiment, "--data", str(data), "--weights", str(weights), "--threads", "1", "--json"]
+    assert main(arguments) == 0
+    rows = json.loads(capsys.readouterr().out)[experiment]["rows"]
+    return [row for row in rows if row["source"] == "measured"]
+
+
 def test_on_pascals_layout_with_checkpoints(weights, tmp_path, capsys):
     year = dataset_trees.voc(tmp_path, ["2007_000033", "2008_000001"], split="seg11valid", size=(170, 20))
     assert year.is_dir()
-    arguments = [
-        "reproduce",
-        "pipeline-pascal",
-        "--data",
-        str(tmp_path),
-        "--weights",
-        str(weights),
-        "--threads",
-        "1",
-        "--json",
-    ]
-    assert main(arguments) == 0
-    rows = json.loads(capsys.readouterr().out)["pipeline-pascal"]["rows"]
-    measured = [(row["data"], row["method"]) for row in rows if row["source"] == "measured"]
+    measured = [(row["data"], row["method"]) for row in reproduced("pipeline-pascal", tmp_path, weights, capsys)]
     assert ("PASCAL, shift 16", "3-stage baseline") in measured
     assert ("PASCAL, shift 32", "3-stage pipeline, notebook start-up") in measured
 
 
 def test_on_cityscapes_layout_with_the_coin(weights, tmp_path, capsys):
     dataset_trees.cityscapes(tmp_path / "cityscapes")
-    arguments = [
-        "reproduce",
-        "schedules",
-        "--data",
-        str(tmp_path),
-        "--weights",
-        str(weights),
-        "--threads",
-        "1",
-        "--json",
-    ]
-    assert main(arguments) == 0
-    rows = json.loads(capsys.readouterr().out)["schedules"]["rows"]
-    measured = [row["method"] for row in rows if row["source"] == "measured"]
+    measured = [row["method"] for row in reproduced("schedules", tmp_path, weights, capsys)]
     assert {"skip-frame, by a coin", "alternating (1,1,2), by a coin", "adaptive at 50 %", "exponential"} <= set(
         measured
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,13 +28,7 @@ CLASSES = ("sky", "road", "tree", "car")
 FRAMES = Input("image", *SIZE, colour="bgr", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4), pad_multiple=8)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Maps are tiny: several threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Block(nn.Module):

@@ -28,13 +28,7 @@ CLASSES = ("sky", "road", "tree", "car")
 FRAMES = Input("image", *SIZE, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4), pad_multiple=8)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Maps are tiny: several threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Two(nn.Module):

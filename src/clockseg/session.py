@@ -65,8 +65,8 @@ def fill(
 
     Part by part, and everything is kept. ``vectors``: see ``step``; ``states``: those that the clocks start with.
 
-    >>> from clockseg.stages import Stage
-    >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), frame_oracle(1), "w")[0]
+    >>> from clockseg import Stage, skip_frame
+    >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
     'W'
     """
     groups = tuple(group.name for group in net.groups)
@@ -94,6 +94,12 @@ def step(
     ``vectors``: what the codec says of the frame's motion (``clockseg.video.Frame.vectors``), for a carry that reads it. The
     segments of a pipelined schedule read only what the frame before left, so ``map=executor.map`` runs them at once with
     the same result. A frame of another size than the memory's is a ``UsageError`` (``Session`` refills).
+
+    >>> from clockseg import Stage, skip_frame
+    >>> net, schedule = StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1)
+    >>> _, memory = fill(net, schedule, "w")
+    >>> step(net, schedule, memory, "x")[0]
+    'W'
     """
     return _step(net, schedule, everything(net), memory, image, vectors, map)
 

@@ -58,7 +58,7 @@ def load(
 
     >>> net = load("street", engine=None)
     >>> net.name, [stage.name for stage in net.stages]
-    ('street', ['fine', 'middle', 'deep'])
+    ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
     checkpoint = path.suffix == ".safetensors"
