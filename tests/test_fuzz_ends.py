@@ -56,7 +56,7 @@ def test_a_signal_in_the_middle_of_it(
         time.sleep(0.02)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == code
+    assert process.returncode == code, err
     assert f"clockseg: {said}; nothing half-written was left." in err
     assert "Traceback" not in err
     assert left(out) <= {"manifest.jsonl"}

@@ -349,7 +349,7 @@ def test_pictures_do_not_stay_until_the_collector_comes(tmp_path):
     gc.disable()
     try:
         count = sum(1 for _ in open_clip(path))
-        alive = sum(isinstance(found, av.VideoFrame) for found in gc.get_objects())
+        alive = sum(type(found) is av.VideoFrame for found in gc.get_objects())
     finally:
         gc.enable()
     assert count == 200

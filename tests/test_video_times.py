@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import av
@@ -71,6 +74,26 @@ def test_one_number_of_threads_gives_one_file(tmp_path):
         return (tmp_path / name).read_bytes()
 
     assert written("a.mp4", 2) == written("b.mp4", 2)
+
+
+WRITE = """
+import sys
+from video_making import picture
+from clockseg.video import LabelWriter, OverlayWriter
+with OverlayWriter(sys.argv[1] + ".mp4", threads=2) as overlay, LabelWriter(sys.argv[1] + ".mkv") as labels:
+    for seed in range(30):
+        overlay.append(picture(320, 240, seed))
+        labels.append(picture(320, 240, seed)[..., 0])
+"""
+
+
+def test_the_bytes_do_not_depend_on_what_memory_held_before(tmp_path):
+    # glibc then fills memory with a byte of its own; elsewhere this is the test above.
+    for byte in (1, 85):
+        environment = os.environ | {"MALLOC_PERTURB_": str(byte), "PYTHONPATH": os.pathsep.join(sys.path)}
+        subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / str(byte))], env=environment, check=True)
+    for ending in ("mp4", "mkv"):
+        assert (tmp_path / f"1.{ending}").read_bytes() == (tmp_path / f"85.{ending}").read_bytes()
 
 
 @pytest.mark.parametrize("aspect", [Fraction(1), Fraction(4, 3), Fraction(16, 15)])

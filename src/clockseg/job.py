@@ -28,7 +28,7 @@ class Job:
     >>> Job(("labels",), every=0)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: every must be a whole number of at least 1, not 0.
+    clockseg._errors.UsageError: every is 0; it must be a whole number of at least 1.
     """
 
     writes: tuple[str, ...]

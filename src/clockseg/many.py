@@ -14,7 +14,7 @@ from clockseg.inputs import Input
 from clockseg.job import Piece
 from clockseg.manifest import Entry, Manifest, State, manifest
 from clockseg.piece_run import PieceResult
-from clockseg.results import SUMMARY
+from clockseg.results import SUMMARY, ResultFolder
 from clockseg.segmentation import Planned, Segmented, Work, unwritable
 from clockseg.trace import Progress
 from clockseg.workers import Heard, Report, Step, Task, Workers
@@ -68,11 +68,11 @@ def segment_many(
                 yield Outcome(input, before=before)
             else:
                 waiting.append(input)
-        with closing(workers()) as them:
-            try:
+        try:
+            with closing(workers()) as them:
                 yield from run.through(waiting, them, told)
-            finally:
-                run.leave()
+        finally:
+            run.leave()
 
 
 @dataclass
@@ -159,8 +159,11 @@ class _Run:
     def leave(self) -> None:
         """What is under way when the run ends early: clips without a whole piece leave nothing, the others what they have."""
         for clip in self._open:
-            if clip.planned is not None and not clip.frames:
-                clip.planned.result.abandon()
+            folder = self._out / clip.input.folder
+            # The plan may have been under way, and have made the folder already.
+            result = ResultFolder(folder, (folder,)) if clip.planned is None else clip.planned.result
+            if not result.begun():
+                result.abandon()
             self._put(clip, "waiting")
 
     def _next(self, coming: Iterator[Input]) -> _Doing | None:

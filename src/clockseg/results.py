@@ -146,8 +146,7 @@ class ResultFolder:
             raise UsageError(
                 f"{path} holds a result already ({', '.join(old)}); give another --out, or --overwrite to replace it."
             )
-        begun = [] if resume or overwrite else list(path.glob(f".part/*/{PIECE}"))
-        if begun:
+        if not (resume or overwrite) and cls(path).begun():
             raise UsageError(
                 f"{path} holds an unfinished result; --resume goes on with it, --overwrite begins it anew."
             )
@@ -171,6 +170,10 @@ class ResultFolder:
     def piece(self, number: int) -> Path:
         """The folder of a piece, there or not."""
         return self.part / f"{number:06d}"
+
+    def begun(self) -> bool:
+        """Whether there are pieces that are whole, for a later run to go on with."""
+        return any(self.part.glob(f"*/{PIECE}"))
 
     def publish(self, made: Path, summary: dict[str, Any]) -> None:
         """Give the files in the folder ``made``, inside of ``part``, their names, in place of an older result's.

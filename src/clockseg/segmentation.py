@@ -176,7 +176,11 @@ class Work:
             made = planned.result.part / "joined"
             problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
             wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
-            summary = {"input": clip.name, "source": str(clip.path.absolute()), "stream": self.job.stream}
+            summary: dict[str, Any] = {
+                "input": clip.name,
+                "source": str(clip.path.absolute()),
+                "stream": self.job.stream,
+            }
         summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
         summary["problems"] = list(problems)
         planned.result.publish(made, summary)

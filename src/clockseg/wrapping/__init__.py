@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from clockseg.wrapping.wrap import wrap
+from clockseg.wrapping.wrapped import wrap
 
 __all__ = ["wrap"]
