@@ -22,7 +22,11 @@ _TIME_BASE = Fraction(1, 90_000)
 # The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable
 # rate, and the file start with an edit list.
 # And no macroblock tree: x264's reads memory that it never wrote, and the bytes come out otherwise now and then.
-_ENCODERS = {"libx264": {"preset": "veryfast", "crf": "23", "bf": "0", "x264-params": "mbtree=0"}, "libopenh264": {}, "mpeg4": {}}
+_ENCODERS = {
+    "libx264": {"preset": "veryfast", "crf": "23", "bf": "0", "x264-params": "mbtree=0"},
+    "libopenh264": {},
+    "mpeg4": {},
+}
 # ITU-T H.273 numbers.
 _BT709, _BT601 = 1, 6
 
