@@ -16,6 +16,7 @@ import clockseg.__main__ as entry
 import networks
 from clockseg._errors import Ended
 from clockseg.commands.main import main
+from signalling import as_in_a_terminal
 from video_making import picture, write_video
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pipes as POSIX has them")
@@ -49,7 +50,8 @@ def test_a_signal_in_the_middle_of_it(
     number: signal.Signals, code: int, said: str, folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    process = subprocess.Popen(segmenting(folder, "long.mp4", out, "--quiet"), stderr=subprocess.PIPE, text=True)
+    command = segmenting(folder, "long.mp4", out, "--quiet")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=as_in_a_terminal)
     until = time.monotonic() + 60
     # Until it writes; it has minutes of video before it.
     while not list(out.glob("long/.part/*")) and time.monotonic() < until:

@@ -28,6 +28,7 @@ from clockseg.live.source import source
 from clockseg.schedule import schedule_for
 from clockseg.video import Frame
 from networks import write_tiny
+from signalling import as_in_a_terminal
 from toy_networks import toy
 from video_making import picture, write_video
 
@@ -251,6 +252,7 @@ def command(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=as_in_a_terminal,
         **options,
     )
 
