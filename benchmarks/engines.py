@@ -196,7 +196,8 @@ def markdown(milliseconds: dict[str, float], targets: Sequence[Target]) -> str:
     made = provenance()
     where = (
         f"`street` on frames of 480x360, every frame, on {made['machine']['cores']} cores of "
-        f"{made['machine']['processor']}, {made['date']}, commit {made['commit']}; medians of interleaved rounds, ratios of each round."
+        f"{made['machine']['processor']}, {made['date']}, commit {made['commit']}; medians of interleaved "
+        "rounds, ratios of each round."
     )
     return "\n\n".join(
         [table([["per frame", "ms", "ratio"], *times]), table([["ratio", "value", "wanted"], *ratios]), where]
