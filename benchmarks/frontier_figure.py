@@ -9,7 +9,7 @@ from typing import Any
 
 from clockseg.plots.style import INK, MUTED, RULE, figure
 from frontier_page import frontier
-from frontier_ways import EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
+from frontier_ways import BF16, EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
 
 Ways = Sequence[Mapping[str, Any]]
 COLOURS = {EVERY: INK, PAPER: "#0072b2", STAYS: "#e69f00", MOVED: "#009e73", MENDED: "#cc4b37"}
@@ -29,8 +29,8 @@ def draw(found: Mapping[str, Mapping[str, Any]], stem: Path) -> None:
     """``stem``.png and ``stem``.svg, of the parts on the CamVid clip that are measured."""
     ways = [way for part in ("large", "street") if part in found for way in found[part]["ways"]]
     ways = [way for at, way in enumerate(ways) if way["network"] != LARGE or way["family"] != EVERY or at == 0]
-    # Finer flow is in the tables.
-    ways = [way for way in ways if "scale=" not in way["schedule"]]
+    # Finer flow and bf16, which lies beside the 8 bits, are in the tables.
+    ways = [way for way in ways if "scale=" not in way["schedule"] and BF16 not in way["network"].split()]
     with figure(stem, size=(8.4, 4.9)) as drawn:
         axes = drawn.subplots()
         _frame(axes, ways)
