@@ -9,7 +9,7 @@ from typing import Any
 
 from clockseg.plots.style import INK, MUTED, RULE, figure
 from frontier_page import frontier
-from frontier_ways import BF16, EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
+from frontier_ways import BF16, CORRECTED, EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
 
 Ways = Sequence[Mapping[str, Any]]
 COLOURS = {EVERY: INK, PAPER: "#0072b2", STAYS: "#e69f00", MOVED: "#009e73", MENDED: "#cc4b37"}
@@ -86,7 +86,7 @@ def _points(axes: Any, ways: Ways) -> None:
             clip_on=False,
             zorder=3,
         )
-        if _period(way) and way["network"].split()[0] == LARGE and score > bottom:
+        if _period(way) and way["network"] in (LARGE, f"{LARGE} {CORRECTED}") and score > bottom:
             axes.annotate(
                 f"1/{_period(way)}",
                 (way["relative_time"], score),
