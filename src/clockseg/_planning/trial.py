@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from operator import add
 
 import numpy as np
@@ -28,12 +30,13 @@ MOST_PIXELS = 130_000
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Of some frames, none of them a clip's first: agreement, multiples of the uncut reference's time, who ran; addable."""
+    """Of some frames: agreement; of those that are timed, ``frames`` in number, multiples of the uncut reference's ``time`` and
+    on how many the ``network`` ran. Addable."""
 
     agreement: Agreement
     time: float = 0.0
     frames: int = 0
-    network: float = 0.0
+    network: int = 0
 
     def __add__(self, other: Sums) -> Sums:
         if not isinstance(other, Sums):
@@ -46,13 +49,12 @@ class Sums:
         )
 
     def at_rates_of(self, every: Sums) -> Sums:
-        """The same agreement, with the mean time and network rate of ``every`` frame."""
-        frames = max(1, every.frames)
-        return replace(self, time=every.time * self.frames / frames, network=every.network * self.frames / frames)
+        """The same agreement, with the times of ``every`` frame."""
+        return replace(self, time=every.time, frames=every.frames, network=every.network)
 
     @property
     def relative_time(self) -> float:
-        """Against the uncut reference on the same frames; NaN without frames."""
+        """A frame's, against the uncut reference; NaN without frames."""
         return self.time / self.frames if self.frames else math.nan
 
     @property
@@ -116,13 +118,19 @@ class Scene:
         """``candidate`` played over all frames."""
         nothing = Sums(no_agreement(self.truth.classes))
         sums: dict[int, Sums] = {}
+        timed: list[Sums] = []
+        full: list[bool] = []
         for index, played in enumerate(self.tape.play(schedule_of(self.tape.net, candidate))):
-            slot = self.truth.slots[index]
-            if self.tape.begins(index):
-                continue
-            time, ran = costs.of(candidate.family, played.record), any(played.record.fired)
-            one = Sums(self._score(index, played.output), time, 1, int(ran))
-            sums[slot.block] = sums.get(slot.block, nothing) + one
+            block, fired = self.truth.slots[index].block, played.record.fired
+            if not self.tape.begins(index):
+                sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
+            timed.append(
+                replace(nothing, time=costs.of(candidate.family, played.record), frames=1, network=int(any(fired)))
+            )
+            full.append(all(fired))
+        for index in whole_cycles(full, self.tape.begins):
+            block = self.truth.slots[index].block
+            sums[block] = sums.get(block, nothing) + timed[index]
         return self._trial(candidate, sums, nothing)
 
     def _trial(self, candidate: Candidate, sums: dict[int, Sums], nothing: Sums) -> Trial:
@@ -130,7 +138,7 @@ class Scene:
         blocks = tuple(one for block, one in sums.items() if block not in held_back)
         others = [one for block, one in sums.items() if block in held_back]
         tuned, left = reduce(add, blocks, nothing), reduce(add, others, nothing)
-        if _blind(schedule_of(self.tape.net, candidate)):
+        if _blind(schedule_of(self.tape.net, candidate)) or not (tuned.frames and left.frames):
             # Blocks are no multiples of periods: which half of them has a firing more is chance.
             tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
         return Trial(self.variant, candidate, tuned, left, blocks)
@@ -141,6 +149,23 @@ class Scene:
             found = agreement(self.truth[index], thinned(labels_of(output.value, self.tape.net)), self.truth.classes)
             self.known[output.key, index] = found
         return found
+
+
+def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterator[int]:
+    """The frames that are timed, of runs that begin with a fill: those behind it, up to the last on which every stage fired.
+
+    What comes after that would make a clock look cheaper than it is: the next firing is still to be paid. Where none came at
+    all, the fill is taken for it, and the whole run is timed.
+
+    >>> list(whole_cycles([True, False, False, True, False], lambda index: index == 0))
+    [1, 2, 3]
+    >>> list(whole_cycles([True, False, False, True, False], lambda index: index in (0, 3)))
+    [0, 1, 2, 3, 4]
+    """
+    starts = [index for index in range(len(full)) if begins(index)]
+    for start, end in pairwise([*starts, len(full)]):
+        last = max((index for index in range(start + 1, end) if full[index]), default=None)
+        yield from range(start, end) if last is None else range(start + 1, last + 1)
 
 
 def _blind(schedule: Schedule) -> bool:

@@ -202,6 +202,7 @@ def _scores(one: Evaluation | ValueEvaluation) -> dict[str, str]:
         "mean IU": percent(facts["mean_iu"]),
         "kept": percent(one.kept),
         "agreement": percent(agreement["mean_iu"]),
+        "pixels": percent(agreement["pixel_acc"]),
         "flicker": percent(facts["flicker"]["flicker"]),
         "uncut flicker": percent(facts["uncut_flicker"]["flicker"]),
         "lag": shown(facts["reaction_lag"]["median"], str),
