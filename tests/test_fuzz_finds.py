@@ -22,9 +22,9 @@ from clockseg.engines import cache_directory, onnxruntime
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.limits import BYTES, NODES, TENSOR_BYTES, Limits
 from clockseg.graph.static import fix
-from clockseg.inputs import folder_name
 from clockseg.manifest import Entry, manifest
 from clockseg.networks.load import load
+from clockseg.results import folder_name
 from clockseg.schedule import frame_oracle, schedule_for
 from clockseg.schedule_file import read_schedule_file
 from clockseg.segmentation import segment

@@ -20,10 +20,12 @@ import pytest
 
 from clockseg import NetworkError, UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
+from clockseg.commands.live import table
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
+from clockseg.live.run import Lived
 from clockseg.live.source import source
 from clockseg.schedule import schedule_for
 from clockseg.video import Frame
@@ -255,6 +257,19 @@ def command(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
         preexec_fn=as_in_a_terminal,
         **options,
     )
+
+
+def test_frames_skipped_at_the_start_have_a_column_where_there_are_some() -> None:
+    def lived(skipped: int) -> Lived:
+        times = dict.fromkeys(("median", "p99", "most"), 20.0)
+        told = {"dropped": 4, "skipped_at_start": skipped, "latency_ms": times, "reconnects": 0}
+        return Lived(source("-"), {"frames": 9, "fps": 30.0, "network_rate": 1.0, "live": told})
+
+    head, none, some = table([lived(0), lived(21)]).splitlines()
+    assert "dropped  skipped at start  latency" in head
+    assert [line.split("%")[1].split()[:2] for line in (none, some)] == [["4", "0"], ["4", "21"]]
+    assert "skipped" not in table([lived(0)])
+    assert table([lived(0)]).split("%")[-1].split()[:2] == ["4", "20.0"]
 
 
 class TestCommand:

@@ -19,9 +19,13 @@ import pytest
 from clockseg import Session, UsageError, alternating, load, read_labels, read_summary, read_trace, segment
 from clockseg.commands.main import main
 from clockseg.commands.segment import moment
-from clockseg.inputs import inputs
+from clockseg.inputs import Input, inputs
+from clockseg.job import Piece
 from clockseg.manifest import Entry, manifest, read, read_line
-from clockseg.trace import Progress
+from clockseg.many import _Clip
+from clockseg.results import ResultFolder
+from clockseg.segmentation import Planned
+from clockseg.trace import Progress, Tally
 from clockseg.video import boundaries, open_clip
 from clockseg.workers import Processes, Task
 from long_videos import FRAMES, different, long_videos
@@ -274,6 +278,34 @@ def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_p
     process.wait()
     assert run(videos, *options(network, tmp_path / "out", "--jobs", "2", "--resume")) == 0
     assert not different(tmp_path / "undisturbed", tmp_path / "out")
+
+
+def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos, tmp_path, capsys) -> None:
+    given = [videos / "video0.mp4", videos / "video2.avi", *options(network, tmp_path, "--limit", "9")]
+    assert run(*given) == 0
+    known = dict(read(tmp_path))
+    assert [(entry.state, entry.pieces, entry.whole) for entry in known.values()] == [("done", 1, 1)] * 2
+    assert run(*given) == 1
+    assert capsys.readouterr().err.count("--resume to leave what is done") == 2
+    assert dict(read(tmp_path)) == known
+    before = [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("*/labels.mkv"))]
+    assert run(*given, "--resume") == 0
+    assert [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("*/labels.mkv"))] == before
+
+
+def test_progress_is_of_the_whole_clip_whichever_piece_tells(tmp_path) -> None:
+    pieces = (Piece(0, None, Fraction(60)), Piece(1, Fraction(60), None))
+    planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, None, expected=90)
+    clip = _Clip(Input("clip.mp4", Path("clip")), planned)
+    done = [
+        clip.seen(pieces[number], Progress("clip", frames, 50, Tally(("one",), frames=frames))).done
+        for number, frames in ((0, 20), (1, 3), (0, 40), (1, 30))
+    ]
+    assert done == [20, 23, 43, 70]
+    assert clip.seen(pieces[1], Progress("clip", 31, 50, Tally(("one",), frames=31)))[2:] == (
+        90,
+        Tally(("one",), frames=71),
+    )
 
 
 def test_an_input_that_is_another_now_is_done_again(network, videos, tmp_path) -> None:

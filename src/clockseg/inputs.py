@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from clockseg._errors import UsageError
-from clockseg.manifest import MANIFEST
-from clockseg.results import FILES, REPORT, SUMMARY
+from clockseg.results import apart, clip_name, folder_name
 from clockseg.video.read import natural_key
 
 VIDEO_SUFFIXES = frozenset(
@@ -24,11 +22,6 @@ VIDEO_SUFFIXES = frozenset(
     for name in names.split()
 )
 """What counts as a video in a folder; any other file can be given by its name."""
-LONGEST = 160
-"""Bytes of a result folder's name, so that with what is written beside and inside it stays below what file systems take."""
-
-_UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-"""Separators, control characters, and what makes a name look like another."""
 
 
 class Input(NamedTuple):
@@ -58,20 +51,7 @@ def inputs(given: Sequence[str | os.PathLike[str]]) -> list[Input]:
     for text in given:
         for source, name in _named(os.fspath(text)):
             found.setdefault(source, name)
-    return [Input(source, folder) for source, folder in zip(found, _apart(found.values()), strict=True)]
-
-
-def folder_name(text: str) -> str:
-    """``text`` as the name of a folder: no separators, nothing hidden, no control characters, not too long.
-
-    >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("x" * 300))
-    ('a_b_', '_', '_part', 160)
-    """
-    name = re.sub(_UNFIT, "_", text)
-    name = re.sub(r"^\.+", "_", name).strip() or "_"
-    # A video's result may lie in that of another, beside its files, and lies beside the manifest.
-    name = f"{name}_" if name in (*FILES.values(), SUMMARY, REPORT, MANIFEST) else name
-    return os.fsdecode(os.fsencode(name)[:LONGEST]) if len(os.fsencode(name)) > LONGEST else name
+    return [Input(source, folder) for source, folder in zip(found, apart(found.values()), strict=True)]
 
 
 def _named(text: str) -> Iterator[tuple[str, Path]]:
@@ -105,7 +85,7 @@ def _of_path(text: str) -> Iterator[tuple[str, Path]]:
     path = Path(os.path.abspath(text))
     videos = list(_videos(path)) if path.is_dir() else []
     if not videos:
-        yield text, Path(folder_name((path.name if path.is_dir() else path.stem) or "clip"))
+        yield text, Path(clip_name(path))
     for video in videos:
         inside = video.relative_to(path)
         yield str(Path(text) / inside), Path(*map(folder_name, (*inside.parts[:-1], inside.stem)))
@@ -118,14 +98,3 @@ def _videos(folder: Path) -> Iterator[Path]:
         for name in sorted(files, key=natural_key):
             if not name.startswith(".") and Path(name).suffix.lower() in VIDEO_SUFFIXES:
                 yield Path(where, name)
-
-
-def _apart(names: Iterable[Path]) -> Iterator[Path]:
-    """The names, those that are taken already with ``-2``, ``-3`` and so on behind."""
-    taken: set[Path] = set()
-    for name in names:
-        free, number = name, 2
-        while free in taken:
-            free, number = name.with_name(f"{name.name}-{number}"), number + 1
-        taken.add(free)
-        yield free

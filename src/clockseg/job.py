@@ -9,11 +9,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from clockseg._errors import UsageError
+from clockseg._video_limits import MAX_HOURS, MAX_PIXELS
 from clockseg.clocks.every import whole_number
-from clockseg.video.read import MAX_PIXELS
-
-MAX_HOURS = 100.0
-"""Of a video: more is taken for a header that lies."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from clockseg.job import Job
 from clockseg.piece_run import PieceResult
-from clockseg.results import FILES, renumbered
+from clockseg.results import FILES
+from clockseg.trace_line import renumbered
 from clockseg.video import Clip
 from clockseg.video.join import join, linked
 

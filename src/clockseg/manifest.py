@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clockseg._errors import DataError, UsageError
 from clockseg._whole_file import whole
@@ -17,6 +17,26 @@ from clockseg._whole_file import whole
 MANIFEST = "manifest.jsonl"
 """Its name in the output folder."""
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]
+
+
+class Stamp(NamedTuple):
+    """What tells that a file is another one now: its bytes, and when it was written; None where there is none."""
+
+    bytes: int | None = None
+    modified_ns: int | None = None
+
+
+def stamp(path: str | os.PathLike[str]) -> Stamp:
+    """The stamp of a file, or of a folder.
+
+    >>> stamp("no-such-file.mp4")
+    Stamp(bytes=None, modified_ns=None)
+    """
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return Stamp()
+    return Stamp(stat.st_size, stat.st_mtime_ns)
 
 
 @dataclass(frozen=True)

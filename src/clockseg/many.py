@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clockseg._errors import ClocksegError, UsageError
+from clockseg._errors import UsageError
 from clockseg.inputs import Input
 from clockseg.job import Piece
-from clockseg.manifest import Entry, Manifest, State, manifest
+from clockseg.manifest import Entry, Manifest, State, manifest, stamp
 from clockseg.piece_run import PieceResult
-from clockseg.results import SUMMARY, ResultFolder
+from clockseg.results import SUMMARY, ResultFolder, apart
 from clockseg.segmentation import Planned, Segmented, Work, unwritable
 from clockseg.trace import Progress
 from clockseg.workers import Heard, Report, Step, Task, Workers
@@ -63,9 +64,9 @@ def segment_many(
         run = _Run(out, known, setting, limit, overwrite=overwrite, resume=resume)
         waiting = []
         for input in run.named(inputs):
-            before = run.done_before(input)
-            if before is not None:
-                yield Outcome(input, before=before)
+            outcome = run.known(input)
+            if outcome is not None:
+                yield outcome
             else:
                 waiting.append(input)
         try:
@@ -83,12 +84,22 @@ class _Clip:
     planned: Planned | None = None
     waiting: list[Piece] = field(default_factory=list)
     results: dict[int, PieceResult] = field(default_factory=dict)
+    under_way: dict[int, Progress] = field(default_factory=dict)
     running: int = 0
     finishing: bool = False
 
     @property
     def frames(self) -> int:
         return sum(result.figures.tally.frames for result in self.results.values())
+
+    def seen(self, piece: Piece | None, progress: Progress) -> Progress:
+        """How far the clip is, now that one of its pieces is so far; the tally is that of the pieces under way."""
+        if piece is None or self.planned is None:
+            return progress
+        self.under_way[piece.number] = progress
+        done = self.frames + sum(one.done for one in self.under_way.values())
+        tally = reduce(add, (one.tally for one in self.under_way.values()))
+        return Progress(progress.clip, done, self.planned.expected, tally)
 
 
 class _Doing(NamedTuple):
@@ -119,23 +130,32 @@ class _Run:
     def named(self, inputs: Sequence[Input]) -> list[Input]:
         """The inputs, with the folders that a run before gave them."""
         known = {key: Path(entry.folder) for key, entry in self._manifest.entries.items()} if self._resume else {}
-        taken = set(known.values())
-        found = []
-        for input in inputs:
-            folder, number = known.get(input.key, input.folder), 2
-            while input.key not in known and folder in taken:
-                folder, number = input.folder.with_name(f"{input.folder.name}-{number}"), number + 1
-            taken.add(folder)
-            found.append(input._replace(folder=folder))
-        return found
+        new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
+        return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
 
-    def done_before(self, input: Input) -> Entry | None:
+    def known(self, input: Input) -> Outcome | None:
+        """What is known before any work: that a run before is done with it, or that there is a result which is to stay."""
+        before = self._done_before(input)
+        if before is not None:
+            return Outcome(input, before=before)
+        try:
+            ResultFolder.check_free(self._out / input.folder, overwrite=self._may_replace(input), resume=self._resume)
+        except UsageError as error:
+            # The manifest goes on saying what the result is.
+            return Outcome(input, error=error)
+        return None
+
+    def _may_replace(self, input: Input) -> bool:
+        """What this run began may be replaced, also where it was killed while the files got their names."""
+        return self._overwrite or (self._resume and input.key in self._manifest.entries)
+
+    def _done_before(self, input: Input) -> Entry | None:
         """What a run before made of this input, if it need not be done again."""
         entry = self._manifest.entries.get(input.key)
         if entry is None or not self._resume:
             return None
         self._check_setting(entry)
-        same = (entry.bytes, entry.modified_ns) == _stamp(input.key)
+        same = (entry.bytes, entry.modified_ns) == stamp(input.key)
         there = (self._out / entry.folder / SUMMARY).is_file()
         return entry if entry.state == "done" and same and there else None
 
@@ -148,7 +168,7 @@ class _Run:
             while workers.idle and (doing := self._next(coming)) is not None:
                 self._count += 1
                 self._doing[self._count] = doing
-                workers.start(Task(self._count, doing.step), partial(told, doing.clip.input))
+                workers.start(Task(self._count, doing.step), partial(_tell, told, doing.clip, doing.piece))
             if not self._doing:
                 return
             heard = workers.hear()
@@ -187,12 +207,10 @@ class _Run:
         return self._begin(_Clip(input))
 
     def _begin(self, clip: _Clip) -> _Doing:
-        # What this run began may be replaced, also where it was killed while the files got their names.
-        ours = self._resume and clip.input.key in self._manifest.entries
+        overwrite = self._may_replace(clip.input)
         self._open.append(clip)
         self._put(clip, "running")
         source, folder = clip.input.source, self._out / clip.input.folder
-        overwrite = self._overwrite or ours
         return _Doing(clip, partial(_plan_step, source=source, folder=folder, overwrite=overwrite, resume=self._resume))
 
     def _enough(self, clip: _Clip) -> bool:
@@ -209,6 +227,8 @@ class _Run:
     def _settle(self, doing: _Doing, heard: Heard) -> Outcome | None:
         """Take in what came of a step; the outcome of its clip, if it is known now."""
         clip, value = doing.clip, heard.value
+        if doing.piece is not None:
+            clip.under_way.pop(doing.piece.number, None)
         if heard.died and doing.tries < TRIES and clip in self._open:
             self._again.append(doing._replace(tries=doing.tries + 1))
             return None
@@ -233,28 +253,27 @@ class _Run:
         self._open.remove(clip)
         if clip.planned is not None and (isinstance(error, UsageError) or not clip.frames):
             clip.planned.result.abandon()
-        if isinstance(error, OSError) and not isinstance(error, ClocksegError):
-            error = unwritable(self._out / clip.input.folder, error)
+        error = unwritable(self._out / clip.input.folder, error) or error
         self._put(clip, "failed", error=str(error))
         return Outcome(clip.input, error=error)
 
     def _put(self, clip: _Clip, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
         summary = {} if done is None else done.summary
-        size, modified = _stamp(clip.input.key)
+        # With a limit not all pieces are needed.
+        pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
         self._manifest.put(
             Entry(
                 clip.input.key,
                 str(clip.input.folder),
                 state,
-                pieces=None if clip.planned is None else len(clip.planned.pieces),
+                pieces=pieces,
                 whole=len(clip.results),
                 frames=clip.frames if clip.planned else None,
                 figures={name: summary[name] for name in TOLD if name in summary},
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
-                bytes=size,
-                modified_ns=modified,
+                **stamp(clip.input.key)._asdict(),
             )
         )
 
@@ -268,13 +287,8 @@ class _Run:
                 )
 
 
-def _stamp(path: str) -> tuple[int | None, int | None]:
-    """What tells that a file is another one now: its bytes, and when it was written."""
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return None, None
-    return stat.st_size, stat.st_mtime_ns
+def _tell(told: Callable[[Input, Progress], None], clip: _Clip, piece: Piece | None, progress: Progress) -> None:
+    told(clip.input, clip.seen(piece, progress))
 
 
 def _plan_step(

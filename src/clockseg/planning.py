@@ -112,6 +112,11 @@ def plan(
     same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try, as
     text, with ``{}`` in place of a number. ``limit``: frames looked at; ``most_bytes``: see ``BYTES``. ``UsageError`` for
     networks that give no label maps or have other classes, ``DataError`` if the clips have too few frames.
+
+    >>> plan([], [], Goal(keep=0.99))
+    Traceback (most recent call last):
+        ...
+    clockseg._errors.UsageError: nothing to plan; give at least one network and one clip.
     """
     if not variants or not clips:
         raise UsageError("nothing to plan; give at least one network and one clip.")

@@ -18,9 +18,10 @@ from clockseg._types import Array, Image, Size
 from clockseg._whole_file import part_name
 from clockseg.deviation import gives_numbers
 from clockseg.palette import palette
-from clockseg.results import FILES, trace_line
+from clockseg.results import FILES
 from clockseg.stages import StagedNetwork
 from clockseg.trace import Record
+from clockseg.trace_line import trace_line
 from clockseg.video import (
     Clip,
     Frame,

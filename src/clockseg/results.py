@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,7 @@ from typing import Any
 from clockseg._errors import DataError, UsageError
 from clockseg._types import Array, Labels
 from clockseg._whole_file import whole
-from clockseg.trace import Record
-from clockseg.video import Frame
+from clockseg.manifest import MANIFEST
 from clockseg.video import read_labels as _read_labels
 from clockseg.video import read_values as _read_values
 
@@ -32,19 +31,43 @@ FILES = {
 SUMMARY, REPORT = "summary.json", "report.html"
 PIECE = "piece.json"
 """The file in the folder of a piece that tells what came of it: where it is, the piece is whole."""
-_MARK, _FRAME = "job.json", '{"frame": '
+LONGEST = 160
+"""Bytes of a result folder's name, so that with what is written beside and inside it stays below what file systems take."""
+_UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+"""Separators, control characters, and what makes a name look like another."""
+_MARK = "job.json"
 OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
 """What of it suits a network that gives class ids, and one that gives maps of numbers, such as depth."""
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
-    """The label maps of a result folder (or of a ``labels.mkv``), one uint8 [h, w] a frame, in order."""
+    """The label maps of a result folder (or of a ``labels.mkv``), one uint8 [h, w] a frame, in order.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from clockseg.video import LabelWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with LabelWriter(f"{folder}/labels.mkv") as writer:
+    ...         writer.append(np.array([[0, 7, 255]], np.uint8))
+    ...     [labels.tolist() for labels in read_labels(folder)]
+    [[[0, 7, 255]]]
+    """
     path = Path(result)
     return _read_labels(path / FILES["labels"] if path.is_dir() else path)
 
 
 def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
-    """The maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w] a frame, in order."""
+    """The maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w] a frame, in order.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from clockseg.video import ValueWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ValueWriter(f"{folder}/values.mkv") as writer:
+    ...         writer.append(np.array([[0.5, 2.25]]))
+    ...     [values.tolist() for values in read_values(folder)]
+    [[[0.5, 2.25]]]
+    """
     path = Path(result)
     return _read_values(path / FILES["values"] if path.is_dir() else path)
 
@@ -53,6 +76,12 @@ def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The trace of a result folder (or a ``trace.jsonl``): a dict a frame, as README describes them.
 
     A ``DataError`` names the line that is not JSON.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "trace.jsonl").write_text('{"fired": [true, true]}\\n{"fired": [true, false]}')
+    ...     [line["fired"] for line in read_trace(folder)]
+    [[True, True], [True, False]]
     """
     path = Path(result)
     path = path / FILES["trace"] if path.is_dir() else path
@@ -66,7 +95,14 @@ def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
-    """The summary of a result folder (or a ``summary.json``)."""
+    """The summary of a result folder (or a ``summary.json``).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "summary.json").write_text('{"frames": 250, "network_rate": 0.25}')
+    ...     read_summary(folder)["network_rate"]
+    0.25
+    """
     path = Path(result)
     path = path / SUMMARY if path.is_dir() else path
     try:
@@ -101,21 +137,51 @@ def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[
     return tuple(kind for kind in FILES if kind in asked)
 
 
-def folders(inputs: Sequence[str | os.PathLike[str]], out: Path) -> list[Path]:
-    """A folder in ``out`` for each input, by its stem; a second input of the same stem gets ``-2``.
+def folder_name(text: str) -> str:
+    """``text`` as the name of a folder: no separators, nothing hidden, no control characters, not too long.
+
+    >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("x" * 300))
+    ('a_b_', '_', '_part', 160)
+    """
+    name = re.sub(_UNFIT, "_", text)
+    name = re.sub(r"^\.+", "_", name).strip() or "_"
+    # A video's result may lie in that of another, beside its files, and lies beside the manifest.
+    name = f"{name}_" if name in (*FILES.values(), SUMMARY, REPORT, MANIFEST) else name
+    return os.fsdecode(os.fsencode(name)[:LONGEST]) if len(os.fsencode(name)) > LONGEST else name
+
+
+def clip_name(clip: str | os.PathLike[str]) -> str:
+    """What the folder of a clip would like to be called: by its stem, and a folder of images by its name.
+
+    >>> clip_name("a/x.mp4"), clip_name("/")
+    ('x', 'clip')
+    """
+    path = Path(os.path.abspath(clip))
+    return folder_name((path.name if path.is_dir() else path.stem) or "clip")
+
+
+def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path]:
+    """The names, those that are ``taken`` or come again with ``-2``, ``-3`` and so on behind.
+
+    >>> [name.name for name in apart([Path("x"), Path("x"), Path("y")], taken=[Path("y")])]
+    ['x', 'x-2', 'y-2']
+    """
+    gone = set(taken)
+    for name in names:
+        free, number = name, 2
+        while free in gone:
+            free, number = name.with_name(f"{name.name}-{number}"), number + 1
+        gone.add(free)
+        yield free
+
+
+def folders(clips: Iterable[str | os.PathLike[str]], out: Path) -> list[Path]:
+    """The folders in ``out`` of clips that are segmented together.
 
     >>> [folder.name for folder in folders(["a/x.mp4", "b/x.avi", "clip.v2/"], Path("out"))]
     ['x', 'x-2', 'clip']
     """
-    found: list[Path] = []
-    for source in inputs:
-        path = Path(os.path.abspath(source))
-        stem = (path.name if path.is_dir() else path.stem) or "clip"
-        folder, number = out / stem, 2
-        while folder in found:
-            folder, number = out / f"{stem}-{number}", number + 1
-        found.append(folder)
-    return found
+    return [out / name for name in apart(Path(clip_name(clip)) for clip in clips)]
 
 
 @dataclass(frozen=True)
@@ -141,15 +207,7 @@ class ResultFolder:
         read, into = source.resolve(), path.resolve()
         if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
             raise UsageError(f"{path}: the result would be written over its input {source}; give another --out.")
-        old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
-        if old and not overwrite:
-            raise UsageError(
-                f"{path} holds a result already ({', '.join(old)}); give another --out, or --overwrite to replace it."
-            )
-        if not (resume or overwrite) and cls(path).begun():
-            raise UsageError(
-                f"{path} holds an unfinished result; --resume goes on with it, --overwrite begins it anew."
-            )
+        cls.check_free(path, overwrite=overwrite, resume=resume)
         result = cls(path, tuple(folder for folder in (path, *path.parents) if not folder.exists()))
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -161,6 +219,20 @@ class ResultFolder:
         except OSError as error:
             raise DataError(f"{path}: can't be made ({error.strerror}). Give an --out that can be written.") from error
         return result
+
+    @classmethod
+    def check_free(cls, path: Path, *, overwrite: bool, resume: bool) -> None:
+        """``UsageError`` if a result is there, or one that was begun, and it is neither to be replaced nor gone on with."""
+        old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
+        if old and not overwrite:
+            raise UsageError(
+                f"{path} holds a result already ({', '.join(old)}); give another --out, --overwrite to replace it, or --resume "
+                "to leave what is done."
+            )
+        if not (resume or overwrite) and cls(path).begun():
+            raise UsageError(
+                f"{path} holds an unfinished result; --resume goes on with it, --overwrite begins it anew."
+            )
 
     @property
     def part(self) -> Path:
@@ -205,51 +277,6 @@ class ResultFolder:
             return json.loads((self.part / _MARK).read_text())
         except (OSError, ValueError):
             return None
-
-
-def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
-    """One line of ``trace.jsonl``, without its end."""
-    seconds = record.seconds
-    base = frame.time_base
-    return json.dumps(
-        {
-            "frame": frame.index,
-            "pts": frame.pts,
-            "time_base": None if base is None else f"{base.numerator}/{base.denominator}",
-            "pts_seconds": None if frame.pts_seconds is None else round(frame.pts_seconds, 6),
-            "size": list(frame.size),
-            "fill": record.fill,
-            "fired": list(record.fired),
-            "signal": [_finite(signal) for signal in record.signal],
-            "carried": record.carried,
-            "share": [round(part, 4) for part in record.share],
-            "seconds": {
-                "decode": round(frame.decode_seconds, 6),
-                "stages": [round(spent, 6) for spent in seconds.stages],
-                "clock": round(seconds.clock, 6),
-                "motion": round(seconds.motion, 6),
-                "fuse": round(seconds.fuse, 6),
-                "finish": round(seconds.finish, 6),
-                "encode": round(encode_seconds, 6),
-            },
-        },
-        allow_nan=False,
-    )
-
-
-def renumbered(line: str, by: int) -> str:
-    """A line of a trace that ``trace_line`` made, with a frame number higher ``by`` so many.
-
-    >>> renumbered('{"frame": 2, "pts": 1}', 100)
-    '{"frame": 102, "pts": 1}'
-    """
-    number, comma, rest = line.removeprefix(_FRAME).partition(",")
-    return f"{_FRAME}{int(number) + by}{comma}{rest}"
-
-
-def _finite(signal: float | None) -> float | None:
-    """What JSON can say of a clock's signal; not a number is none."""
-    return round(float(signal), 6) if signal is not None and math.isfinite(signal) else None
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from clockseg.figures import Figures
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.job import Job, Piece, pieces
 from clockseg.joining import join_pieces, starts_of
+from clockseg.manifest import stamp
 from clockseg.piece_run import PieceResult, expected, flickers, run_piece
 from clockseg.provenance import machine, versions
 from clockseg.results import ResultFolder, check_writes
@@ -66,6 +67,17 @@ def segment(
     writes), and the schedule's ``name``. A video is cut at key frames at least a minute apart, and each piece is a session
     of its own. ``VideoError`` if not one frame can be decoded; what was decoded of a damaged clip is written and
     ``problems`` tells.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from clockseg.schedule import frame_oracle
+    >>> from clockseg.stages import Stage
+    >>> from clockseg.video import write_png
+    >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_png(np.full((16, 16), 200, np.uint8), f"{folder}/light.png")
+    ...     segment(f"{folder}/light.png", f"{folder}/out", net, frame_oracle).summary["frames"]
+    1
     """
     writes = check_writes(write, values=gives_numbers(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
@@ -77,13 +89,15 @@ def segment(
         return work.finish(planned, work.run_all(planned, progress=progress))
     except BaseException as error:
         planned.result.abandon()
-        if isinstance(error, OSError) and not isinstance(error, ClocksegError):
-            raise unwritable(folder, error) from error
+        if refused := unwritable(folder, error):
+            raise refused from error
         raise
 
 
-def unwritable(folder: str | os.PathLike[str], error: OSError) -> DataError:
-    """What to say when the system refuses to write."""
+def unwritable(folder: str | os.PathLike[str], error: BaseException) -> DataError | None:
+    """What to say where ``error`` is the system's, which refuses to write; None of any other."""
+    if isinstance(error, ClocksegError) or not isinstance(error, OSError):
+        return None
     return DataError(f"{folder}: can't be written ({error}). Give an --out that can be written and has room.")
 
 
@@ -238,10 +252,8 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
 
 def _mark(path: Path, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
     """What pieces are of: those of another clip, network, schedule or job are of no use."""
-    stat = path.stat()
-    source = {"path": str(path.absolute()), "bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}
     return {
-        "source": source,
+        "source": {"path": str(path.absolute()), **stamp(path)._asdict()},
         "network": net.name,
         "engine": net.engine,
         "schedule": job.name or repr(schedule),

@@ -47,7 +47,8 @@ class Report:
         if isinstance(error, KeyboardInterrupt):
             print("clockseg: the same command with --resume goes on from here.", file=sys.stderr)
         if len(self._inputs) > 1 and not self._quiet and self._outcomes:
-            print(_table(self._outcomes, len(self._inputs)))
+            place = {input.key: number for number, input in enumerate(self._inputs)}
+            print(_table(sorted(self._outcomes, key=lambda one: place[one.input.key]), len(place)))
 
     def progress(self, input: Input, progress: Progress) -> None:
         """How far one of them is."""
@@ -98,6 +99,7 @@ def _table(outcomes: Sequence[Outcome], given: int) -> str:
     parts += [f"{before} of them before"] if before else []
     parts += [f"{cut} with problems"] if cut else []
     parts += [f"{failed} failed"] if failed else []
+    parts += [f"{given - len(outcomes)} to come"] if given > len(outcomes) else []
     total = f"{', '.join(parts)}; {sum(_figures(one).get('frames') or 0 for one in outcomes)} frames"
     return "\n".join((*([align(rows)] if shown else []), total))
 

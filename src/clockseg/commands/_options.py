@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg._video_limits import MAX_PIXELS
 from clockseg.commands._terminal import indented
 
 if TYPE_CHECKING:
@@ -61,6 +62,15 @@ def above_zero(text: str) -> float:
     if not (number > 0 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
+
+
+def kinds(text: str) -> tuple[str, ...]:
+    """Kinds of files, with commas in between, for argparse; that there are such is for ``results.check_writes`` to say.
+
+    >>> kinds("labels, png")
+    ('labels', 'png')
+    """
+    return tuple(kind.strip() for kind in text.split(",") if kind.strip())
 
 
 def size(text: str) -> int | tuple[int, int]:
@@ -171,6 +181,17 @@ def add_frames_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--every", type=positive, default=1, metavar="N", help="take every N-th frame only (default: 1)")
     group.add_argument("--limit", type=positive, metavar="N", help="stop after N of the frames taken")
     parser.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
+
+
+def add_pixels_option(group: argparse._ActionsContainer) -> None:
+    """``--max-pixels``."""
+    group.add_argument(
+        "--max-pixels",
+        type=positive,
+        default=MAX_PIXELS,
+        metavar="N",
+        help="refuse pictures of more pixels, before they are decoded (default: %(default)s)",
+    )
 
 
 def need_torch(what: str) -> None:

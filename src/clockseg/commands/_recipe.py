@@ -25,7 +25,7 @@ class Recipe:
     size: Any
     schedule: str | None
     carry: str | None
-    write: str | None
+    write: tuple[str, ...] | None
     every: int
     limit: int | None
     flicker: bool
@@ -45,8 +45,7 @@ class Recipe:
         from clockseg.segmentation import Work
 
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
-        asked = None if self.write is None else [kind.strip() for kind in self.write.split(",") if kind.strip()]
-        writes = check_writes(asked, values=gives_numbers(net))
+        writes = check_writes(self.write, values=gives_numbers(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
         job = Job(
             writes,

@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,10 @@ from clockseg._errors import Ended, UsageError
 from clockseg.commands._options import (
     above_zero,
     add_network_options,
+    add_pixels_option,
     add_schedule_options,
     count,
+    kinds,
     load_network,
     positive,
 )
@@ -88,7 +90,7 @@ def _add_live_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option of FFmpeg for the source, such as video_size=1280x720, framerate=30, rtsp_transport=udp",
     )
-    group.add_argument("--max-pixels", type=positive, default=64_000_000, metavar="N", help="refuse larger pictures")
+    add_pixels_option(group)
     group.add_argument("--seconds", type=above_zero, metavar="S", help="end after so long")
     group.add_argument("--limit", type=positive, metavar="N", help="end each source after N frames")
 
@@ -103,6 +105,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--out", type=Path, metavar="DIR", help="write a result folder for each source")
     group.add_argument(
         "--write",
+        type=kinds,
         metavar="KINDS",
         help="with --out, beside the trace and the summary: of labels,overlay,png, or values,overlay,npy; with commas",
     )
@@ -151,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
             options=options,
             max_pixels=args.max_pixels,
             out=args.out,
-            write=[kind.strip() for kind in (args.write or "").split(",") if kind.strip()],
+            write=args.write or (),
             overwrite=args.overwrite,
             until=Until(args.limit, args.seconds, ending),
             told=_warned,
@@ -249,7 +252,7 @@ class _Progress:
 
 def _told(lived: tuple[Lived, ...], number: int | None) -> int:
     """Print the summary; the exit code."""
-    print(align([_HEAD, *(_row(one) for one in lived)]))
+    print(table(lived))
     for one in lived:
         if one.error is not None:
             print(f"clockseg: error: {_named(one.source, one.error)}", file=sys.stderr)
@@ -262,7 +265,17 @@ def _told(lived: tuple[Lived, ...], number: int | None) -> int:
     return 1 if any(one.error is not None for one in lived) else 0
 
 
-_HEAD = ("source", "frames", "fps", "fired", "dropped", "latency: median", "99 %", "most", "reconnects")
+_SKIPPED = "skipped at start"
+_HEAD = ("source", "frames", "fps", "fired", "dropped", _SKIPPED, "latency: median", "99 %", "most", "reconnects")
+
+
+def table(lived: Sequence[Lived]) -> str:
+    """A row a source; without the frames skipped at the start where there are none."""
+    rows = [_HEAD, *(_row(one) for one in lived)]
+    if not any(one.summary["live"]["skipped_at_start"] for one in lived):
+        skipped = _HEAD.index(_SKIPPED)
+        rows = [(*row[:skipped], *row[skipped + 1 :]) for row in rows]
+    return align(rows)
 
 
 def _row(one: Lived) -> tuple[str, ...]:
@@ -274,6 +287,7 @@ def _row(one: Lived) -> tuple[str, ...]:
         f"{one.summary['fps']:.1f}",
         percent(one.summary["network_rate"]),
         str(told["dropped"]),
+        str(told["skipped_at_start"]),
         *(_in_ms(None if latency[key] is None else latency[key] / 1000) for key in ("median", "p99", "most")),
         str(told["reconnects"]),
     )

@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of
-from clockseg.commands._new_files import add_plot_option, check_new_files, plots
+from clockseg.commands._new_files import add_plot_option, check_new_schedule
 from clockseg.commands._options import above_zero, add_data_options, load_network, positive, working_size
 from clockseg.commands._progress import shown
 
@@ -127,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
     from clockseg.commands._plan_report import Report
 
-    _check(args)
+    check_new_schedule(args)
     account = Account()
     clips = clips_of(argparse.Namespace(**vars(args) | {"limit": None}), account)
     if not clips:
@@ -140,14 +139,6 @@ def run(args: argparse.Namespace) -> int:
     if not report.plan.met:
         print(f"clockseg: warning: {report.missed()}", file=sys.stderr)
     return 1 if account.troubles else 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Refuse now what would be refused when all is recorded."""
-    if args.out is not None and args.out.suffix != ".toml":
-        raise UsageError(f"--out {args.out}: give a name that ends in .toml, by which --schedule knows it.")
-    out = [] if args.out is None else [args.out]
-    check_new_files(*out, *plots(args), overwrite=args.overwrite)
 
 
 def _goal(args: argparse.Namespace) -> Goal:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg._errors import DataError
+from clockseg._video_limits import MAX_HOURS
 from clockseg.commands._options import (
     above_zero,
     add_frames_options,
     add_network_options,
+    add_pixels_option,
     add_schedule_options,
     count,
+    kinds,
     positive,
 )
 from clockseg.commands._planned import as_planned
@@ -51,6 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
     parser.add_argument(
         "--write",
+        type=kinds,
         metavar="KINDS",
         help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
     )
@@ -78,17 +82,11 @@ def _add_part_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--stream", type=count, metavar="N", help="which of several video streams, from 0 (default: the best)"
     )
-    group.add_argument(
-        "--max-pixels",
-        type=positive,
-        default=64_000_000,
-        metavar="N",
-        help="refuse pictures of more pixels, before they are decoded (default: %(default)s)",
-    )
+    add_pixels_option(group)
     group.add_argument(
         "--max-hours",
         type=above_zero,
-        default=100.0,
+        default=MAX_HOURS,
         metavar="N",
         help="refuse videos whose header says that they are longer (default: %(default)g)",
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg._errors import UsageError
 from clockseg.commands._clips import Account, clips_of, each, frames_of
-from clockseg.commands._new_files import add_plot_option, check_new_files, plots
+from clockseg.commands._new_files import add_plot_option, check_new_schedule
 from clockseg.commands._options import (
     add_data_options,
     add_frames_options,
@@ -175,10 +175,7 @@ def _check(args: argparse.Namespace, clock: _Clock) -> None:
     """Refuse now what would be refused when all is recorded."""
     if args.keep == "rate" and clock.name == "confidence":
         raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
-    if args.out is not None and args.out.suffix != ".toml":
-        raise UsageError(f"--out {args.out}: give a name that ends in .toml, by which --schedule knows it.")
-    out = [] if args.out is None else [args.out]
-    check_new_files(*out, *plots(args), overwrite=args.overwrite)
+    check_new_schedule(args)
 
 
 def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:

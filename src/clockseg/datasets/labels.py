@@ -105,7 +105,9 @@ def _header(data: bytes, path: Path, palette: bool) -> tuple[int, int, int]:
     if depth != 8 and not indexed:
         raise DataError(f"label {path} has {depth} bits a pixel; write the class ids as 8-bit grey.")
     if not 0 < width * height <= MOST_PIXELS:
-        raise DataError(f"label {path} says it is {width}x{height}; at most {MOST_PIXELS} pixels are read.")
+        raise DataError(
+            f"label {path} says it is {width}x{height}; at most {MOST_PIXELS} pixels are read. Scale it down."
+        )
     return width, height, depth
 
 

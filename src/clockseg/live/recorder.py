@@ -14,8 +14,9 @@ from clockseg.deviation import gives_numbers
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
 from clockseg.result_writer import ResultWriter
-from clockseg.results import FILES, ResultFolder, check_writes, trace_line
+from clockseg.results import FILES, ResultFolder, check_writes
 from clockseg.stages import StagedNetwork
+from clockseg.trace_line import trace_line
 from clockseg.video import Background, Clip
 from clockseg.video.clip import Header
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg._errors import DataError, UsageError
+from clockseg._video_limits import MAX_PIXELS
 from clockseg.carry import Carry, Codec, Flow, Warp
 from clockseg.gate import Gate
 from clockseg.live.channel import Channel, Shown
@@ -22,10 +23,9 @@ from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
 from clockseg.live.source import Source, source
 from clockseg.live.summary import Setting, summary
-from clockseg.results import folders
+from clockseg.results import apart
 from clockseg.schedule import Named, Schedule, carried, schedule_for
 from clockseg.stages import StagedNetwork
-from clockseg.video.read import MAX_PIXELS
 
 SHARE = 0.8
 """Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""
@@ -157,8 +157,8 @@ def _recorders(
             raise UsageError(f"write {', '.join(write)} without a folder; give one.")
         return [None] * len(found)
     recorders: list[Recorder | None] = []
-    for folder, one in zip(folders([f"{one.stem}.live" for one in found], out), found, strict=True):
-        recorder = Recorder(folder, one, net, write=write, overwrite=overwrite)
+    for name, one in zip(apart(Path(one.stem) for one in found), found, strict=True):
+        recorder = Recorder(out / name, one, net, write=write, overwrite=overwrite)
         recorders.append(recorder)
         stack.push(partial(_aborted, recorder))
     return recorders

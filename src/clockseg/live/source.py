@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from clockseg._errors import UsageError
-from clockseg.inputs import folder_name
+from clockseg.results import folder_name
 
 _WEB = "http,https,httpproxy,tcp,tls,crypto"
 SCHEMES = {

@@ -131,8 +131,9 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
     if said.mean is None or said.std is None:
         missing = " and ".join(f"--{name}" for name in ("mean", "std") if getattr(said, name) is None)
         raise UsageError(
-            f"nothing in the file says how its pixels were normalised in training: give {missing}. Most networks of "
-            f"torchvision, timm and transformers: {IMAGENET} (x = (pixel * scale - mean) / std, --scale 1/255); "
+            "nothing in the file says how its pixels were normalised in training (a folder of transformers would, in "
+            f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: {IMAGENET} "
+            "(x = (pixel * scale - mean) / std, --scale 1/255); "
             "pixels of 0..1 as they are: --mean 0 --std 1."
         )
     if not all(math.isfinite(one) for one in said.mean) or not all(0 < one < math.inf for one in said.std):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import av
 from av.container import OutputContainer
 
 from clockseg._errors import VideoError
-from clockseg._whole_file import part_name
+from clockseg._whole_file import part_name, whole
 from clockseg.video._decode import reason
 
 CONTAINERS: dict[str, dict[str, Any]] = {
@@ -21,6 +21,26 @@ CONTAINERS: dict[str, dict[str, Any]] = {
     ".mp4": {"container_format": "mp4", "options": {"movflags": "+faststart", "movie_timescale": "90000"}},
 }
 """How ``Part`` makes a container of each ending."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system or FFmpeg raises while writing into a VideoError that names the file."""
+    try:
+        yield
+    except VideoError:
+        raise
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(
+            f"{path}: cannot be written ({reason(error)}). Give a folder that can be written and has room."
+        ) from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """As ``whole``, with errors as of ``writing``."""
+    with writing(path), whole(path) as part:
+        yield part
 
 
 class Part:
@@ -43,17 +63,9 @@ class Part:
                 container_options={"fflags": "+bitexact", **options},
             )
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Turns what the system or FFmpeg raises while writing into a VideoError that names the file."""
-        try:
-            yield
-        except VideoError:
-            raise
-        except (av.FFmpegError, OSError) as error:
-            raise VideoError(
-                f"{self.path}: cannot be written ({reason(error)}). Give a folder that can be written and has room."
-            ) from error
+    def errors(self) -> AbstractContextManager[None]:
+        """As ``writing``, of this file."""
+        return writing(self.path)
 
     def finish(self) -> None:
         """Completes the file and gives it its name."""

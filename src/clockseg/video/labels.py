@@ -10,11 +10,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from clockseg._errors import UsageError, VideoError
+from clockseg._errors import UsageError
 from clockseg._types import Labels, Size
-from clockseg._whole_file import whole
-from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
+from clockseg.video._part import written
 from clockseg.video._whole import Whole
 
 
@@ -68,13 +67,9 @@ def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
 
     The file appears under its name once it is whole. VideoError if it can't be written.
     """
-    path = Path(path)
     _, data = cv2.imencode(".png", checked(labels))
-    try:
-        with whole(path) as part:
-            part.write_bytes(data.tobytes())
-    except OSError as error:
-        raise VideoError(f"{path}: cannot be written ({reason(error)}). Give a folder that can be written.") from error
+    with written(Path(path)) as part:
+        part.write_bytes(data.tobytes())
 
 
 def resized(labels: Labels, size: tuple[int, int]) -> Labels:

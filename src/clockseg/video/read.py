@@ -11,6 +11,7 @@ import av
 from av.container import InputContainer
 
 from clockseg._errors import UsageError, VideoError
+from clockseg._video_limits import MAX_PIXELS
 from clockseg.video._decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video._movie import Movie
 from clockseg.video._still import stills
@@ -19,7 +20,6 @@ from clockseg.video.clip import Clip, Header
 from clockseg.video.span import WHOLE, Span
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-MAX_PIXELS = 64_000_000
 
 
 def open_clip(

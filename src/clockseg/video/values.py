@@ -14,11 +14,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from clockseg._errors import UsageError, VideoError
+from clockseg._errors import UsageError
 from clockseg._types import Array, Size
-from clockseg._whole_file import whole
-from clockseg.video._decode import reason
 from clockseg.video._grey import GreyWriter, read_grey
+from clockseg.video._part import written
 from clockseg.video._whole import Whole
 
 MOST_CHANNELS = 16
@@ -90,12 +89,8 @@ def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
 
     VideoError if it can't be written.
     """
-    path = Path(path)
-    try:
-        with whole(path) as part, part.open("wb") as file:
-            np.save(file, np.ascontiguousarray(values))
-    except OSError as error:
-        raise VideoError(f"{path}: cannot be written ({reason(error)}). Give a folder that can be written.") from error
+    with written(Path(path)) as part, part.open("wb") as file:
+        np.save(file, np.ascontiguousarray(values))
 
 
 def resized(values: Array, size: tuple[int, int]) -> Array:

@@ -78,9 +78,8 @@ class Staging:
         model = to_onnx(alone, size, free=False)
         static = fix(model, {INPUT: (1, 3, height, width)})
         graph = onnx_reader.neutral(static, INPUT)
-        shapes = {name: shape for name, (_, shape) in static.types.items()}
         if self.at == "auto":
-            chosen = choose(graph, shapes, node_work(static), output=OUTPUT, stages=self.stages)
+            chosen = choose(graph, static.shapes, node_work(static), output=OUTPUT, stages=self.stages)
             cuts = chosen.cuts
         else:
             named = (name if isinstance(name, str) else "+".join(name) for name in self.at)

@@ -61,22 +61,11 @@ def wrap(
     >>> clocked.off() is module
     True
     """
-    try:
-        from torch import nn
-    except ImportError as error:
-        raise MissingDependency("wrapping a module needs torch: pip install 'clockseg[torch]'") from error
+    _check(module, batch)
     from clockseg.wrapping.clocked import Clocked, Wrapping
     from clockseg.wrapping.picture import Normalisation
     from clockseg.wrapping.staging import Staging
 
-    if not isinstance(module, nn.Module):
-        raise UsageError(
-            f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."
-        )
-    if module.training:
-        raise UsageError("the module is in training mode, in which nothing is clocked; call eval() on it first.")
-    if batch not in (None, "streams", "frames"):
-        raise UsageError(f"batch={batch!r}; give 'streams' or 'frames'.")
     chosen = parse_schedule(schedule) if isinstance(schedule, str) and schedule != RECOMMENDED else schedule
     how = Wrapping(
         None if isinstance(chosen, str) else chosen,
@@ -87,3 +76,19 @@ def wrap(
         tolerance,
     )
     return Clocked(module, how).on()
+
+
+def _check(module: Any, batch: Any) -> None:
+    """Refuse what can't be wrapped."""
+    try:
+        from torch import nn
+    except ImportError as error:
+        raise MissingDependency("wrapping a module needs torch: pip install 'clockseg[torch]'") from error
+    if not isinstance(module, nn.Module):
+        raise UsageError(
+            f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."
+        )
+    if module.training:
+        raise UsageError("the module is in training mode, in which nothing is clocked; call eval() on it first.")
+    if batch not in (None, "streams", "frames"):
+        raise UsageError(f"batch={batch!r}; give 'streams' or 'frames'.")
