@@ -23,8 +23,8 @@ import av
 import cv2
 
 from bright_network import write_bright
+from clockseg.inputs import inputs
 from clockseg.provenance import machine
-from clockseg.results import folders
 from clockseg.video._colour import ToRGB
 from page import insert, table
 from provenance import HERE, write_result
@@ -95,7 +95,8 @@ def _rows(videos: Sequence[Made], number: int | None, folder: Path, network: Pat
     paths = [str(made.path) for made in mine]
     said = subprocess.run([*command, *options, "--", *paths], capture_output=True, text=True, check=False).stderr
     lines = said.splitlines()
-    return [_row(made, result, lines) for made, result in zip(mine, folders(paths, out), strict=True)]
+    results = [out / one.folder for one in inputs(paths)]
+    return [_row(made, result, lines) for made, result in zip(mine, results, strict=True)]
 
 
 def _row(made: Made, result: Path, lines: Sequence[str]) -> Row:

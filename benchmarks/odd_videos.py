@@ -14,7 +14,7 @@ from typing import Any
 
 from clockseg import read_labels, read_trace
 from clockseg.commands._table import align
-from clockseg.results import folders
+from clockseg.inputs import inputs
 from provenance import write_result
 from shared_data import shared_data
 
@@ -23,7 +23,8 @@ def segmented(file: Path, out: Path) -> dict[str, Any]:
     """What the command said, and what it left: label maps and lines of the trace must be equally many."""
     command = [sys.executable, "-m", "clockseg", "segment", "--quiet", "--out", str(out), "--", file.name]
     done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=False)
-    [folder] = folders([file], out)
+    [one] = inputs([str(file)])
+    folder = out / one.folder
     written = folder.is_dir()
     frames = len(read_trace(folder)) if written else 0
     labels = sum(1 for _ in read_labels(folder)) if written else 0

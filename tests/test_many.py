@@ -22,10 +22,10 @@ from clockseg.commands.segment import moment
 from clockseg.inputs import Input, inputs
 from clockseg.job import Piece
 from clockseg.manifest import Entry, manifest, read, read_line
-from clockseg.many import _Clip
 from clockseg.results import ResultFolder
 from clockseg.segmentation import Planned
 from clockseg.trace import Progress, Tally
+from clockseg.under_way import UnderWay
 from clockseg.video import boundaries, open_clip
 from clockseg.workers import Processes, Task
 from long_videos import FRAMES, different, long_videos
@@ -296,7 +296,7 @@ def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos,
 def test_progress_is_of_the_whole_clip_whichever_piece_tells(tmp_path) -> None:
     pieces = (Piece(0, None, Fraction(60)), Piece(1, Fraction(60), None))
     planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, None, expected=90)
-    clip = _Clip(Input("clip.mp4", Path("clip")), planned)
+    clip = UnderWay(Input("clip.mp4", Path("clip")), planned)
     done = [
         clip.seen(pieces[number], Progress("clip", frames, 50, Tally(("one",), frames=frames))).done
         for number, frames in ((0, 20), (1, 3), (0, 40), (1, 30))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from clockseg.piece_run import PieceResult
 from clockseg.results import SUMMARY, ResultFolder, apart
 from clockseg.segmentation import Planned, Segmented, Work, unwritable
 from clockseg.trace import Progress
+from clockseg.under_way import UnderWay
 from clockseg.workers import Heard, Report, Step, Task, Workers
 
 TRIES = 3
@@ -76,34 +75,8 @@ def segment_many(
             run.leave()
 
 
-@dataclass
-class _Clip:
-    """A clip on its way."""
-
-    input: Input
-    planned: Planned | None = None
-    waiting: list[Piece] = field(default_factory=list)
-    results: dict[int, PieceResult] = field(default_factory=dict)
-    under_way: dict[int, Progress] = field(default_factory=dict)
-    running: int = 0
-    finishing: bool = False
-
-    @property
-    def frames(self) -> int:
-        return sum(result.figures.tally.frames for result in self.results.values())
-
-    def seen(self, piece: Piece | None, progress: Progress) -> Progress:
-        """How far the clip is, now that one of its pieces is so far; the tally is that of the pieces under way."""
-        if piece is None or self.planned is None:
-            return progress
-        self.under_way[piece.number] = progress
-        done = self.frames + sum(one.done for one in self.under_way.values())
-        tally = reduce(add, (one.tally for one in self.under_way.values()))
-        return Progress(progress.clip, done, self.planned.expected, tally)
-
-
 class _Doing(NamedTuple):
-    clip: _Clip
+    clip: UnderWay
     step: Step
     piece: Piece | None = None
     tries: int = 1
@@ -122,7 +95,7 @@ class _Run:
     ) -> None:
         self._out, self._manifest, self._setting, self._limit = out, known, setting, limit
         self._overwrite, self._resume = overwrite, resume
-        self._open: list[_Clip] = []
+        self._open: list[UnderWay] = []
         self._doing: dict[int, _Doing] = {}
         self._again: list[_Doing] = []
         self._count = 0
@@ -204,21 +177,21 @@ class _Run:
         input = next(coming, None)
         if input is None:
             return None
-        return self._begin(_Clip(input))
+        return self._begin(UnderWay(input))
 
-    def _begin(self, clip: _Clip) -> _Doing:
+    def _begin(self, clip: UnderWay) -> _Doing:
         overwrite = self._may_replace(clip.input)
         self._open.append(clip)
         self._put(clip, "running")
         source, folder = clip.input.source, self._out / clip.input.folder
         return _Doing(clip, partial(_plan_step, source=source, folder=folder, overwrite=overwrite, resume=self._resume))
 
-    def _enough(self, clip: _Clip) -> bool:
+    def _enough(self, clip: UnderWay) -> bool:
         if clip.running:
             return False
         return not clip.waiting or (self._limit is not None and clip.frames >= self._limit)
 
-    def _piece(self, clip: _Clip, planned: Planned) -> _Doing:
+    def _piece(self, clip: UnderWay, planned: Planned) -> _Doing:
         piece = clip.waiting.pop(0)
         clip.running += 1
         left = None if self._limit is None else self._limit - clip.frames
@@ -228,7 +201,7 @@ class _Run:
         """Take in what came of a step; the outcome of its clip, if it is known now."""
         clip, value = doing.clip, heard.value
         if doing.piece is not None:
-            clip.under_way.pop(doing.piece.number, None)
+            clip.now.pop(doing.piece.number, None)
         if heard.died and doing.tries < TRIES and clip in self._open:
             self._again.append(doing._replace(tries=doing.tries + 1))
             return None
@@ -249,7 +222,7 @@ class _Run:
             clip.waiting = [piece for piece in clip.planned.pieces if piece.number not in clip.results]
         return None
 
-    def _failed(self, clip: _Clip, error: Exception) -> Outcome:
+    def _failed(self, clip: UnderWay, error: Exception) -> Outcome:
         self._open.remove(clip)
         if clip.planned is not None and (isinstance(error, UsageError) or not clip.frames):
             clip.planned.result.abandon()
@@ -257,7 +230,7 @@ class _Run:
         self._put(clip, "failed", error=str(error))
         return Outcome(clip.input, error=error)
 
-    def _put(self, clip: _Clip, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
+    def _put(self, clip: UnderWay, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
         summary = {} if done is None else done.summary
         # With a limit not all pieces are needed.
         pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
@@ -287,7 +260,7 @@ class _Run:
                 )
 
 
-def _tell(told: Callable[[Input, Progress], None], clip: _Clip, piece: Piece | None, progress: Progress) -> None:
+def _tell(told: Callable[[Input, Progress], None], clip: UnderWay, piece: Piece | None, progress: Progress) -> None:
     told(clip.input, clip.seen(piece, progress))
 
 

@@ -175,15 +175,6 @@ def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path
         yield free
 
 
-def folders(clips: Iterable[str | os.PathLike[str]], out: Path) -> list[Path]:
-    """The folders in ``out`` of clips that are segmented together.
-
-    >>> [folder.name for folder in folders(["a/x.mp4", "b/x.avi", "clip.v2/"], Path("out"))]
-    ['x', 'x-2', 'clip']
-    """
-    return [out / name for name in apart(Path(clip_name(clip)) for clip in clips)]
-
-
 @dataclass(frozen=True)
 class ResultFolder:
     """The folder of one result in the making: all is written into ``part``, and comes out of it at ``publish``.
