@@ -56,7 +56,9 @@ def test_the_baselines_are_small() -> None:
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"give street, street-stride8, .*, street-large-int8, or a file NAME"):
+    with pytest.raises(
+        UsageError, match=r"or a file NAME.* Did you mean .*street-stride8"
+    ):
         load("street-stride4")
 
 

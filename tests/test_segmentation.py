@@ -298,6 +298,18 @@ def test_an_existing_result_is_a_usage_error(network, video, tmp_path, capsys) -
     assert run(video, "--out", tmp_path / "out", "--network", network, "--overwrite") == 0
 
 
+def test_an_output_folder_that_is_a_file(network, video, tmp_path, capsys) -> None:
+    (tmp_path / "file").touch()
+    assert run(video, "--out", tmp_path / "file", "--network", network) == 2
+    assert "is a file; give a folder" in capsys.readouterr().err
+
+
+def test_options_are_known_by_their_whole_names_alone(network, video, tmp_path, capsys) -> None:
+    with pytest.raises(SystemExit):
+        run(video, "--out", tmp_path / "out", "--network", network, "--overwr")
+    assert "--overwr" in capsys.readouterr().err
+
+
 def test_an_output_folder_that_can_not_be_made(network, video, tmp_path, capsys) -> None:
     (tmp_path / "file").touch()
     assert run(video, "--out", tmp_path / "file" / "out", "--network", network) == 1

@@ -324,8 +324,8 @@ def test_argparse_refuses_what_is_no_fps(fps, data) -> None:
     [
         (["--ahead"], "--ahead is for --streaming"),
         (["--ahead", "--concurrent", "--streaming", "500"], "instead of --concurrent"),
-        (["--baseline", "other"], "baseline other has the classes light, middle, dark, network 'toy' has dark"),
-        (["--baseline", "other", "--streaming", "500"], "baseline other has the classes"),
+        (["--baseline", "other"], "network other has the classes light, middle, dark, network 'toy' has dark"),
+        (["--baseline", "other", "--streaming", "500"], "network other has the classes"),
         (["--schedule", "pipelined(4)", "--streaming", "500"], "k is at most the number of stages"),
         (
             ["--network", "torch", "--schedule", "pipelined(2)", "--concurrent"],

@@ -133,6 +133,8 @@ def manifest(out: Path) -> Iterator[Manifest]:
 
     ``UsageError`` if another process is writing there; ``DataError`` if the folder can't be written.
     """
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file; give a folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

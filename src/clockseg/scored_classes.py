@@ -25,8 +25,8 @@ def class_names(
     for name, other in baselines:
         if other.sidecar is not None and tuple(other.sidecar.classes) != names:
             raise UsageError(
-                f"baseline {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
-                f"{', '.join(names)}; give baselines of the same classes in the same order."
+                f"network {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
+                f"{', '.join(names)}; give networks of the same classes in the same order."
             )
     return names
 

@@ -136,7 +136,9 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> None:
+def add_schedule_options(
+    parser: argparse.ArgumentParser, *, several: bool, default: str = "what the network recommends"
+) -> None:
     """``--schedule --carry``."""
     group = parser.add_argument_group("schedule")
     more = "; give it several times to compare" if several else ""
@@ -147,7 +149,7 @@ def add_schedule_options(parser: argparse.ArgumentParser, *, several: bool) -> N
         help="frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
         "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
         "paced(.., RATE), any of these with a carry of its own in carried(.., CARRY), package.module:object, or a FILE.toml "
-        f"of clockseg tune or plan (default: what the network recommends){more}",
+        f"of clockseg tune or plan (default: {default}){more}",
     )
     group.add_argument(
         "--carry",

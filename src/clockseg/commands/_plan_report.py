@@ -126,8 +126,8 @@ class Report:
             f"Time 1 is {plan.variants[0].name}, uncut, on every frame: {1000 * plan.uncut_seconds:.1f} ms in "
             f"{plan.variants[0].net.engine}. {len(plan.trials)} schedules on {plan.frames} frames in {self.seconds:.0f} s.",
             f"* {chosen.candidate.text} on {plan.variant.name}: {what} {_percent(plan.promised)} promised in "
-            f"{chosen.tuned.relative_time:.3f} of the time (about {fps:.0f} fps); {_percent(goal.agreement(chosen.held_back))} "
-            f"in {chosen.held_back.relative_time:.3f} on the blocks held back.",
+            f"{chosen.tuned.relative_time:.3f} of the time (about {fps:.0f} fps, decoding and writing aside); "
+            f"{_percent(goal.agreement(chosen.held_back))} in {chosen.held_back.relative_time:.3f} on the blocks held back.",
         ]
 
     def missed(self) -> str:

@@ -57,7 +57,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_live_options(parser)
     _add_output_options(parser)
     add_network_options(parser)
-    add_schedule_options(parser, several=False)
+    add_schedule_options(parser, several=False, default="on time: a budget(fps=..) that follows the source")
     parser.set_defaults(run=run)
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from clockseg._errors import ClocksegError, Ended
 from clockseg._version import __version__
@@ -35,9 +36,16 @@ EXIT_CODES = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that takes options by their whole names alone, so that a new option changes no command that works."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "allow_abbrev": False})
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="clockseg",
         description="Run a segmentation network on video, stage by stage, on a clock.",
         epilog=f"{EXIT_CODES}. Each command explains itself: clockseg COMMAND --help",

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg._errors import MissingDependency, NetworkError, UsageError, nearest
 from clockseg._types import Size
 from clockseg.engines import engine as engine_by_name
 from clockseg.engines import torch as in_torch
@@ -124,7 +124,8 @@ def path_of(network: str | Path) -> Path:
     path = Path(network)
     if path.suffix not in (".onnx", ".safetensors"):
         raise UsageError(
-            f"network {str(network)!r}: give {', '.join(BUNDLED)}, or a file NAME.onnx or NAME.safetensors."
+            f"network {str(network)!r}: give a bundled network, or a file NAME.onnx or NAME.safetensors. "
+            f"{nearest(str(network), BUNDLED)}"
         )
     if not path.is_file():
         raise NetworkError(f"there is no file {path}; give {', '.join(BUNDLED)}, or a file that exists.")

@@ -62,6 +62,7 @@ def quantized(
 
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
+    _library()
     if any(node.op_type in _DONE for node in model.graph.node):
         raise UsageError("the network is quantized already; give the one it was made from.")
     version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)

@@ -96,7 +96,8 @@ def _open_folder(path: Path, max_pixels: int) -> Clip:
     if not files:
         suffixes = " ".join(suffix[1:] for suffix in IMAGE_SUFFIXES)
         raise VideoError(
-            f"{path}: no image in this folder ({suffixes}). A folder is one clip of images; name videos one by one."
+            f"{path}: no image in this folder ({suffixes}). "
+            "A folder stands for the images in it; clockseg segment takes a folder of videos too."
         )
     files.sort(key=lambda file: natural_key(file.name))
     return _images(path, files, max_pixels)
