@@ -26,7 +26,11 @@ DESCRIPTION = """Tell how fast each depth of a network changes over video (the p
 
 Every frame is compared with the one before: its pixels, the label map of every stage, the output, and the annotation
 where there is one. A clip is a shot: the mean over its frames, then the mean and deviation over shots. The deeper the
-stage, the slower it should be, or no clock can save anything there."""
+stage, the slower it should be, or no clock can save anything there.
+
+accuracy: of the stage's own labels, where there is an annotation. velocity: the share of labels that differ from the frame
+before, with its deviation over shots. exceeds deepest: on which share of frames the stage changes more than the last one.
+rank corr.: how well its changes tell, frame by frame, those of the last stage and of the output (1: in the same order)."""
 
 
 def add_parser(subparsers: Any) -> None:
