@@ -2,7 +2,8 @@
 
 python benchmarks/frontier.py                     every part that is not measured yet (results/frontier/PART.json), in turn
 python benchmarks/frontier.py large street        these parts, again; each takes one to three minutes
-python benchmarks/frontier.py --docs              after that: the tables into docs/frontier.md and the picture beside it
+python benchmarks/frontier.py --docs              after that: the tables into docs/frontier.md, the picture beside it, and a
+                                                  sentence into README.md
     --large NAME|FILE.onnx                        the big network (default: street-large)
     --large-corrected, --street-corrected FILE    where the corrections trained for staleness are files of their own
     --out DIR --limit N                           smoke runs: elsewhere, on so many frames
@@ -28,7 +29,7 @@ from clockseg.flicker import Following, flicker
 from clockseg.metrics import Confusion, confusion, finite
 from clockseg.trace import Progress
 from frontier_figure import draw
-from frontier_page import lines, shown_goals, text
+from frontier_page import headline, lines, shown_goals, text
 from frontier_ways import (
     CORRECTED,
     EVERY,
@@ -71,6 +72,7 @@ def main() -> None:
     print("\n".join(shown_goals(found)))
     if args.docs:
         insert(PAGE, "frontier", text(found))
+        insert(HERE.parent / "README.md", "frontier", headline(found))
         draw(found, HERE.parent / "docs" / "figures" / "frontier")
 
 

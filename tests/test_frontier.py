@@ -8,7 +8,7 @@ import pytest
 
 from clockseg.schedule import schedule_for
 from clockseg.spec import parse_schedule
-from frontier_page import frontier, lines, shown_goals, text
+from frontier_page import frontier, headline, lines, shown_goals, text
 from frontier_ways import EVERY, LARGE, MOVED, Way, codec, large, still, street
 
 
@@ -61,6 +61,16 @@ def test_above_the_small_network_in_its_time() -> None:
     assert told[4].startswith("street, its own frontier: street under `skip_frame(4)`, 10.0 % of the time, 59.0 %")
     big = part("large", point(LARGE, 1, 0.7, EVERY))
     assert "Nothing of street-large is that fast. Not shown." in shown_goals({"large": big, "street": small})[3]
+
+
+def test_the_headline_is_the_cheapest_that_keeps_99_percent() -> None:
+    big = part(
+        "large", point(LARGE, 1, 0.7, EVERY), point(LARGE, 0.4, 0.699), point(LARGE, 0.3, 0.694), point(LARGE, 0.2, 0.6)
+    )
+    small = part("street", point("street", 0.35, 0.6, EVERY), point("street", 0.1, 0.59))
+    told = headline({"large": big, "street": small})
+    assert "kept 99.1 % of every-frame `street-large`'s mean IU in 30.0 % of its time" in told
+    assert "took 35.0 % and scored 9.4 points less" in told
 
 
 def test_tables_tell_every_way() -> None:
