@@ -5,7 +5,8 @@ python benchmarks/frontier.py large street        these parts, again; each takes
 python benchmarks/frontier.py --docs              after that: the tables into docs/frontier.md, the picture beside it, and a
                                                   sentence into README.md
     --large NAME|FILE.onnx                        the big network (default: street-large)
-    --large-corrected, --street-corrected FILE    where the corrections trained for staleness are files of their own
+    --large-corrected, --street-corrected FILE    where the corrections trained for staleness are files of their own (street's:
+                                                  street-stale)
     --out DIR --limit N                           smoke runs: elsewhere, on so many frames
 
 All ways of a part and every-frame street-large, to which their time is relative, see each frame before any sees the next.
@@ -158,7 +159,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--int8", default=INT8, metavar="NAME|FILE")
     parser.add_argument("--large-int8", default=LARGE_INT8, metavar="NAME|FILE")
     parser.add_argument("--large-corrected", metavar="NAME|FILE")
-    parser.add_argument("--street-corrected", metavar="NAME|FILE")
+    parser.add_argument("--street-corrected", default="street-stale", metavar="NAME|FILE")
     parser.add_argument("--int8-corrected", metavar="NAME|FILE")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--limit", type=int, help="frames of the clip and of the videos")
