@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from clockseg import DataError, Session, UsageError, alternating, exponential, planning, skip_frame
 from clockseg._planning import search as search_module
-from clockseg._planning.blocks import slots
+from clockseg._planning import taping
+from clockseg._planning.blocks import Slot, slots
 from clockseg._planning.candidates import Candidate, Kind, possible
 from clockseg._planning.costs import Costs, Sample, forced, measured
 from clockseg._planning.frontier import frontier
@@ -28,11 +29,13 @@ from clockseg._planning.trial import Sums, Trial, thinned
 from clockseg.agreement import Agreement, agreement, no_agreement
 from clockseg.commands import plan as command
 from clockseg.datasets import read_data
+from clockseg.datasets.clips import ClipFrame
 from clockseg.gate import adaptive
 from clockseg.metrics import confusion
 from clockseg.planning import Goal, Plan, Variant, plan
 from clockseg.schedule import schedule_for
 from clockseg.spec import parse_schedule
+from clockseg.tape import wanted
 from toy_networks import CLASSES, toy
 
 FRAMES = 56
@@ -272,6 +275,17 @@ def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
     assert found.bytes <= most
     with pytest.raises(DataError, match="too few to plan on"):
         planned(clip, Goal(keep=0.9), limit=20)
+
+
+def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
+    net = toy()
+    keeps = [wanted(net, [parse_schedule("carried(skip_frame(2), warp(flow))")(len(net))])]
+    made = taping._taped([net], keeps, 3)
+    frames = [ClipFrame(index, image, None) for index, image in enumerate(images(10))]
+    each = taping._bytes_of(taping._taped([net], keeps, 3), frames[0])
+    for number, frame in enumerate(frames):
+        made.add(frame, Slot(number, number == 0, 0, False))
+    assert 0.8 * 10 * each < made.bytes <= 10 * each
 
 
 def test_a_clock_of_one_s_own_is_tried_or_refused(clip: Path, priced: None) -> None:

@@ -108,10 +108,11 @@ def _taped(nets: Sequence[StagedNetwork], keeps: Sequence[Wanted], classes: int)
 
 
 def _bytes_of(empty: Taped, frame: ClipFrame) -> int:
-    """Of a frame on all tapes."""
-    for number in range(2):
-        empty.add(frame, Slot(number, number == 0, 0, False))
-    return empty.bytes // 2
+    """Of a frame on all tapes, not the first of a run, which has no motion."""
+    empty.add(frame, Slot(0, True, 0, False))
+    first = empty.bytes
+    empty.add(frame, Slot(1, False, 0, False))
+    return empty.bytes - first
 
 
 def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
