@@ -127,9 +127,8 @@ def main() -> None:
     print(markdown(rows))
     if args.docs:
         made = provenance()
-        where = (
-            f"{facts['threads']} threads of {made['machine']['processor']}, {made['date']}, commit {made['commit']}."
-        )
+        threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
+        where = f"{threads} of {made['machine']['processor']}, {made['date']}, commit {made['commit']}."
         insert(PAGE, "wrap", f"{markdown(rows)}\n\n{where}")
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
