@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import NamedTuple
 
 from clockseg._errors import DataError
@@ -87,8 +88,8 @@ def taped(
 ) -> Taped:
     """Every network's tape with what its candidates need, over blocks of the clips; ``DataError`` if they are too short."""
     keeps = [wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)]
-    first = first_frame(clips)
-    most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), first))
+    two = list(islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), 2))
+    most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), two[0], two[-1]))
     made = _taped(nets, keeps, classes)
     for clip in clips:
         _take(made, clip, most // len(clips), asked)
@@ -107,12 +108,12 @@ def _taped(nets: Sequence[StagedNetwork], keeps: Sequence[Wanted], classes: int)
     )
 
 
-def _bytes_of(empty: Taped, frame: ClipFrame) -> int:
-    """Of a frame on all tapes, not the first of a run, which has no motion."""
-    empty.add(frame, Slot(0, True, 0, False))
-    first = empty.bytes
-    empty.add(frame, Slot(1, False, 0, False))
-    return empty.bytes - first
+def _bytes_of(empty: Taped, first: ClipFrame, second: ClipFrame) -> int:
+    """Of a frame on all tapes: of the ``second``, since the first has neither motion nor vectors."""
+    empty.add(first, Slot(0, True, 0, False))
+    before = empty.bytes
+    empty.add(second, Slot(1, False, 0, False))
+    return empty.bytes - before
 
 
 def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
