@@ -56,9 +56,7 @@ def test_the_baselines_are_small() -> None:
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        UsageError, match=r"or a file NAME.* Did you mean .*street-stride8"
-    ):
+    with pytest.raises(UsageError, match=r"or a file NAME.* Did you mean .*street-stride8"):
         load("street-stride4")
 
 
