@@ -282,7 +282,7 @@ def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
     keeps = [wanted(net, [parse_schedule("carried(skip_frame(2), warp(flow))")(len(net))])]
     made = taping._taped([net], keeps, 3)
     frames = [ClipFrame(index, image, None) for index, image in enumerate(images(10))]
-    each = taping._bytes_of(taping._taped([net], keeps, 3), *frames[:2])
+    each = taping._bytes_of(taping._taped([net], keeps, 3), frames[:3])
     for number, frame in enumerate(frames):
         made.add(frame, Slot(number, number == 0, 0, False))
     assert 0.8 * 10 * each < made.bytes <= 10 * each

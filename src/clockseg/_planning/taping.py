@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
 
 from clockseg._errors import DataError
-from clockseg._planning.blocks import Slot, slots
+from clockseg._planning.blocks import LEAST, Slot, slots
 from clockseg._planning.candidates import Candidate, schedule_of
 from clockseg._planning.costs import Sample
 from clockseg._planning.trial import Scene, Truth, labels_of
@@ -88,8 +88,8 @@ def taped(
 ) -> Taped:
     """Every network's tape with what its candidates need, over blocks of the clips; ``DataError`` if they are too short."""
     keeps = [wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)]
-    two = list(islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), 2))
-    most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), two[0], two[-1]))
+    some = islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), LEAST)
+    most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), some))
     made = _taped(nets, keeps, classes)
     for clip in clips:
         _take(made, clip, most // len(clips), asked)
@@ -108,12 +108,14 @@ def _taped(nets: Sequence[StagedNetwork], keeps: Sequence[Wanted], classes: int)
     )
 
 
-def _bytes_of(empty: Taped, first: ClipFrame, second: ClipFrame) -> int:
-    """Of a frame on all tapes: of the ``second``, since the first has neither motion nor vectors."""
-    empty.add(first, Slot(0, True, 0, False))
-    before = empty.bytes
-    empty.add(second, Slot(1, False, 0, False))
-    return empty.bytes - before
+def _bytes_of(empty: Taped, frames: Iterable[ClipFrame]) -> int:
+    """Of a frame on all tapes, at most: the first has no motion, and not all have vectors."""
+    most = 1
+    for number, frame in enumerate(frames):
+        before = empty.bytes
+        empty.add(frame, Slot(number, number == 0, 0, False))
+        most = max(most, empty.bytes - before)
+    return most
 
 
 def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
