@@ -35,6 +35,8 @@ SIZES = {390: 844, 1024: 768, 1600: 1000}
 THEMES = {"light": False, "dark": True}
 SCHEDULES = ("adaptive(0.2)", "frame_oracle", "carried(skip_frame(4), warp(flow))")
 QUALITY = 82
+TALLEST = 16_000
+"""Pixels: WebP ends at 16,383."""
 WORST = "document.getElementById('worst').click();"
 LOOKS = {
     "one": WORST,
@@ -140,7 +142,7 @@ def _until(browser: Any, script: str) -> None:
 
 def _save(picture: np.ndarray, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), picture, [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
+    cv2.imwrite(str(path), picture[:TALLEST], [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 
