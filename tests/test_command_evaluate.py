@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,6 +116,8 @@ def test_a_table_for_people(capsys, data):
     assert main(["evaluate", str(data), "--schedule", "frame_oracle", "--schedule", "skip_frame(2)"]) == 0
     head, oracle, skip = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "schedule"
+    columns = re.split(r" {2,}", head)
+    assert columns.index("pixels") == columns.index("agreement") + 1
     assert oracle.split()[3:5] == ["100.0", "%"]
     assert "50.0 %" in skip
     assert len({len(head), len(oracle), len(skip)}) == 1

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from clockseg._errors import DataError
-from clockseg._planning.blocks import LEAST, Slot, slots
+from clockseg._planning.blocks import Slot, slots
 from clockseg._planning.candidates import Candidate, schedule_of
 from clockseg._planning.costs import Sample
 from clockseg._planning.trial import Scene, Truth, labels_of
@@ -27,6 +27,8 @@ SAMPLES = 36
 SAMPLE_BYTES = 100_000_000
 """What these may hold in memory; of large frames there are fewer, but not fewer than the least."""
 LEAST_SAMPLES = 12
+WEIGHED = 8
+"""Frames that tell how many bytes one takes on all tapes."""
 LEAST_FRAMES = 32
 """That a plan is made on."""
 
@@ -88,7 +90,7 @@ def taped(
 ) -> Taped:
     """Every network's tape with what its candidates need, over blocks of the clips; ``DataError`` if they are too short."""
     keeps = [wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)]
-    some = islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), LEAST)
+    some = islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), WEIGHED)
     most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), some))
     made = _taped(nets, keeps, classes)
     for clip in clips:
