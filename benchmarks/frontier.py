@@ -2,8 +2,8 @@
 
 python benchmarks/frontier.py                     every part that is not measured yet (results/frontier/PART.json), in turn
 python benchmarks/frontier.py large street        these parts, again; each takes one to three minutes
-python benchmarks/frontier.py --docs              after that: the tables into docs/frontier.md, the picture beside it, and a
-                                                  sentence into README.md
+python benchmarks/frontier.py --docs              after that: the tables into results/frontier.md, the picture beside it;
+                                                  prints the sentence that README.md may quote
     --large NAME|FILE.onnx                        the big network (default: street-large)
     --large-corrected, --street-corrected FILE    where the corrections trained for staleness are files of their own (street's:
                                                   street-stale)
@@ -73,7 +73,7 @@ def main() -> None:
     print("\n".join(shown_goals(found)))
     if args.docs:
         insert(PAGE, "frontier", text(found))
-        insert(HERE.parent / "README.md", "frontier", headline(found))
+        print(headline(found))
         draw(found, HERE.parent / "docs" / "figures" / "frontier")
 
 

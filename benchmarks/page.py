@@ -11,8 +11,13 @@ README = HERE.parent / "README.md"
 
 
 def insert(page: Path, name: str, text: str) -> None:
-    """Put ``text`` between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``; ends the program if they aren't there."""
+    """Put ``text`` between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``, in ``page`` or else in ``results/NAME.md``.
+
+    Ends the program if neither has the markers. Documentation pages hold no generated tables: they link to the latter.
+    """
     start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
+    if not (page.is_file() and start in page.read_text(encoding="utf-8")):
+        page = HERE / "results" / f"{name.replace(' ', '-')}.md"
     before, found, rest = page.read_text(encoding="utf-8").partition(start)
     _, closed, after = rest.partition(end)
     if not (found and closed):

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper on stand-ins, into docs/reproduced: ``python benchmarks/reproduce.py [NAME..]``.
+"""Every table and figure of the paper on stand-ins, into results/reproduced: ``python benchmarks/reproduce.py [NAME..]``.
 
 Needs the shared data folder. Each experiment's page says what it measured; README.md above them lists the claims, and
 machine, commit and date of each run.
@@ -19,10 +19,10 @@ from clockseg.experiments.claims import Claim
 from provenance import HERE, provenance
 from shared_data import shared_data
 
-OUT = HERE.parent / "docs" / "reproduced"
+OUT = HERE / "results" / "reproduced"
 STANDINS = {
     "street": "the bundled network, in three stages, and the networks that end after its first and second",
-    "fcn8s-narrow": "the paper's architecture with an eighth of its channels, trained from scratch (docs/training.md)",
+    "fcn8s-narrow": "the paper's architecture with an eighth of its channels, trained from scratch",
 }
 WHY = """\
 ## What fails, and why

@@ -58,7 +58,7 @@ def velocities() -> dict[str, float]:
     >>> list(velocities())
     ['pixels', 'stage 1', 'stage 2', 'stage 3']
     """
-    told = json.loads((ROOT / "docs/reproduced/street/velocity.json").read_text(encoding="utf-8"))
+    told = json.loads((ROOT / "benchmarks/results/reproduced/street/velocity.json").read_text(encoding="utf-8"))
     rows = [row for row in told["rows"] if row["source"].startswith("measured")]
     means = {row["what"]: float(row["temporal difference"].split()[0]) for row in rows}
     return dict(
