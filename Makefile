@@ -63,8 +63,6 @@ tables: .venv-test/installed
 	.venv-test/bin/python benchmarks/cost.py --docs
 	.venv-test/bin/python benchmarks/heads.py --docs
 	.venv-test/bin/python benchmarks/wall.py
-	.venv-test/bin/python benchmarks/regions.py --docs
-	.venv-test/bin/python benchmarks/fixed_camera.py --docs
 	.venv-test/bin/python benchmarks/wrap.py --threads 1 --docs
 	.venv-test/bin/python benchmarks/any_video.py --docs
 	.venv-test/bin/python benchmarks/live.py --docs

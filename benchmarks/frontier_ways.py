@@ -19,13 +19,12 @@ from clockseg.stages import StagedNetwork
 LARGE, LARGE_INT8, STREET, INT8 = "street-large", "street-large-int8", "street", "street-int8"
 BF16, CORRECTED = "bf16", "corrected"
 LARGE_BF16 = f"{LARGE} {BF16}"
-EVERY, PAPER, STAYS, MOVED, MENDED, PLACES = (
+EVERY, PAPER, STAYS, MOVED, MENDED = (
     "every frame",
     "the paper's schedules",
     "held as it was",
     "moved along",
     "moved and corrected",
-    "only where the picture changed",
 )
 OUR_CLOCKS = (
     "either(motion_residual(0.10), at_least_every(12))",
@@ -184,5 +183,4 @@ def video() -> list[Way]:
 
 def still() -> list[Way]:
     """For a camera that stands still."""
-    places = [Way(PLACES, LARGE, f"regions({threshold}, stages=2, every=50)") for threshold in (0.02, 0.1)]
-    return [*video(), *places]
+    return video()

@@ -147,7 +147,6 @@ SCHEDULES = (
         "either(adaptive(0.25), at_least_every(8))",
         'difference(0.1, of="scores")',
         "paced(adaptive(0.02), 0.5)",
-        "regions(0.1)",
     ),
     *("budget(network_rate=0.25, cap=12)", "carried(skip_frame(4), warp(flow, scale=0.5))", "invert(confidence(0.8))"),
     *("motion_residual(0.1)", "both(adaptive(0.1), confidence(0.8, sense='below'))", "carried('alternating', 'warp')"),

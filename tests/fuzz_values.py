@@ -154,7 +154,6 @@ PIECES = (
         "carried(",
         "budget(fps=",
         "paced(",
-        "regions(",
         "learned('x.onnx')",
     ),
 )
@@ -206,7 +205,6 @@ WORDS = (
         "paced",
     ),
     *(
-        "regions(0.1)",
         "budget(fps=30)",
         "confidence(0.8)",
         "motion_residual(0.1)",

@@ -62,7 +62,6 @@ PUBLIC = [
     "read_trace",
     "read_values",
     "record",
-    "regions",
     "replay",
     "run",
     "segment",

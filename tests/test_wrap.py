@@ -415,12 +415,6 @@ def test_sixteen_bits_need_a_tolerance(module, frames, engine) -> None:
     assert apart(out, before) < 0.05
 
 
-def test_regions_are_refused(module, frames) -> None:
-    wrap(module, "regions(0.1)", at=["low", "deep"], processor=(HALVES, HALVES))
-    with pytest.raises(UsageError, match="regions work on frames"):
-        module(frames[0])
-
-
 def test_the_picture_is_what_the_processor_was_given() -> None:
     processor = transformers.SegformerImageProcessor(do_resize=False, do_rescale=True, do_normalize=True)
     pixels = torch.randint(0, 256, (3, 8, 12), dtype=torch.uint8)

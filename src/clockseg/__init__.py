@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         learned,
         motion_residual,
         paced,
-        regions,
     )
     from clockseg.networks.cut import cut
     from clockseg.networks.cut_candidates import candidates
@@ -86,7 +85,6 @@ _HOMES = {
         "learned",
         "motion_residual",
         "paced",
-        "regions",
     ),
     "clockseg.recording": ("record", "replay"),
     "clockseg.schedule": (
@@ -169,7 +167,6 @@ __all__ = [
     "read_trace",
     "read_values",
     "record",
-    "regions",
     "replay",
     "run",
     "segment",

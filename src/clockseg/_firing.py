@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clockseg._carrying import moves_whole
-from clockseg._regions import Held, Windowed
-from clockseg._tiles import Window
 from clockseg._together import Keep, Made, Run
 from clockseg._watching import views, watches
 from clockseg.carry import Carry, identity
-from clockseg.clocks import Mask, Tick, View, Watch
-from clockseg.clocks.regions import in_places
+from clockseg.clocks import Tick, View, Watch
 from clockseg.clocks.tick import watched_by_default
 from clockseg.schedule import Schedule
 from clockseg.stages import StagedNetwork, Value
@@ -68,15 +65,13 @@ class Frame(NamedTuple):
 
 
 class Fired(NamedTuple):
-    """What became of one stage; ``windows``: where it fired in places, ``share``: of the frame, what it computed."""
+    """What became of one stage."""
 
     memory: StageMemory
     fired: bool = False
     signal: float | None = None
     seconds: float = 0.0
     clock: float = 0.0
-    windows: tuple[Window, ...] | None = None
-    share: float = 1.0
 
     def moved(self, carry: Carry) -> Fired:
         """With what it holds moved, where that was put off."""
@@ -94,14 +89,13 @@ class Refill(Exception):
 
 
 class _Asked(NamedTuple):
-    """What the clock of one stage said, and what it was shown; ``seconds`` it took; ``windows``: None for the whole frame."""
+    """What the clock of one stage said, and what it was shown; ``seconds`` it took."""
 
     fires: bool
     signal: float | None
     state: Any
     seen: Mapping[Watch, Any]
     seconds: float
-    windows: tuple[Window, ...] | None = None
 
 
 def rerun(net: StagedNetwork, changed: Iterable[str]) -> tuple[tuple[str, ...], bool]:
@@ -147,7 +141,6 @@ class Firing:
             over = len(done) + len(asked) == segment.stop or (self.schedule.nested and not asked[-1].fires)
             if firing:
                 here = conclude and over and (self.schedule.carry == identity or self._whole(done, firing))
-                here = here and (firing[-1].windows is None or Windowed.of(self.net, self.schedule).fuses)
                 made = self._fire(done, firing, conclude=here)
                 concluded = made if here else None
             if len(firing) < len(asked):
@@ -164,35 +157,27 @@ class Firing:
         for index in range(first, segment.stop):
             if asked and any(w.stage > first for w in watches(self.schedule, index)):
                 break
-            places = asked[-1].windows if asked else done[-1].windows if done else None
             before = bool(asked) or index == 0 or done[-1].fired
-            asked.append(self._decide(index, done, before=before, places=places))
+            asked.append(self._decide(index, done, before=before))
             if not asked[-1].fires:
                 break
         return asked
 
-    def _decide(self, index: int, done: Sequence[Fired], *, before: bool, places: Any) -> _Asked:
-        """What the clock of stage ``index`` says; ``before``: whether the stage before it fires, ``places``: where."""
+    def _decide(self, index: int, done: Sequence[Fired], *, before: bool) -> _Asked:
+        """What the clock of stage ``index`` says; ``before``: whether the stage before it fires."""
         start, past = time.perf_counter(), self.stages[index]
         frame = self.frame
-        seen = views(self.net, self.schedule, index, frame.picture, frame.prepared, [one.memory for one in done])
+        seen = views(self.net, self.schedule, index, frame.picture, [one.memory for one in done])
         if not (before or not self.schedule.nested or self.schedule.delays[index] == 1):
             return _Asked(False, None, past.state, seen, time.perf_counter() - start)
         travel = self.frame.travel(self.schedule.carry, past.motion)
         tick = _tick(frame, index, past, seen, start)._replace(
-            travel=travel, output=frame.output, places=places, classes=self.net.classes, took=frame.took
+            travel=travel, output=frame.output, classes=self.net.classes, took=frame.took
         )
         decision, state = self.schedule.clocks[index](tick, past.state)
         if decision.refill:
             raise Refill(index, state)
-        windows = self._where(index, decision.fire, places) if decision.fires else None
-        return _Asked(decision.fires, decision.signal, state, seen, time.perf_counter() - start, windows)
-
-    def _where(self, index: int, fire: bool | Mask, places: Any) -> tuple[Window, ...] | None:
-        """The windows in which a stage fires; None: the whole of it."""
-        if isinstance(fire, bool) or index >= in_places(self.schedule.clocks):
-            return None
-        return Windowed.of(self.net, self.schedule).windows(fire, self.frame.prepared) if index == 0 else places
+        return _Asked(decision.fires, decision.signal, state, seen, time.perf_counter() - start)
 
     def _hold(self, index: int, asked: _Asked) -> Fired:
         start, past, carry = time.perf_counter(), self.stages[index], self.schedule.carry
@@ -203,10 +188,6 @@ class Firing:
 
     def _fire(self, done: list[Fired], firing: Sequence[_Asked], *, conclude: bool) -> Made:
         """Run the next stages, and append what became of them to ``done``."""
-        partly = [one for one in firing if one.windows is not None]
-        if 0 < len(partly) < len(firing):
-            self._fire(done, partly, conclude=False)
-            return self._fire(done, firing[len(partly) :], conclude=conclude)
         start, stages = time.perf_counter(), range(len(done), len(done) + len(firing))
         trunk = done[-1].memory.trunk if done else self.frame.prepared
         trunk = self.net.prepare(self.frame.image) if trunk is None else trunk
@@ -216,22 +197,14 @@ class Firing:
         fired.update(self.net.stages[index].name for index in stages)
         groups, finish = rerun(self.net, fired) if conclude else ((), False)
         run = Run(stages, groups, finish, self.keep.of(stages, groups))
-        made = self._partly(run, trunk, shown, partly[0].windows) if partly else self.net.together(run, trunk, shown)
+        made = self.net.together(run, trunk, shown)
         for index, asked, new, held, spent in zip(
             stages, firing, made.trunks, made.held, made.took.stages, strict=True
         ):
             spent += prepared if index == 0 else 0.0
             fresh = self._fresh(done, asked, new, held)
-            done.append(Fired(fresh, True, asked.signal, spent, asked.seconds, asked.windows, made.share))
+            done.append(Fired(fresh, True, asked.signal, spent, asked.seconds))
         return made
-
-    def _partly(self, run: Run, prepared: Value, shown: Mapping[str, Value], windows: Any) -> Made:
-        """The first stages, in windows of the frame."""
-        kept = self.stages
-        past = Held(
-            [one.trunk for one in kept], [one.held for one in kept], {**self.values, **shown}, self.frame.output
-        )
-        return Windowed.of(self.net, self.schedule).run(run, prepared, past, windows)
 
     def _shown(self, done: Sequence[Fired]) -> dict[str, Value]:
         """What stages show and groups gave, as far as it is known: of this frame those that are done."""

@@ -7,25 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clockseg._carrying import how, moves_whole
-from clockseg._regions import kept
 from clockseg._together import Keep
 from clockseg._watching import watches
 from clockseg.carry import identity
-from clockseg.clocks import ALWAYS, PICTURE, PREPARED, Along, Clock, Decision, Every, Tick, Watch
-from clockseg.clocks.regions import in_places
+from clockseg.clocks import ALWAYS, PICTURE, Clock, Decision, Every, Tick, Watch
 from clockseg.schedule import Schedule
 from clockseg.stages import StagedNetwork
 
 
 def looks_at_maps(schedule: Schedule, index: int) -> bool:
     """Whether the clock of stage ``index`` looks at more than the picture: then the stages before it must have run."""
-    return any(watch not in (PICTURE, PREPARED) for watch in watches(schedule, index))
+    return any(watch != PICTURE for watch in watches(schedule, index))
 
 
 def together(schedule: Schedule, index: int) -> bool:
     """Whether stage ``index`` surely fires if the one before it does, in a nested schedule without a delay between them."""
     clock = schedule.clocks[index]
-    return clock in (ALWAYS, Along()) or (isinstance(clock, Every) and clock == schedule.clocks[index - 1])
+    return clock == ALWAYS or (isinstance(clock, Every) and clock == schedule.clocks[index - 1])
 
 
 def everything(net: StagedNetwork) -> Keep:
@@ -44,9 +42,6 @@ def needed(net: StagedNetwork, schedule: Schedule) -> Keep:
     if _runs_whole(schedule) and not watched - {PICTURE} and not _reads_a_stage(net):
         return _fused(net, schedule)
     scores = frozenset(watch.stage - 1 for watch in watched if watch.of == "scores")
-    if count := in_places(schedule.clocks):
-        everywhere = kept(net, count)
-        return everywhere._replace(trunks=everywhere.trunks | features, scores=scores)
     if not schedule.nested or len(schedule.segments()) > 1 or schedule.carry != identity:
         return everything(net)._replace(scores=scores)
     stages = range(len(net))

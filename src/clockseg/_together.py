@@ -71,8 +71,7 @@ class Took(NamedTuple):
 class Made(NamedTuple):
     """What a run gave: trunk and held value of each of its stages, its groups' values by name, and the output.
 
-    Values that weren't to be kept may be missing from these. ``output`` is None where the run doesn't finish. ``share``: of
-    the frame, what was computed; the rest is as it was.
+    Values that weren't to be kept may be missing from these. ``output`` is None where the run doesn't finish.
     """
 
     trunks: tuple[Any, ...]
@@ -80,7 +79,6 @@ class Made(NamedTuple):
     groups: Mapping[str, Any]
     output: Any
     took: Took
-    share: float = 1.0
 
 
 class Together(Protocol):

@@ -10,7 +10,6 @@ import numpy as np
 from clockseg._errors import UsageError
 from clockseg.clocks import (
     PICTURE,
-    PREPARED,
     Both,
     Budget,
     Change,
@@ -21,7 +20,6 @@ from clockseg.clocks import (
     MotionResidual,
     Paced,
     Plain,
-    Regions,
     Watch,
 )
 from clockseg.clocks.change import class_ids
@@ -43,16 +41,12 @@ def watches(schedule: Schedule, index: int) -> frozenset[Watch]:
     return schedule.clocks[index].looks(index + 1)
 
 
-def views(
-    net: StagedNetwork, schedule: Schedule, index: int, picture: Any, prepared: Any, before: Sequence[Kept]
-) -> dict[Watch, Any]:
+def views(net: StagedNetwork, schedule: Schedule, index: int, picture: Any, before: Sequence[Kept]) -> dict[Watch, Any]:
     """What the clock of stage ``index`` looks at now, of the stages before it as it sees them."""
     found = {}
     for watch in watches(schedule, index):
         if watch == PICTURE:
             found[watch] = picture
-        elif watch == PREPARED:
-            found[watch] = prepared
         else:
             stage, kept = net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
@@ -66,11 +60,6 @@ def keep_picture(schedule: Schedule, image: Any) -> Any:
     """A copy of the picture if anything looks at old ones: the caller may decode the next frame into the same memory."""
     looks = schedule.carry.looks or any(PICTURE in watches(schedule, i) for i in range(len(schedule)))
     return image.copy() if looks and isinstance(image, np.ndarray) else image if looks else None
-
-
-def looks_ahead(schedule: Schedule) -> bool:
-    """Whether something looks at the frame as the network reads it before any stage fires."""
-    return schedule.carry.looks or any(PREPARED in watches(schedule, index) for index in range(len(schedule)))
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:
@@ -107,11 +96,6 @@ def check_replayable(clock: Clock, number: int) -> None:
             f"the clock of stage {number}, {clock!r}, can't be replayed: nobody knows what a plain function reads of the "
             "tick, the wall time or the picture perhaps. Give a clock that says what it looks at."
         )
-    if isinstance(clock, Regions):
-        raise UsageError(
-            f"the clock of stage {number}, regions({clock.threshold:g}), can't be replayed: what fires in places isn't what "
-            "the frame oracle gives there. Run it: clockseg evaluate."
-        )
     if isinstance(clock, Budget) and clock.fps is not None:
         raise UsageError(
             f"the clock of stage {number}, budget(fps={clock.fps:g}), can't be replayed: it goes by the seconds that frames "
@@ -143,7 +127,7 @@ def _check_classes(net: StagedNetwork, clock: Change) -> None:
 
 
 def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) -> None:
-    if watch in (PICTURE, PREPARED):
+    if watch == PICTURE:
         return
     if not 1 <= watch.stage < number:
         raise UsageError(

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from clockseg._errors import UsageError
 from clockseg.clocks import (
     ALWAYS,
-    Along,
     AtLeastEvery,
     Both,
     Budget,
@@ -23,66 +22,10 @@ from clockseg.clocks import (
     Learned,
     MotionResidual,
     Paced,
-    Regions,
-    Whole,
 )
 from clockseg.clocks.change import Reference
 from clockseg.clocks.every import whole_number
 from clockseg.schedule import Schedule
-
-
-@dataclass(frozen=True)
-class InRegions:
-    """A schedule whose first ``stages`` stages fire in places, by ``clock``; those after them whole, by ``rest``.
-
-    ``stages``: None for all of them. ``rest``: None for the frames on which the first stages fire whole.
-    """
-
-    clock: Regions
-    stages: int | None = None
-    rest: Gate | None = None
-
-    def __call__(self, stages: int) -> Schedule:
-        """The schedule for so many stages."""
-        count = stages if self.stages is None else self.stages
-        if count > stages:
-            raise UsageError(f"regions of {count} stages in a network of {stages}; give stages=1 to {stages}.")
-        gating = (Whole(),) if self.rest is None else self.rest.clocks
-        after = stages - count
-        if self.rest is not None and len(gating) > after:
-            raise UsageError(
-                f"rest of {len(gating)} clocks for {after} stages after regions; give a clock a stage, or one."
-            )
-        follow = (*gating, *(ALWAYS,) * (after - len(gating)))[:after]
-        return Schedule((self.clock, *(Along(),) * (count - 1), *follow))
-
-
-def regions(
-    threshold: float,
-    *,
-    stages: int | None = None,
-    rest: Gate | None = None,
-    tile: int = 32,
-    halo: int | None = None,
-    spread: int = 0,
-    level: float = 16,
-    every: int | None = None,
-    most: float = 0.5,
-) -> InRegions:
-    """For a fixed camera: computes only the tiles that changed since they were last computed (``Regions``; docs/regions.md).
-
-    ``stages``: the first so many fire in places, all of them if None; the rest fire whole, by the clock ``rest`` (None: when
-    the first ones do). A stage with an operation over the whole picture can't fire in places. ``every``: the whole picture
-    after so many frames without, at least.
-
-    >>> regions(0.1, stages=2, every=50)(3).clocks[1:]
-    (Along(), Whole())
-    """
-    if stages is not None:
-        whole_number(stages, "regions' stages")
-    if rest is not None and not isinstance(rest, Gate):
-        raise UsageError(f"regions(rest={rest!r}); give a clock such as at_least_every(8).")
-    return InRegions(Regions(threshold, tile, halo, spread, level, every, most), stages, rest)
 
 
 @dataclass(frozen=True)

@@ -121,15 +121,10 @@ class Prices:
             yield FINISH
 
     def frame(self, record: Record) -> Price:
-        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion.
-
-        Where stages fired in places, of each part the share of the frame that was computed.
-        """
+        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion."""
         moved = {CONCLUDE: self.conclude or NOTHING, CORRECTION: self.correction or NOTHING}
         parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
-        shares = dict(zip(self.stages, record.share, strict=False))
-        fused = record.share[-1] if record.share else 1
-        return reduce(add, (shares.get(name, fused) * parts[name] for name in self.ran(record)), NOTHING)
+        return reduce(add, (parts[name] for name in self.ran(record)), NOTHING)
 
     def total(self, records: Iterable[Record]) -> Price:
         """What these frames cost together: of a session, of ``run`` or of ``replay``."""

@@ -16,12 +16,8 @@ from clockseg._carrying import Carried, Carrying, Fused, how
 from clockseg._errors import UsageError
 from clockseg._firing import Fired, Firing, Frame, Refill, StageMemory, rerun
 from clockseg._keeping import everything, needed, pattern, settled
-from clockseg._regions import Windowed
-from clockseg._regions import check as check_regions
 from clockseg._together import Keep, Made, Run
-from clockseg._types import IMAGE
-from clockseg._watching import check, keep_picture, looks_ahead, views
-from clockseg.clocks.regions import in_places
+from clockseg._watching import check, keep_picture, views
 from clockseg.schedule import Named, Schedule, schedule_for
 from clockseg.stages import StagedNetwork, Value
 from clockseg.trace import Record, Seconds, Tally
@@ -74,12 +70,12 @@ def fill(
     prepared = net.prepare(image)
     waited = time.perf_counter() - start
     sight, _, moving = _seen(schedule, prepared, image, vectors, None)
-    ahead = _owned(prepared, image) if looks_ahead(schedule) else None
+    ahead = prepared if schedule.carry.looks else None
     frame = Frame(0, image, keep_picture(schedule, image), None, moving, ahead)
     made = net.apart(Run(range(len(net)), groups, True, everything(net)), prepared, {})
     done: list[Fired] = []
     for index, (trunk, held, spent) in enumerate(zip(made.trunks, made.held, made.took.stages, strict=True)):
-        seen = views(net, schedule, index, frame.picture, frame.prepared, [one.memory for one in done])
+        seen = views(net, schedule, index, frame.picture, [one.memory for one in done])
         spent += 0.0 if index else waited
         state = None if states is None else states[index]
         done.append(Fired(StageMemory(trunk, held, held, 0, None, 0, 0, seen, seen, state), True, seconds=spent))
@@ -111,7 +107,7 @@ def _step(
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
     start = time.perf_counter()
-    prepared = _owned(net.prepare(image), image) if looks_ahead(schedule) else None
+    prepared = net.prepare(image) if schedule.carry.looks else None
     waited = time.perf_counter() - start
     sight, motion, moving = _seen(schedule, prepared, image, vectors, memory.sight)
     picture = keep_picture(schedule, image)
@@ -132,14 +128,6 @@ def _step(
     alone = sum(one.seconds + one.clock for one in done)
     overlap = max(0.0, alone - wall) if len(segments) > 1 else 0.0
     return _conclude(firing, done, found[-1][1], memory, sight, overlap)
-
-
-def _owned(prepared: Any, image: Any) -> Any:
-    """A prepared frame that goes on being what it is: the caller may decode the next one into the memory of this."""
-    own = prepared.get(IMAGE) if isinstance(prepared, dict) else None
-    if isinstance(own, np.ndarray) and np.may_share_memory(own, image):
-        return {**prepared, IMAGE: own.copy()}
-    return prepared
 
 
 def _seen(schedule: Schedule, prepared: Any, image: Any, vectors: Any, before: Any) -> tuple[Any, Any, float]:
@@ -194,7 +182,7 @@ def _written(
     overlap: float = 0.0,
 ) -> tuple[Any, Memory]:
     """The output and the memory, with the record; what did not change is reused as it is."""
-    stages, fired, signal, seconds, clocks, windows, shares = zip(*done, strict=True)
+    stages, fired, signal, seconds, clocks = zip(*done, strict=True)
     values = {} if memory is None else dict(memory.values)
     values.update((stage.name, kept.shown) for stage, kept in zip(net.stages, stages, strict=True))
     output, fuse, finish, moving = (None if memory is None else memory.output), 0.0, 0.0, frame.moving
@@ -215,10 +203,7 @@ def _written(
     spent = Seconds(seconds, sum(clocks) + frame.looking, moving, fuse, finish, overlap)
     moved = tuple(stage.name in fused.changed and not fires for stage, fires in zip(net.stages, fired, strict=True))
     way = "" if fused.carried is None else fused.carried.how
-    last_share = 1.0 if fused.made is None else fused.made.share
-    ran = (part if fires else 0.0 for part, fires in zip(shares, fired, strict=True))
-    share = (*ran, last_share) if any(windows) else ()
-    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent, moved, way, share)
+    record = Record(memory is None, fired, signal, tuple(kept.reflects for kept in stages), spent, moved, way)
     return output, Memory(frame.t, np.shape(frame.image), stages, values, output, frame.picture, record, sight, last)
 
 
@@ -242,7 +227,6 @@ class Session:
         self.net = net
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
-        check_regions(net, self.schedule)
         self.memory: Memory | None = None
         self._keep = needed(net, self.schedule)
         self.tally = Tally(tuple(stage.name for stage in net.stages))
@@ -267,10 +251,6 @@ class Session:
             return
         for schedule in settled(self.schedule):
             _step(self.net, schedule, self._keep, memory, image, vectors, map)
-        if in_places(self.schedule.clocks):
-            fuse = rerun(self.net, (stage.name for stage in self.net.stages[: in_places(self.schedule.clocks)]))
-            windowed, trunks = Windowed.of(self.net, self.schedule), [one.trunk for one in memory.stages]
-            windowed.compile_ahead(self._keep, fuse, self.net.prepare(image), trunks, memory.values)
 
     def reset(self) -> None:
         """Forget what is held: the next frame refills, and counts as the first of a clip."""

@@ -35,7 +35,6 @@ _EXAMPLES: dict[Any, str] = {
     gate.learned: 'learned("clock.onnx")',
     gate.budget: "budget(network_rate=0.25)",
     gate.paced: "paced(adaptive(0.02), 0.5)",
-    gate.regions: "regions(0.1, stages=2)",
     gate.every: "every(2)",
     gate.at_least_every: "at_least_every(8)",
     gate.invert: "invert(confidence(0.8))",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from clockseg._errors import UsageError
 from clockseg._together import Made, Run, Together, Took
@@ -75,22 +75,6 @@ class Correction:
     reads: str | None = None
 
 
-class Locality(NamedTuple):
-    """How far a network's leading stages look, and what fuses them (``clockseg.graph.locality``).
-
-    ``mixing``: an operation in these stages, ``fusing``: one in groups or finish, of which a place depends on places
-    anywhere; "" if there is none. ``reach``: pixels of the working size beyond its own that a place depends on.
-    ``strides``: tensor -> the pixels of the working size that one of its places stands for, along a side. ``step``: of which
-    the sides of a window and its place must be multiples.
-    """
-
-    mixing: str = ""
-    fusing: str = ""
-    reach: int = 0
-    strides: Mapping[str, int] = {}
-    step: int = 1
-
-
 @dataclass(frozen=True)
 class StagedNetwork:
     """A network cut into stages (paper, section 4; the cut rule is ``clockseg.graph``).
@@ -101,8 +85,7 @@ class StagedNetwork:
     its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
     ``joined``: what runs several of these very parts as one, if they can be; other parts put in their place run one by one.
     For a fused value that is moved by the carry: ``fused`` takes from what ``finish`` reads that which is worth moving,
-    ``conclude`` makes the output of it (None: ``finish`` does), ``correction`` makes a better one. ``locality``: of its
-    first so many stages; None where nobody knows.
+    ``conclude`` makes the output of it (None: ``finish`` does), ``correction`` makes a better one.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))
@@ -123,7 +106,6 @@ class StagedNetwork:
     fused: Part = same
     conclude: Part | None = None
     correction: Correction | None = None
-    locality: Callable[[int], Locality] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -238,7 +220,6 @@ class StagedNetwork:
             fused=same,
             conclude=None,
             correction=None,
-            locality=None,
         )
 
 

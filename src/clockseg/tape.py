@@ -22,7 +22,7 @@ from clockseg._store import Place, Store
 from clockseg._types import Image
 from clockseg._watching import check, check_replayable, parts, watches
 from clockseg.carry import Estimator, Motion, Sight, Warp, identity
-from clockseg.clocks import PICTURE, PREPARED
+from clockseg.clocks import PICTURE
 from clockseg.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.session import Memory, Session, fill
 from clockseg.stages import StagedNetwork, Value
@@ -83,7 +83,7 @@ def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
     held = frozenset(range(len(net))) if _fuses(schedule) else frozenset[int]()
     return Wanted(
         pictures=PICTURE in looks,
-        prepared=(corrected and reads is None) or PREPARED in looks,
+        prepared=corrected and reads is None,
         fused=schedule.carry.of == "fused" or corrected,
         held=held | {watch.stage - 1 for watch in looks if watch.of == "scores"},
         trunks=frozenset(watch.stage - 1 for watch in looks if watch.of == "features")

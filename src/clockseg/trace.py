@@ -31,8 +31,7 @@ class Record(NamedTuple):
     ``fired`` and ``signal`` (None where the clock gave none), one per stage in order; ``reflects``: the frame (counted
     from the last fill) that each stage's value belongs to. ``moved``: whether the carry gave what a stage holds another
     look, which what fuses it then has to read again; empty for "none". ``carried``: on a frame on which nothing was fused,
-    what was moved in its place: "output", "fused", or "corrected" (fused, and mended by the network's correction). ``share``:
-    where stages fired in places, the part of the frame that each computed, and after them groups and finish.
+    what was moved in its place: "output", "fused", or "corrected" (fused, and mended by the network's correction).
     """
 
     fill: bool
@@ -42,7 +41,6 @@ class Record(NamedTuple):
     seconds: Seconds
     moved: tuple[bool, ...] = ()
     carried: str = ""
-    share: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
             "fired": list(record.fired),
             "signal": [_finite(signal) for signal in record.signal],
             "carried": record.carried,
-            "share": [round(part, 4) for part in record.share],
             "seconds": {
                 "decode": round(frame.decode_seconds, 6),
                 "stages": [round(spent, 6) for spent in seconds.stages],

@@ -9,14 +9,11 @@ from clockseg.clocks.every import ALWAYS, AtLeastEvery, Every
 from clockseg.clocks.learned import Learned
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.paced import Paced
-from clockseg.clocks.regions import Along, Regions, Whole
-from clockseg.clocks.tick import PICTURE, PREPARED, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
+from clockseg.clocks.tick import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
 
 __all__ = [
     "ALWAYS",
     "PICTURE",
-    "PREPARED",
-    "Along",
     "AtLeastEvery",
     "Both",
     "Budget",
@@ -33,10 +30,8 @@ __all__ = [
     "MotionResidual",
     "Paced",
     "Plain",
-    "Regions",
     "Tick",
     "View",
     "Watch",
-    "Whole",
     "as_clock",
 ]

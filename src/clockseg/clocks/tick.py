@@ -12,8 +12,7 @@ import numpy as np
 from clockseg._errors import UsageError
 
 Mask: TypeAlias = Any
-"""Places of the frame that fire, bool [rows, columns], evenly over the working size (``Regions``), or the windows that were
-found for these. Under clocks that aren't ``Regions`` a stage fires whole if any place does."""
+"""Places of the frame that fire (the paper's elementwise C), bool [rows, columns]: a stage fires whole if any place does."""
 
 
 class Watch(NamedTuple):
@@ -24,8 +23,6 @@ class Watch(NamedTuple):
 
 
 PICTURE = Watch("picture")
-PREPARED = Watch("prepared")
-"""The picture as the network reads it: at its working size, padded."""
 
 
 class View(NamedTuple):
@@ -46,7 +43,7 @@ class Tick(NamedTuple):
 
     Where the carry finds motion (``clockseg.carry.Motion``; else None), ``motion`` is that since the frame before, and
     ``travel`` that since what this stage holds was computed. ``output``: the network's last output as ``finish`` made it,
-    of the frame on which it was made. ``places``: where the stage before fires on this frame, if not whole (see ``Mask``).
+    of the frame on which it was made.
     ``classes``: the names of the network's classes, by id, where they are known. ``took``: the network's seconds on the frame
     before.
     """
@@ -64,7 +61,6 @@ class Tick(NamedTuple):
     views: Mapping[Watch, View] = {}
     travel: Any = None
     output: Any = None
-    places: Mask | None = None
     classes: Sequence[str] = ()
     took: float = 0.0
 

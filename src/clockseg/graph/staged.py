@@ -14,7 +14,6 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
 from clockseg.graph.joined import GraphJoined
-from clockseg.graph.locality import GraphLocality
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphPart, Pick, Take
 from clockseg.graph.quantized import floats_of, reading
@@ -60,8 +59,7 @@ def staged(
     joined = GraphJoined(stages, groups, finish, division, sidecar.input.name, output, source.part, same)
     made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
     made = replace(made, fused=source.fused(division), conclude=source.conclude(division))
-    local = GraphLocality(stages, groups, finish, size, sidecar.input.pad_multiple)
-    return replace(made, correction=original.correction(model, division), locality=local)
+    return replace(made, correction=original.correction(model, division))
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:

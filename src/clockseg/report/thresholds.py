@@ -16,7 +16,6 @@ from clockseg.clocks import (
     Learned,
     MotionResidual,
     Paced,
-    Regions,
 )
 from clockseg.schedule import schedule_for
 from clockseg.spec import parse_schedule
@@ -49,7 +48,7 @@ def _of(clock: Clock) -> Threshold | None:
     match clock:
         case Confidence():
             return Threshold(clock.threshold, clock.sense == "below")
-        case Change() | Difference() | Learned() | MotionResidual() | Regions():
+        case Change() | Difference() | Learned() | MotionResidual():
             return Threshold(clock.threshold)
         case Paced():
             # Its trace shows the signal in units of the fixed threshold.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from clockseg._errors import UsageError
 from clockseg._watching import check, watches
-from clockseg.clocks import PICTURE, PREPARED
+from clockseg.clocks import PICTURE
 from clockseg.schedule import Named, Schedule, carried, schedule_for
 from clockseg.session import Session
 from clockseg.stages import StagedNetwork
@@ -250,8 +250,6 @@ class Clocked:
         schedule = schedule_for(chosen, len(net))
         check(net, schedule)
         looked_at = {watch for index in range(len(schedule)) for watch in watches(schedule, index)}
-        if PREPARED in looked_at:
-            raise UsageError("regions work on frames, not on a wrapped module's tensors; give another schedule.")
         if (schedule.carry.looks or PICTURE in looked_at) and self.how.normalisation is None:
             raise UsageError(
                 f"a schedule that looks at the picture (carry {schedule.carry}): say how frames were normalised, with "
