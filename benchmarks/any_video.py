@@ -23,8 +23,8 @@ import av
 import cv2
 
 from bright_network import write_bright
-from clockseg.inputs import inputs
-from clockseg.provenance import machine
+from clockseg.engines.provenance import machine
+from clockseg.segmenting.inputs import inputs
 from clockseg.video._colour import ToRGB
 from page import insert, table
 from provenance import HERE, write_result

@@ -20,8 +20,8 @@ import onnx
 
 import segformer
 from clockseg import Session, fixed_rate
-from clockseg._errors import NetworkError
 from clockseg.engines import openvino
+from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
 from clockseg.graph.candidates import candidates
 from clockseg.graph.choice import Choice, choose

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._opencv import opencv
 from clockseg.carry import Motion
 from clockseg.carry.motion import grid, sampled
 from clockseg.clocks import Decision, Tick, Watch
+from clockseg.clocks.gate import Gate, motion_residual
 from clockseg.clocks.motion_residual import FULL
-from clockseg.gate import Gate, motion_residual
+from clockseg.libraries import opencv
 
 LEVEL = 12
 REACH = 2

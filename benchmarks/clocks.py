@@ -3,7 +3,7 @@
 python benchmarks/clocks.py            results/clocks.json and the tables
 python benchmarks/clocks.py --docs     and into docs/clocks.md
 
-Each video is taped once (`clockseg.tape`), and every schedule is played on the tape. Thresholds are searched for, so that
+Each video is taped once (`clockseg.execution.tape`), and every schedule is played on the tape. Thresholds are searched for, so that
 clocks are compared at the rate of the fixed one; a budget finds its own.
 """
 
@@ -20,16 +20,16 @@ import numpy as np
 
 from clock_signals import SIGNALS
 from clockseg import load
-from clockseg._opencv import opencv
-from clockseg.agreement import agreement, no_agreement
 from clockseg.carry import Flow, Warp, identity
-from clockseg.commands._table import percent
+from clockseg.cli._table import percent
+from clockseg.clocks.gate import adaptive, budget, difference, motion_residual
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clip_folders import read_clips
-from clockseg.gate import adaptive, budget, difference, motion_residual
-from clockseg.metrics import Confusion, confusion
-from clockseg.schedule import Named, carried, skip_frame
-from clockseg.stages import StagedNetwork
-from clockseg.tape import Tape, wanted
+from clockseg.evaluation.agreement import agreement, no_agreement
+from clockseg.evaluation.metrics import Confusion, confusion
+from clockseg.execution.tape import Tape, wanted
+from clockseg.libraries import opencv
 from clockseg.video import open_clip
 from page import insert, table
 from provenance import HERE, write_result

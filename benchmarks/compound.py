@@ -16,17 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clockseg import Session, load, parse_schedule
-from clockseg.commands._options import recommended
-from clockseg.commands._table import percent
+from clockseg.cli._options import recommended
+from clockseg.cli._table import percent
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.clockwork.trace import Tally
 from clockseg.datasets import read_clips
 from clockseg.datasets.clips import Clip
-from clockseg.metrics import Confusion, confusion
+from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.networks.calibration import gather, normalised
 from clockseg.networks.load import assemble, framing, read
 from clockseg.networks.low_rank import low_rank
-from clockseg.schedule import schedule_for
-from clockseg.stages import StagedNetwork
-from clockseg.trace import Tally
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

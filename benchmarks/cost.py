@@ -24,14 +24,14 @@ import onnx
 
 import segformer
 from clockseg import Session, load, parse_schedule
-from clockseg.cost import multiply_adds
 from clockseg.datasets import read_clips
 from clockseg.engines.priced import priced
+from clockseg.engines.prices import Price, Prices
 from clockseg.engines.threads import threads_or_all
+from clockseg.evaluation.interleaving import Interleaving
+from clockseg.graph.cost import multiply_adds
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.graph.static import attribute, fix
-from clockseg.interleaving import Interleaving
-from clockseg.prices import Price, Prices
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -23,16 +23,16 @@ import torch
 
 import segformer
 from clockseg import Session, frame_oracle, load
-from clockseg._types import Image
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
 from clockseg.engines import contenders, timed
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.sidecar import Input, Sidecar, write
-from clockseg.networks.fcn import FCN
-from clockseg.networks.fcn_layers import FCNShape
 from clockseg.networks.quantization import quantize
 from clockseg.networks.street import Shape, Street
-from clockseg.stages import StagedNetwork
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_layers import FCNShape
+from clockseg.types import Image
 from engines import Run, measured, ratio
 from page import insert, table
 from provenance import HERE, provenance, write_result

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg import Session, frame_oracle, load, skip_frame
-from clockseg._types import Image, Labels
-from clockseg.commands._table import align
+from clockseg.cli._table import align
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
 from clockseg.engines import timed
-from clockseg.stages import StagedNetwork
+from clockseg.types import Image, Labels
 from page import README, insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -17,20 +17,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array, Image, Size
-from clockseg.commands._table import align
+from clockseg.cli._table import align
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import openvino, timed
 from clockseg.engines.threads import threads_or_all
 from clockseg.graph.staged import staged as staged_graph
-from clockseg.networks import fcn_staged
-from clockseg.networks.export_fcn import describe, to_onnx
-from clockseg.networks.fcn import FCN
-from clockseg.networks.fcn_checkpoint import FCNDescription
-from clockseg.networks.fcn_cost import stage_costs
-from clockseg.networks.fcn_layers import FCN8S
-from clockseg.networks.fcn_trained_on import trained_on
 from clockseg.networks.framing import OwnSize
-from clockseg.stages import StagedNetwork
+from clockseg.paper import fcn_staged
+from clockseg.paper.export_fcn import describe, to_onnx
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_checkpoint import FCNDescription
+from clockseg.paper.fcn_cost import stage_costs
+from clockseg.paper.fcn_layers import FCN8S
+from clockseg.paper.fcn_trained_on import trained_on
+from clockseg.types import Array, Image, Size
 from page import insert, table
 from provenance import HERE, provenance, write_result
 

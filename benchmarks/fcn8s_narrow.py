@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import load
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
-from clockseg.metrics import Confusion, confusion
-from clockseg.networks.export_fcn import export
-from clockseg.networks.fcn_checkpoint import read_state, write_state
-from clockseg.stages import StagedNetwork
+from clockseg.evaluation.metrics import Confusion, confusion
+from clockseg.paper.export_fcn import export
+from clockseg.paper.fcn_checkpoint import read_state, write_state
 from page import insert, table
 from provenance import HERE, RESULTS, provenance
 from shared_data import shared_data

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.carry.motion import sampled
+from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_data
-from clockseg.evaluation import Evaluation, evaluate
-from clockseg.flicker import Following, flicker
-from clockseg.metrics import Confusion, confusion, finite
-from clockseg.trace import Progress
+from clockseg.evaluation.flicker import Following, flicker
+from clockseg.evaluation.labels import Evaluation, evaluate
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from frontier_figure import draw
 from frontier_page import headline, lines, shown_goals, text
 from frontier_ways import (

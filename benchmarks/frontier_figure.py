@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clockseg.plots.style import INK, MUTED, RULE, figure
+from clockseg.report.plots.style import INK, MUTED, RULE, figure
 from frontier_page import frontier
 from frontier_ways import BF16, CORRECTED, EVERY, INT8, LARGE, LARGE_INT8, MENDED, MOVED, PAPER, STAYS, STREET
 

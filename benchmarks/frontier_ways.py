@@ -8,13 +8,13 @@ from functools import cache
 from typing import NamedTuple
 
 from clockseg import load
-from clockseg._errors import UsageError
-from clockseg._watching import check
 from clockseg.clocks import ALWAYS
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.watching import check
+from clockseg.errors import UsageError
 from clockseg.networks.load import read
-from clockseg.schedule import Schedule, frame_oracle, schedule_for
-from clockseg.spec import parse_schedule
-from clockseg.stages import StagedNetwork
 
 LARGE, LARGE_INT8, STREET, INT8 = "street-large", "street-large-int8", "street", "street-int8"
 BF16, CORRECTED = "bf16", "corrected"

@@ -132,7 +132,7 @@ def _note(found: dict[str, Any], one: dict[str, Any]) -> None:
 
 
 def _child(args: argparse.Namespace) -> None:
-    from clockseg._errors import ClocksegError
+    from clockseg.errors import ClocksegError
     from fuzz_targets import TARGETS, tried
 
     _limit()

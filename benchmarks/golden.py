@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from onnxruntime import InferenceSession
 
-from clockseg._types import Array
-from clockseg.networks.export_fcn import to_onnx
-from clockseg.networks.fcn import FCN
-from clockseg.networks.import_caffe import Imported, import_caffe
+from clockseg.paper.export_fcn import to_onnx
+from clockseg.paper.fcn import FCN
+from clockseg.paper.import_caffe import Imported, import_caffe
+from clockseg.types import Array
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -22,13 +22,13 @@ from typing import Any
 import onnx
 
 from clockseg import load
-from clockseg.commands._table import percent
+from clockseg.cli._table import percent
+from clockseg.clocks.gate import Gate, adaptive, difference
 from clockseg.datasets import Clip, read_data
-from clockseg.evaluation import evaluate
-from clockseg.gate import Gate, adaptive, difference
+from clockseg.evaluation.labels import evaluate
+from clockseg.execution.recording import Recording, needs, record, replay
 from clockseg.graph import sidecar
 from clockseg.networks.load import framing, read
-from clockseg.recording import Recording, needs, record, replay
 from clockseg.training.head_frames import plan
 from clockseg.training.head_scores import HeadScore, score_heads
 from clockseg.training.heads import train_heads

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from clockseg.manifest import read
+from clockseg.segmenting.manifest import read
 from long_videos import SIZE, different, long_videos
 from page import insert, table
 from provenance import HERE, write_result

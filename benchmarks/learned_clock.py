@@ -20,8 +20,8 @@ import numpy as np
 from clockseg import load
 from clockseg.carry import Flow, Warp
 from clockseg.clocks.learned_graph import load as load_clock
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
-from clockseg.stages import StagedNetwork
 from clockseg.training.clock import Choices, train_clock
 from clockseg.training.clock_samples import Take, takes
 from clockseg.training.clock_score import score

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import frame_oracle, load
+from clockseg.clockwork.network import Part, StagedNetwork, Value
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.delays import Delays
-from clockseg.stages import Part, StagedNetwork, Value
 from live_source import piped
 from page import insert, table
 from provenance import HERE, provenance, write_result

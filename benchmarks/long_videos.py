@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from clockseg._types import Image
+from clockseg.types import Image
 
 FRAMES = 170
 """Of each: three pieces."""

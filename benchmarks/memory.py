@@ -18,8 +18,8 @@ from typing import Any
 import av
 
 from clockseg import load, segment
-from clockseg.spec import parse_schedule
-from clockseg.trace import Progress
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.trace import Progress
 from page import insert, table
 from provenance import HERE, write_result
 from shared_data import shared_data

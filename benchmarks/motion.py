@@ -21,10 +21,10 @@ from typing import Any
 import cv2
 
 from clockseg.carry import Codec, Flow, Warp, identity
+from clockseg.clockwork.schedule import carried, skip_frame
 from clockseg.datasets import read_data
-from clockseg.evaluation import evaluate
+from clockseg.evaluation.labels import evaluate
 from clockseg.networks.load import load
-from clockseg.schedule import carried, skip_frame
 from clockseg.video import Frame, open_clip
 from page import insert, table
 from provenance import HERE, RESULTS, write_result

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import read_labels, read_trace
-from clockseg.commands._table import align
-from clockseg.inputs import inputs
+from clockseg.cli._table import align
+from clockseg.segmenting.inputs import inputs
 from provenance import write_result
 from shared_data import shared_data
 

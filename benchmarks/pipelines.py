@@ -19,14 +19,14 @@ from itertools import islice
 from typing import Any
 
 from clockseg import ClocksegError, Session, frame_oracle, load, parse_schedule
-from clockseg.commands import _streaming as streaming
-from clockseg.commands import bench
+from clockseg.cli import _streaming as streaming
+from clockseg.cli import bench
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_clips
 from clockseg.engines.threads import threads_or_all
-from clockseg.latency import Latency, measure, pipeline_runners
-from clockseg.pipeline import How, Runner, Threaded, running, stage_seconds
-from clockseg.stages import StagedNetwork
-from clockseg.streaming import Streamed, evaluate_streaming
+from clockseg.evaluation.latency import Latency, measure, pipeline_runners
+from clockseg.evaluation.streaming import Streamed, evaluate_streaming
+from clockseg.execution.pipeline import How, Runner, Threaded, running, stage_seconds
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -20,15 +20,15 @@ from dataclasses import replace
 from typing import Any
 
 from clockseg import load, read_trace
-from clockseg.commands._table import percent
+from clockseg.cli._table import percent
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import Clip
-from clockseg.evaluation import evaluate
-from clockseg.planning import Goal, Plan, Told, Trial, Variant, plan
-from clockseg.schedule import Schedule, schedule_for
-from clockseg.segmentation import segment
-from clockseg.spec import parse_schedule
-from clockseg.stages import StagedNetwork
+from clockseg.evaluation.labels import evaluate
+from clockseg.planning.planner import Goal, Plan, Told, Trial, Variant, plan
+from clockseg.segmenting.segmentation import segment
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clockseg.commands.reproduce import EXPERIMENTS
-from clockseg.experiments.claims import Claim
+from clockseg.cli.reproduce import EXPERIMENTS
+from clockseg.paper.claims import Claim
 from provenance import HERE, provenance
 from shared_data import shared_data
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clockseg import load, parse_schedule
-from clockseg.commands._options import recommended
-from clockseg.commands._table import percent, shown
+from clockseg.cli._options import recommended
+from clockseg.cli._table import percent, shown
+from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_clips
-from clockseg.evaluation import Evaluation, evaluate
-from clockseg.trace import Progress
+from clockseg.evaluation.labels import Evaluation, evaluate
 from page import README, insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -20,13 +20,13 @@ import torch
 
 import segformer
 from clockseg import candidates, cut
-from clockseg._types import Array, Size
 from clockseg.engines import contenders
 from clockseg.graph import onnx_reader
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.networks.load import path_of
+from clockseg.types import Array, Size
 from page import insert, table
 from provenance import HERE, provenance, write_result
 

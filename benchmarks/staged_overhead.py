@@ -23,10 +23,10 @@ import onnx
 import segformer
 from clockseg import Session, alternating, frame_oracle, load, skip_frame
 from clockseg.clocks import ALWAYS
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.load import assemble
-from clockseg.schedule import Named, Schedule
-from clockseg.stages import StagedNetwork
 from engines import measured, ratio
 from page import insert, table
 from provenance import HERE, provenance, write_result

@@ -20,11 +20,11 @@ from typing import Any
 
 from clockseg import load
 from clockseg.carry import Flow, Warp
-from clockseg.commands._table import percent
+from clockseg.cli._table import percent
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clockwork.session import fill
 from clockseg.datasets import Clip, read_data
-from clockseg.schedule import frame_oracle
-from clockseg.session import fill
-from clockseg.stages import StagedNetwork
 from clockseg.training.stale_score import RATES, score_clips
 from page import insert, table
 from provenance import HERE, provenance, write_result

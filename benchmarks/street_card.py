@@ -21,11 +21,11 @@ import cv2
 import numpy as np
 
 from clockseg import load, maps
-from clockseg._types import Array, Image, Labels
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
-from clockseg.metrics import Confusion, confusion
+from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.networks.inspection import Inspection, inspect
-from clockseg.stages import StagedNetwork
+from clockseg.types import Array, Image, Labels
 from page import insert
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

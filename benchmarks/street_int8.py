@@ -11,10 +11,10 @@ import argparse
 from collections.abc import Sequence
 
 from clockseg import evaluate, frame_oracle, load, parse_schedule
-from clockseg.commands._options import recommended
-from clockseg.commands._table import percent
+from clockseg.cli._options import recommended
+from clockseg.cli._table import percent
 from clockseg.datasets import read_clips
-from clockseg.evaluation import Evaluation
+from clockseg.evaluation.labels import Evaluation
 from clockseg.networks.quantization import quantize
 from page import insert, table
 from provenance import HERE, provenance, write_result

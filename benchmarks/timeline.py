@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import clockseg
-from clockseg.trace import Record
+from clockseg.clockwork.trace import Record
 from clockseg.video import open_clip, overlay
 from shared_data import shared_data
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import load
-from clockseg.commands._table import percent
-from clockseg.gate import adaptive, paced
-from clockseg.recording import Recording, record
-from clockseg.schedule import Named
-from clockseg.stages import StagedNetwork
-from clockseg.tuning import tried, tune, tune_near
+from clockseg.cli._table import percent
+from clockseg.clocks.gate import adaptive, paced
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named
+from clockseg.execution.recording import Recording, record
+from clockseg.planning.tuning import tried, tune, tune_near
 from clockseg.video import open_clip
 from page import table
 from provenance import HERE, write_result

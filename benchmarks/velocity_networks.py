@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.clocks.maps import change, relative_difference
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
-from clockseg.maps import change, relative_difference
 from clockseg.networks.cut_settling import Cutting
 from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
-from clockseg.stages import StagedNetwork
 from page import insert, table
 from provenance import HERE, write_result
 from shared_data import shared_data

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import Session, frame_oracle, load, segment
-from clockseg.commands._table import align
-from clockseg.stages import StagedNetwork
+from clockseg.cli._table import align
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.video import open_clip
 from provenance import HERE, write_result
 from shared_data import shared_data

@@ -10,8 +10,8 @@ import cv2
 from onnx import TensorProto, helper
 
 import networks
-from clockseg.schedule import frame_oracle
-from clockseg.segmentation import segment
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.segmenting.segmentation import segment
 from toy_networks import toy, write_clip
 from video_making import picture, write_video
 
@@ -94,7 +94,7 @@ def caffemodel() -> bytes:
 
 @cache
 def checkpoint() -> bytes:
-    from clockseg.networks.fcn_checkpoint import save_fcn
+    from clockseg.paper.fcn_checkpoint import save_fcn
     from narrow_fcn import description, narrow
 
     with tempfile.TemporaryDirectory() as folder:

@@ -15,23 +15,23 @@ import numpy as np
 import fuzz_seeds
 import networks
 from clockseg import read_labels, read_summary, read_trace
-from clockseg._errors import ClocksegError
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned_graph import load as load_clock
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.class_map import read_class_map
 from clockseg.datasets.layouts import parse_layout
+from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar
-from clockseg.manifest import read as read_manifest
 from clockseg.networks.class_names import read_class_names, read_palette
-from clockseg.networks.import_caffe import import_caffe
 from clockseg.networks.load import load
+from clockseg.paper.import_caffe import import_caffe
+from clockseg.planning.schedule_file import ScheduleFile, dump, read_schedule_file
 from clockseg.report import write as write_report
-from clockseg.results import read_values
-from clockseg.schedule import frame_oracle, schedule_for
-from clockseg.schedule_file import ScheduleFile, dump, read_schedule_file
-from clockseg.segmentation import segment
-from clockseg.spec import parse_schedule
+from clockseg.segmenting.manifest import read as read_manifest
+from clockseg.segmenting.results import read_values
+from clockseg.segmenting.segmentation import segment
 from clockseg.video import open_clip
 from fuzzing import as_json, changed_bytes, changed_text, changed_value, changed_words
 from hostile_graphs import changed_graph

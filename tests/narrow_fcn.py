@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from clockseg.datasets import Classes
-from clockseg.networks.fcn import FCN
-from clockseg.networks.fcn_checkpoint import FCNDescription
-from clockseg.networks.fcn_layers import FCNShape, bilinear, layers
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_checkpoint import FCNDescription
+from clockseg.paper.fcn_layers import FCNShape, bilinear, layers
 from video_making import data_folder
 
 NARROW = 1 / 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
 
 
 def network(stages: int = 3, name: str = "symbolic") -> StagedNetwork:

@@ -26,13 +26,13 @@ from clockseg import (
     segment,
     skip_frame,
 )
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.datasets import read_clips
-from clockseg.deviation import Deviation, deviation
+from clockseg.evaluation.deviation import Deviation, deviation
+from clockseg.evaluation.values import evaluate_values
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.framing import Framing, OwnSize
-from clockseg.results import check_writes, read_values
-from clockseg.value_evaluation import evaluate_values
+from clockseg.segmenting.results import check_writes, read_values
 from clockseg.video import Heat, LabelWriter, ValueWriter, open_clip
 from networks import TINY, Builder, write_network, write_tiny
 from toy_networks import write_clip

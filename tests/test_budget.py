@@ -14,11 +14,11 @@ from clockseg import Session, UsageError, adaptive, confidence, difference, eith
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import PICTURE, Budget, Decision, Tick, Watch
 from clockseg.clocks.budget import LEAST, MOST, SLACK
+from clockseg.clocks.gate import Gate, budget, motion_residual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.gate import Gate, budget, motion_residual
-from clockseg.recording import needs, record, replay
-from clockseg.schedule import carried, schedule_for
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.execution.recording import needs, record, replay
 
 PICTURES = StagedNetwork(
     "red", (Stage("a", lambda image: image[..., 0], scores=None), Stage("b", np.asarray, scores=None))

@@ -7,7 +7,7 @@ import pytest
 
 from clockseg import UsageError, frame_oracle, load
 from clockseg.datasets import read_clips
-from clockseg.evaluation import evaluate
+from clockseg.evaluation.labels import evaluate
 from clockseg.networks.load import BUNDLED, path_of
 from video_making import data_folder
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caffe_making import blob, caffemodel, field, layer, varint
-from clockseg._errors import NetworkError
-from clockseg.networks.caffemodel import parse_caffemodel, read_caffemodel
+from clockseg.errors import NetworkError
+from clockseg.paper.caffemodel import parse_caffemodel, read_caffemodel
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import networks
-from clockseg._errors import NetworkError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.engines.profile import node_seconds
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.dominators import Dominators, narrowest

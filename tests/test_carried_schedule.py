@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg._errors import NetworkError, UsageError
 from clockseg.carry import Flow, Warp, identity, parse_carry
-from clockseg.commands import evaluate as command
-from clockseg.commands._options import parse_schedules
-from clockseg.commands.main import main
-from clockseg.evaluation import evaluate
-from clockseg.schedule import alternating, carried, frame_oracle, schedule_for, skip_frame
-from clockseg.schedule_file import ScheduleFile, write_schedule_file
-from clockseg.spec import parse_schedule, spelled
+from clockseg.cli import evaluate as command
+from clockseg.cli._options import parse_schedules
+from clockseg.cli.main import main
+from clockseg.clocks.spec import parse_schedule, spelled
+from clockseg.clockwork.schedule import alternating, carried, frame_oracle, schedule_for, skip_frame
+from clockseg.errors import NetworkError, UsageError
+from clockseg.evaluation.labels import evaluate
+from clockseg.planning.schedule_file import ScheduleFile, write_schedule_file
 from toy_networks import CLASSES, toy, write_clip
 
 MOVED = "carried(skip_frame(4), warp(flow))"
@@ -65,10 +65,13 @@ def test_as_text(text: str, carry: str) -> None:
 
 
 def test_what_is_in_quotes_may_be_of_a_package() -> None:
-    made = schedule_for(parse_schedule('carried("clockseg.schedule:alternating", "clockseg.carry:identity")'), 3)
+    made = schedule_for(
+        parse_schedule('carried("clockseg.clockwork.schedule:alternating", "clockseg.carry:identity")'), 3
+    )
     assert made == alternating(3)
     assert (
-        spelled("clockseg.schedule:alternating", Warp(Flow())) == "carried('clockseg.schedule:alternating', warp(flow))"
+        spelled("clockseg.clockwork.schedule:alternating", Warp(Flow()))
+        == "carried('clockseg.clockwork.schedule:alternating', warp(flow))"
     )
 
 

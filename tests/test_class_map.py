@@ -11,12 +11,12 @@ import cv2
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError
-from clockseg.commands import evaluate as command
-from clockseg.commands.main import main
+from clockseg.cli import evaluate as command
+from clockseg.cli.main import main
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets.class_map import ClassMap, read_class_map
 from clockseg.datasets.classes import Classes
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.errors import DataError
 
 NETWORK = ("road", "car", "bus", "sky")
 DATA = Classes(("sky", "vehicle", "road"), ignore=255)

@@ -10,10 +10,10 @@ import pytest
 
 from clockseg import Session, UsageError, adaptive, difference, either, every, parse_schedule, run
 from clockseg.clocks import Change, Tick, View, Watch
-from clockseg.gate import budget, paced
-from clockseg.maps import SMALLEST_SHARE, change, change_of
-from clockseg.recording import record, replay
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.clocks.gate import budget, paced
+from clockseg.clocks.maps import SMALLEST_SHARE, change, change_of
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.execution.recording import record, replay
 
 NAMES = ("sky", "road", "pedestrian", "bicyclist")
 BARE = StagedNetwork("labels", (Stage("a", np.asarray), Stage("b", np.asarray)))

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import pytest
 
-from clockseg._errors import ClocksegError, DataError, UsageError, VideoError
 from clockseg.datasets import Clip, read_clips, read_labels_png
+from clockseg.errors import ClocksegError, DataError, UsageError, VideoError
 
 CLASSES = {"classes": ["sky", "road"], "palette": [[1, 2, 3], [4, 5, 6]], "ignore": 255, "fps": 15}
 

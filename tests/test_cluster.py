@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clockseg._errors import MissingDependency
-from clockseg.cluster import Actors
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.errors import MissingDependency
+from clockseg.segmenting.cluster import Actors
 from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
 
@@ -20,7 +20,7 @@ RUN = """
 import os, signal, sys, threading, time
 from pathlib import Path
 import ray
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 
 def kill_one(pieces):
     while not list(pieces.glob("*/.part/000000")):

@@ -13,9 +13,9 @@ from clockseg import Session, UsageError, skip_frame
 from clockseg.carry import Auto, Codec, Flow, Motion, Vectors, Warp, parse_carry, settled
 from clockseg.carry.track import Reference, Track, inverse
 from clockseg.carry.vectors import BLOCK, filled
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Clip
-from clockseg.segmentation import segment
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.segmenting.segmentation import segment
 from clockseg.video import Frame, open_clip
 from video_making import write_video
 

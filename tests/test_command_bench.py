@@ -11,11 +11,11 @@ import pytest
 import networks
 import symbolic
 from clockseg import Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
-from clockseg.commands.main import main
-from clockseg.latency import Latency, measure, noise, pipeline_runners
+from clockseg.cli.main import main
+from clockseg.evaluation.latency import Latency, measure, noise, pipeline_runners
+from clockseg.evaluation.stream import VirtualTimer, with_durations
+from clockseg.execution.pipeline import Runner, running
 from clockseg.networks.load import load
-from clockseg.pipeline import Runner, running
-from clockseg.stream import VirtualTimer, with_durations
 from video_making import picture, write_video
 
 WAYS = [

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import networks
-from clockseg._errors import DataError, NetworkError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.static import Static
 from clockseg.networks import cut_check, cutting

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clockseg.commands import evaluate as command
-from clockseg.commands.main import main
+from clockseg.cli import evaluate as command
+from clockseg.cli.main import main
 from toy_networks import CLASSES, toy, write_clip
 
 KEYS = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import networks
-from clockseg.commands import inspect
-from clockseg.cost import Cost, multiply_adds
+from clockseg.cli import inspect
+from clockseg.graph.cost import Cost, multiply_adds
 from clockseg.graph.price import _multiply_adds, price
 from clockseg.graph.static import Static, fix
 from clockseg.graph.traffic import moved

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import UsageError
 from clockseg.datasets import Clip, pascal, read_data
 from clockseg.datasets import camvid as camvid_layout
 from clockseg.datasets import davis as davis_layout
+from clockseg.errors import UsageError
 from dataset_trees import camvid, davis, labels
 from video_making import data_folder
 

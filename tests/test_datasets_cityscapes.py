@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError, UsageError
 from clockseg.datasets import cityscapes as layout
+from clockseg.errors import DataError, UsageError
 from dataset_trees import cityscapes, labels, save
 
 IDS = {

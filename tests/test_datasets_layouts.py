@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.datasets import LAYOUTS, Clip, Layout, parse_layout, pascal, read_data
 from clockseg.datasets import cityscapes as cityscapes_layout
 from clockseg.datasets import youtube_objects as youtube_layout
+from clockseg.errors import DataError, UsageError
 from dataset_trees import camvid, cityscapes, davis, nyud, save, scene, voc, write_list, youtube
 from networks import TINY, write_tiny
 from video_making import write_video

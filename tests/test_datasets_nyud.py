@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError, UsageError
 from clockseg.datasets import nyud as layout
+from clockseg.errors import DataError, UsageError
 from clockseg.video.read import natural_key
 from dataset_trees import labels, nyud, save, scene, write_list
 

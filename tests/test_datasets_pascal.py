@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clockseg._errors import DataError
 from clockseg.datasets import pascal, read_labels_png
 from clockseg.datasets.labels import read_index_png
+from clockseg.errors import DataError
 from dataset_trees import labels, save, voc, write_list
 
 IDS = ["2009_000003", "2007_000033", "2008_000001"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg._errors import DataError, UsageError
 from clockseg.datasets import Clip, read_clips, read_data, translate
 from clockseg.datasets.translated import FRAMES, Window
+from clockseg.errors import DataError, UsageError
 from dataset_trees import save, scene, voc, write_list
 
 

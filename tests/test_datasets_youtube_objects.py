@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError, UsageError
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import frame_oracle, skip_frame
 from clockseg.datasets import pascal, read_data
 from clockseg.datasets import youtube_objects as layout
-from clockseg.evaluation import evaluate
-from clockseg.metrics import confusion
-from clockseg.schedule import frame_oracle, skip_frame
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.metrics import confusion
 from dataset_trees import save, scene, youtube
 
 PERSON, CAT, BIRD = (pascal.NAMES.index(name) for name in ("person", "cat", "bird"))

@@ -16,7 +16,7 @@ import command_pages
 import pytest
 
 import clockseg
-from clockseg.commands.main import parser
+from clockseg.cli.main import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clockseg import read_summary, read_trace
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from test_docs import DOCS, PAGES, source
 from video_making import picture, write_video
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clockseg.energy import Counter, Energy, counting, nvml, rapl
+from clockseg.evaluation.energy import Counter, Energy, counting, nvml, rapl
 
 
 def zone(root: Path, name: str, label: str, energy: int | str, last: int = 999_999) -> Path:

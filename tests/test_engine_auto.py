@@ -13,10 +13,10 @@ import pytest
 
 import networks
 from clockseg import engines
-from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg.clockwork.network import Part, Stage, StagedNetwork
 from clockseg.engines.auto import auto, fastest, recall, remember
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks.load import load
-from clockseg.stages import Part, Stage, StagedNetwork
 
 
 @pytest.fixture(autouse=True)

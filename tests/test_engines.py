@@ -15,14 +15,14 @@ import pytest
 
 import networks
 from clockseg import engines
-from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import alternating, exponential, pipelined, skip_frame
+from clockseg.clockwork.session import run
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.buffers import MOST_KEPT, Pool
 from clockseg.engines.compiled import compiled
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks.load import load
-from clockseg.schedule import alternating, exponential, pipelined, skip_frame
-from clockseg.session import run
-from clockseg.stages import Stage, StagedNetwork
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
 

@@ -17,7 +17,7 @@ import clockseg
 import symbolic
 from clockseg import Group, Stage, StagedNetwork, UsageError
 from clockseg.carry import Identity
-from clockseg.equations import (
+from clockseg.paper.equations import (
     Equations,
     carried,
     cascade,

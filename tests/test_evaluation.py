@@ -21,14 +21,14 @@ from clockseg import (
     pipelined,
     skip_frame,
 )
-from clockseg._errors import DataError, UsageError
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_clips
-from clockseg.evaluation import Evaluation, evaluate
-from clockseg.metrics import Confusion, boundary_band, confusion
-from clockseg.session import Session
-from clockseg.spec import parse_schedule
-from clockseg.stages import Stage, StagedNetwork
-from clockseg.trace import Progress
+from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.labels import Evaluation, evaluate
+from clockseg.evaluation.metrics import Confusion, boundary_band, confusion
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder
 
@@ -95,7 +95,12 @@ def own_clock(monkeypatch):
         clock.now += seconds
 
     fake = SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep)
-    for module in ("clockseg.session", "clockseg.stages", "clockseg._firing", "toy_networks"):
+    for module in (
+        "clockseg.clockwork.session",
+        "clockseg.clockwork.network",
+        "clockseg.clockwork.firing",
+        "toy_networks",
+    ):
         monkeypatch.setattr(f"{module}.time", fake)
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
-from clockseg.experiments import fixed_rate, pipeline, pipeline_pascal, schedules
-from clockseg.experiments.coin import score_by_coin, throws
-from clockseg.experiments.method import Method, _Run, score
-from clockseg.experiments.methods import (
+from clockseg.paper import fixed_rate, pipeline, pipeline_pascal, schedules
+from clockseg.paper.coin import score_by_coin, throws
+from clockseg.paper.method import Method, _Run, score
+from clockseg.paper.methods import (
     NOTEBOOK_3,
     PIPELINE_2,
     PIPELINE_3,
@@ -26,9 +27,8 @@ from clockseg.experiments.methods import (
     oracle,
     pipelines,
 )
-from clockseg.experiments.report import Report, comma_separated, write
-from clockseg.experiments.rows import ORACLE, Row, cells, find, relative_loss
-from clockseg.stages import StagedNetwork
+from clockseg.paper.report import Report, comma_separated, write
+from clockseg.paper.rows import ORACLE, Row, cells, find, relative_loss
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from clockseg._errors import DataError, NetworkError, UsageError
 from clockseg.datasets import Classes
-from clockseg.networks.fcn import FCN, crop
-from clockseg.networks.fcn_checkpoint import (
+from clockseg.errors import DataError, NetworkError, UsageError
+from clockseg.paper.fcn import FCN, crop
+from clockseg.paper.fcn_checkpoint import (
     FCNDescription,
     check_state,
     load_fcn,
@@ -20,10 +20,10 @@ from clockseg.networks.fcn_checkpoint import (
     save_fcn,
     write_state,
 )
-from clockseg.networks.fcn_cost import stage_costs
-from clockseg.networks.fcn_geometry import Place, crop_offset, offsets, places, sides
-from clockseg.networks.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
-from clockseg.networks.import_caffe import import_caffe
+from clockseg.paper.fcn_cost import stage_costs
+from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places, sides
+from clockseg.paper.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
+from clockseg.paper.import_caffe import import_caffe
 from narrow_fcn import CLASSES, NARROW, description, golden, narrow, with_state
 
 ODD = [(333, 281), (1, 1), (25, 26), (26, 25), (64, 48)]

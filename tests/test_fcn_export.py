@@ -14,18 +14,18 @@ import torch
 from onnx.reference import ReferenceEvaluator
 
 from clockseg import Session, StagedNetwork, UsageError, adaptive, load
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart
 from clockseg.graph.price import price
 from clockseg.graph.staged import staged as staged_graph
-from clockseg.networks import fcn_staged
-from clockseg.networks.export_fcn import describe, export, to_onnx
-from clockseg.networks.fcn_checkpoint import FCNDescription, load_fcn, save_fcn, write_state
-from clockseg.networks.fcn_cost import stage_costs
-from clockseg.networks.fcn_layers import VARIANTS, FCNShape
-from clockseg.networks.import_caffe import import_caffe
+from clockseg.paper import fcn_staged
+from clockseg.paper.export_fcn import describe, export, to_onnx
+from clockseg.paper.fcn_checkpoint import FCNDescription, load_fcn, save_fcn, write_state
+from clockseg.paper.fcn_cost import stage_costs
+from clockseg.paper.fcn_layers import VARIANTS, FCNShape
+from clockseg.paper.import_caffe import import_caffe
 from narrow_fcn import CLASSES, NARROW, golden, picture, random_state, with_state
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clockseg import Session, adaptive, alternating, load, pipelined, run
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
-from clockseg.networks.fcn_checkpoint import MEAN, save_fcn
-from clockseg.networks.fcn_layers import VARIANTS
-from clockseg.networks.fcn_staged import staged
+from clockseg.paper.fcn_checkpoint import MEAN, save_fcn
+from clockseg.paper.fcn_layers import VARIANTS
+from clockseg.paper.fcn_staged import staged
 from narrow_fcn import CLASSES, description, narrow, picture
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -18,18 +18,18 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 import dataset_trees  # noqa: E402
 from caffe_making import as_layers, caffemodel  # noqa: E402
-from clockseg._errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
-from clockseg.commands.main import main  # noqa: E402
+from clockseg.cli.main import main  # noqa: E402
 from clockseg.datasets import Classes, cityscapes, pascal  # noqa: E402
-from clockseg.networks.fcn import FCN  # noqa: E402
-from clockseg.networks.fcn_checkpoint import MEAN, FCNDescription, load_fcn, save_fcn  # noqa: E402
-from clockseg.networks.fcn_layers import FCNShape  # noqa: E402
+from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
+from clockseg.paper.fcn import FCN  # noqa: E402
+from clockseg.paper.fcn_checkpoint import MEAN, FCNDescription, load_fcn, save_fcn  # noqa: E402
+from clockseg.paper.fcn_fit import prepared, softmax_loss, start, update  # noqa: E402
+from clockseg.paper.fcn_layers import FCNShape  # noqa: E402
+from clockseg.paper.fcn_phase import FCNChoices  # noqa: E402
+from clockseg.paper.fcn_recipe import FCNRecipe, Phase, recipe  # noqa: E402
+from clockseg.paper.fcn_start import pixel_mean, random_start  # noqa: E402
+from clockseg.paper.fcn_training import train_fcn  # noqa: E402
 from clockseg.training.batches import Batches  # noqa: E402
-from clockseg.training.fcn import train_fcn  # noqa: E402
-from clockseg.training.fcn_fit import prepared, softmax_loss, start, update  # noqa: E402
-from clockseg.training.fcn_phase import FCNChoices  # noqa: E402
-from clockseg.training.fcn_recipe import FCNRecipe, Phase, recipe  # noqa: E402
-from clockseg.training.fcn_start import pixel_mean, random_start  # noqa: E402
 from clockseg.training.frames import Frame, read_frames  # noqa: E402
 from clockseg.training.scales import Scales, attach, folded, unfolded  # noqa: E402
 from clockseg.training.whole_frames import OVERLAP, Halves, WholeFrames  # noqa: E402

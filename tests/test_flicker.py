@@ -11,13 +11,13 @@ import pytest
 
 from clockseg import UsageError, load, segment, skip_frame
 from clockseg.carry import Flow, Warp
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import carried, frame_oracle
 from clockseg.datasets import read_clips
-from clockseg.evaluation import evaluate
-from clockseg.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
-from clockseg.metrics import Confusion
-from clockseg.schedule import carried, frame_oracle
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
+from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.metrics import Confusion
 from networks import write_tiny
 from toy_networks import CLASSES, toy, write_clip
 from video_making import write_video

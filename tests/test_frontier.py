@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clockseg.schedule import schedule_for
-from clockseg.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import schedule_for
 from frontier_page import frontier, headline, lines, shown_goals, text
 from frontier_ways import EVERY, LARGE, MOVED, Way, codec, large, still, street
 

@@ -14,8 +14,8 @@ import pytest
 
 import clockseg.__main__ as entry
 import networks
-from clockseg._errors import Ended
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.errors import Ended
 from signalling import as_in_a_terminal
 from video_making import picture, write_video
 

@@ -14,21 +14,21 @@ import pytest
 from onnx import TensorProto, helper
 
 import networks
-from clockseg._errors import DataError, NetworkError, UsageError
 from clockseg.carry import parse_carry
+from clockseg.cli.main import main
 from clockseg.clocks.learned_graph import load as load_clock
-from clockseg.commands.main import main
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.engines import cache_directory, onnxruntime
+from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.limits import BYTES, NODES, TENSOR_BYTES, Limits
 from clockseg.graph.static import fix
-from clockseg.manifest import Entry, manifest
 from clockseg.networks.load import load
-from clockseg.results import folder_name
-from clockseg.schedule import frame_oracle, schedule_for
-from clockseg.schedule_file import read_schedule_file
-from clockseg.segmentation import segment
-from clockseg.spec import parse_schedule
+from clockseg.planning.schedule_file import read_schedule_file
+from clockseg.segmenting.manifest import Entry, manifest
+from clockseg.segmenting.results import folder_name
+from clockseg.segmenting.segmentation import segment
 from hostile_graphs import HOSTILE, hostile
 from toy_networks import toy
 from video_making import picture, write_video

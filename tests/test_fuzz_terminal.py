@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import networks
-from clockseg.commands._progress import shown
-from clockseg.commands._table import align
-from clockseg.commands._terminal import Plain, behind, indented, one_line, plain, plain_output
-from clockseg.commands.main import main
-from clockseg.trace import Progress, Tally
+from clockseg.cli._progress import shown
+from clockseg.cli._table import align
+from clockseg.cli._terminal import Plain, behind, indented, one_line, plain, plain_output
+from clockseg.cli.main import main
+from clockseg.clockwork.trace import Progress, Tally
 from video_making import picture, write_video
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\r\u202ered\nclockseg: error: not ours"

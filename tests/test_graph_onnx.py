@@ -13,15 +13,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import networks
-from clockseg._errors import NetworkError, UsageError
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime, openvino
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
 from clockseg.graph.limits import Limits
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import load
-from clockseg.stages import StagedNetwork
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
 SIZES = [(24, 32), (40, 24), (48, 64)]

@@ -14,14 +14,14 @@ import pytest
 from onnx import helper
 
 from clockseg import NetworkError, Session, UsageError, adaptive, frame_oracle, load
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.clockwork.session import fill
 from clockseg.datasets import Clip, read_clips, read_data
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.heads import Head, feature_map, with_heads
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
-from clockseg.session import fill
 from clockseg.training.head_cells import Cells, Grid, draw
 from clockseg.training.head_frames import HELD_OUT, length, plan
 from clockseg.training.head_scores import rank_correlation

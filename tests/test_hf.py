@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from clockseg._errors import NetworkError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.engines import openvino
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.networks.cut_check import picture
 from clockseg.networks.cut_settling import Cutting, settle

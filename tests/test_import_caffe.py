@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caffe_making import as_layers, caffemodel, full
-from clockseg._errors import NetworkError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.datasets.cityscapes import CLASSES as CITYSCAPES
-from clockseg.networks.fcn_checkpoint import MEAN, load_fcn
-from clockseg.networks.fcn_layers import VARIANTS, FCNShape
-from clockseg.networks.fcn_trained_on import trained_on
-from clockseg.networks.import_caffe import Imported, import_caffe
+from clockseg.errors import NetworkError, UsageError
+from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
+from clockseg.paper.fcn_layers import VARIANTS, FCNShape
+from clockseg.paper.fcn_trained_on import trained_on
+from clockseg.paper.import_caffe import Imported, import_caffe
 from narrow_fcn import NARROW, golden, random_state, with_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)

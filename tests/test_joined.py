@@ -34,16 +34,17 @@ from clockseg import (
     skip_frame,
     step,
 )
-from clockseg._keeping import ends, needed
-from clockseg._together import Keep
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Every
-from clockseg.engines import joined, onnxruntime, openvino, timed
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.together import Keep
+from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.compiled import CompiledPart, compiled
+from clockseg.execution import joined
+from clockseg.execution.keeping import ends, needed
+from clockseg.execution.recording import record, replay
 from clockseg.networks.load import load
-from clockseg.recording import record, replay
-from clockseg.schedule import Schedule
-from clockseg.stages import StagedNetwork
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
 SCHEDULES = {

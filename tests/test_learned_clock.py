@@ -14,10 +14,10 @@ from onnx import TensorProto, helper
 from clockseg import Session, UsageError, parse_schedule, run
 from clockseg.carry import Flow, Warp, identity
 from clockseg.clocks import PICTURE, Learned, Watch
-from clockseg.gate import budget, learned
-from clockseg.recording import needs, record, replay
-from clockseg.schedule import carried, schedule_for
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.clocks.gate import budget, learned
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.execution.recording import needs, record, replay
 
 WARP = Warp(Flow())
 

@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 
 from browser import chromium, complaints
 from clockseg import UsageError, frame_oracle, load
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.clockwork.trace import Record, Seconds
 from clockseg.live.address import Address, parse_address
 from clockseg.live.board import HISTORY, Board
 from clockseg.live.channel import Channel, Shown
@@ -26,9 +29,6 @@ from clockseg.live.feed import Feed
 from clockseg.live.line import Line
 from clockseg.live.server import serving
 from clockseg.live.source import source
-from clockseg.schedule import schedule_for
-from clockseg.stages import StagedNetwork
-from clockseg.trace import Record, Seconds
 from clockseg.video import Frame
 from networks import write_tiny
 from video_making import picture

@@ -20,14 +20,14 @@ import pytest
 
 from clockseg import NetworkError, UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
-from clockseg.commands.live import table
+from clockseg.cli.live import table
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.live import Until, live
 from clockseg.live.channel import Channel
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
 from clockseg.live.run import Lived
 from clockseg.live.source import source
-from clockseg.schedule import schedule_for
 from clockseg.video import Frame
 from networks import write_tiny
 from signalling import as_in_a_terminal

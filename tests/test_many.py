@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from clockseg import Session, UsageError, alternating, load, read_labels, read_summary, read_trace, segment
-from clockseg.commands.main import main
-from clockseg.commands.segment import moment
-from clockseg.inputs import Input, inputs
-from clockseg.job import Piece
-from clockseg.manifest import Entry, manifest, read, read_line
-from clockseg.results import ResultFolder
-from clockseg.segmentation import Planned
-from clockseg.trace import Progress, Tally
-from clockseg.under_way import UnderWay
+from clockseg.cli.main import main
+from clockseg.cli.segment import moment
+from clockseg.clockwork.trace import Progress, Tally
+from clockseg.segmenting.inputs import Input, inputs
+from clockseg.segmenting.job import Piece
+from clockseg.segmenting.manifest import Entry, manifest, read, read_line
+from clockseg.segmenting.results import ResultFolder
+from clockseg.segmenting.segmentation import Planned
+from clockseg.segmenting.under_way import UnderWay
+from clockseg.segmenting.workers import Processes, Task
 from clockseg.video import boundaries, open_clip
-from clockseg.workers import Processes, Task
 from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
 from video_making import picture, stream_times, write_video
@@ -239,7 +239,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.commands._many_report.Report.progress", stop)
+        patched.setattr("clockseg.cli._many_report.Report.progress", stop)
         assert run(video, *options(network, out)) == 130
     assert "--resume" in capsys.readouterr().err
     [(_, entry)] = read(out)
@@ -250,7 +250,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert "--resume" in capsys.readouterr().err
     ran = []
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.commands._many_report.Report.progress", lambda self, clip, now: ran.append(now))
+        patched.setattr("clockseg.cli._many_report.Report.progress", lambda self, clip, now: ran.append(now))
         assert run(video, *options(network, out, "--resume")) == 0
     assert len(ran) == FRAMES - 60
     assert kept

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from skimage.morphology import dilation, disk, erosion
 from sklearn.metrics import accuracy_score, confusion_matrix, jaccard_score, recall_score
 
-from clockseg._errors import DataError, UsageError
-from clockseg.metrics import Confusion, band_kind, boundary_band, confusion
+from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion
 
 LABELS = arrays(
     np.uint8, array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.sampled_from([0, 1, 2, 3, 255])

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from clockseg import Session, UsageError, either, every, parse_schedule, run
-from clockseg._keeping import needed
 from clockseg.carry import Flow, Motion, Sight, Warp
 from clockseg.clocks import ALWAYS, Tick
+from clockseg.clocks.gate import budget, motion_residual
 from clockseg.clocks.motion_residual import FULL, MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.gate import budget, motion_residual
-from clockseg.schedule import carried, schedule_for
-from clockseg.stages import Group, Stage, StagedNetwork
-from clockseg.tape import Tape, wanted
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.execution.keeping import needed
+from clockseg.execution.tape import Tape, wanted
 
 WARP = Warp(Flow())
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg._errors import UsageError
 from clockseg.clocks import Change, Either, Every
-from clockseg.schedule import Schedule, alternating, schedule_for
-from clockseg.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import Schedule, alternating, schedule_for
+from clockseg.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from clockseg.spec import parse_schedule
         "either(adaptive(0.25), at_least_every(8))",
         "invert(both(adaptive(0.25), confidence(0.9)))",
         "fixed_rate((1,2,3), nested=False)",
-        "clockseg.schedule:alternating",
+        "clockseg.clockwork.schedule:alternating",
         "at_least_every(4)",
         "every(2)",
     ],
@@ -77,7 +77,7 @@ def test_a_spec_is_the_same_object_as_in_python() -> None:
         ("(" * 500, "can't be read"),
         ("a" * 5000, "1 to"),
         ("no.such.module:thing", "can't be imported"),
-        ("clockseg.schedule:nothing", "can't be imported"),
+        ("clockseg.clockwork.schedule:nothing", "can't be imported"),
     ],
 )
 def test_what_is_wrong_is_told(text, message) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg._errors import DataError, UsageError
-from clockseg.commands._new_files import check_new_files
-from clockseg.commands.main import main
+from clockseg.cli._new_files import check_new_files
+from clockseg.cli.main import main
+from clockseg.errors import DataError, UsageError
 from networks import write_tiny
 from video_making import write_video
 

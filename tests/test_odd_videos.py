@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clockseg import read_labels, read_summary, read_trace
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from networks import write_tiny
 from video_making import data_folder
 

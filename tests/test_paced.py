@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from clockseg import UsageError, adaptive, at_least_every, confidence, either, parse_schedule, run
 from clockseg.clocks import Change, Difference, Paced, Tick, View, Watch
+from clockseg.clocks.gate import paced
 from clockseg.clocks.paced import SPAN
-from clockseg.gate import paced
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.clockwork.network import Stage, StagedNetwork
 
 NET = StagedNetwork("watched", (Stage("a", np.asarray), Stage("b", np.asarray)))
 CELLS = 400

@@ -13,8 +13,8 @@ import pytest
 
 import clockseg
 from clockseg import __main__ as entry
-from clockseg import provenance
-from clockseg.provenance import versions
+from clockseg.engines import provenance
+from clockseg.engines.provenance import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [
@@ -88,28 +88,11 @@ def test_a_name_that_does_not_exist() -> None:
         clockseg.alternate  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        "carry",
-        "clocks",
-        "cost",
-        "datasets",
-        "engines",
-        "equations",
-        "graph",
-        "live",
-        "many",
-        "metrics",
-        "plots",
-        "report",
-        "video",
-    ],
-)
+@pytest.mark.parametrize("family", sorted(clockseg._FAMILIES))
 def test_families_load_when_they_are_used(family) -> None:
     code = f"import clockseg; print(clockseg.{family}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == f"clockseg.{family}\n"
+    assert done.stdout == f"{clockseg._FAMILIES[family]}\n"
 
 
 def test_what_type_checkers_see_is_what_is_loaded() -> None:
@@ -136,7 +119,7 @@ def test_the_runtime_loads_no_torch() -> None:
     code = (
         "import sys, clockseg\n"
         "for name in clockseg.__all__: getattr(clockseg, name)\n"
-        "import clockseg.engines, clockseg.video, clockseg.datasets, clockseg.metrics, clockseg.networks.load\n"
+        "import clockseg.engines, clockseg.video, clockseg.datasets, clockseg.evaluation.metrics, clockseg.networks.load\n"
         "print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
@@ -159,9 +142,9 @@ def test_files_that_are_public_say_so() -> None:
     "command", [["train", "street", "data", "--out", "x"], ["export", "street", "c", "--out", "x.onnx"]]
 )
 def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -> None:
-    from clockseg.commands.main import main
+    from clockseg.cli.main import main
 
-    monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
     assert main(command) == 1
     assert "pip install 'clockseg[torch]'" in capsys.readouterr().err
 
@@ -170,14 +153,14 @@ class _Interrupted:
     """Finds modules as an interrupt in the middle of it would."""
 
     def find_spec(self, name: str, *_: object) -> None:
-        if name == "clockseg.commands.main":
+        if name == "clockseg.cli.main":
             raise KeyboardInterrupt
 
 
 def test_an_interrupt_before_the_command_has_begun_is_quiet(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "clockseg.commands.main", raising=False)
+    monkeypatch.delitem(sys.modules, "clockseg.cli.main", raising=False)
     monkeypatch.setattr(sys, "meta_path", [_Interrupted(), *sys.meta_path])
     assert entry.main() == 130
     assert capfd.readouterr() == ("", "")

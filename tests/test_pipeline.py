@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 import networks
 import symbolic
 from clockseg import Group, Schedule, Session, Stage, StagedNetwork, UsageError, pipelined, run, skip_frame
-from clockseg._errors import MissingDependency
+from clockseg.clockwork.schedule import alternating
 from clockseg.engines import onnxruntime, openvino
+from clockseg.engines.provenance import cores
+from clockseg.errors import MissingDependency
+from clockseg.evaluation.stream import VirtualTimer, with_durations
+from clockseg.execution.pipeline import concurrent, running, shares, stage_seconds
 from clockseg.networks.cuda_streams import cuda_streams
 from clockseg.networks.load import load
-from clockseg.pipeline import concurrent, running, shares, stage_seconds
-from clockseg.provenance import cores
-from clockseg.schedule import alternating
-from clockseg.stream import VirtualTimer, with_durations
 
 SECONDS = 10
 """After which a segment that waits for another gives up, if the other does not run."""
@@ -299,7 +299,7 @@ def test_each_segment_is_compiled_for_its_share_and_fusing_for_all() -> None:
 
 def test_stages_are_timed_for_their_shares(monkeypatch) -> None:
     timer = VirtualTimer()
-    monkeypatch.setattr("clockseg.session.time.perf_counter", timer.now)
+    monkeypatch.setattr("clockseg.clockwork.session.time.perf_counter", timer.now)
     net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.head": 2.0, "B.body": 0.5})
     assert stage_seconds(net, "0123") == (3.0, 2.5, 0.0)
     with pytest.raises(UsageError, match="at least 2"):
@@ -322,7 +322,7 @@ def test_openvino_binds_threads_only_where_it_has_all_cores(tmp_path: Path) -> N
 
 def test_relative_time_counts_what_overlapped_once(monkeypatch) -> None:
     timer = VirtualTimer()
-    monkeypatch.setattr("clockseg.session.time.perf_counter", timer.now)
+    monkeypatch.setattr("clockseg.clockwork.session.time.perf_counter", timer.now)
     net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.5, "fuse": 0.5})
 
     def at_the_same_time(function, segments):

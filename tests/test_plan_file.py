@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from clockseg import DataError, UsageError
-from clockseg.commands import main
-from clockseg.commands._options import add_network_options, add_schedule_options
-from clockseg.commands._planned import as_planned
-from clockseg.schedule_file import FORMAT, ScheduleFile, read_schedule_file, write_schedule_file
+from clockseg.cli import main
+from clockseg.cli._options import add_network_options, add_schedule_options
+from clockseg.cli._planned import as_planned
+from clockseg.planning.schedule_file import FORMAT, ScheduleFile, read_schedule_file, write_schedule_file
 
 RUN = {"network": "street", "size": "320x240", "precision": "bf16"}
 

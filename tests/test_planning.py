@@ -19,23 +19,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import DataError, Session, UsageError, alternating, exponential, planning, skip_frame
-from clockseg._planning import search as search_module
-from clockseg._planning import taping
-from clockseg._planning.blocks import Slot, slots
-from clockseg._planning.candidates import Candidate, Kind, possible
-from clockseg._planning.costs import Costs, Sample, forced, measured
-from clockseg._planning.frontier import frontier
-from clockseg._planning.trial import Sums, Trial, thinned
-from clockseg.agreement import Agreement, agreement, no_agreement
-from clockseg.commands import plan as command
+from clockseg.cli import plan as command
+from clockseg.clocks.gate import adaptive
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
-from clockseg.gate import adaptive
-from clockseg.metrics import confusion
-from clockseg.planning import Goal, Plan, Variant, plan
-from clockseg.schedule import schedule_for
-from clockseg.spec import parse_schedule
-from clockseg.tape import wanted
+from clockseg.evaluation.agreement import Agreement, agreement, no_agreement
+from clockseg.evaluation.metrics import confusion
+from clockseg.execution.tape import wanted
+from clockseg.planning import search as search_module
+from clockseg.planning import taping
+from clockseg.planning.blocks import Slot, slots
+from clockseg.planning.candidates import Candidate, Kind, possible
+from clockseg.planning.costs import Costs, Sample, forced, measured
+from clockseg.planning.frontier import frontier
+from clockseg.planning.planner import Goal, Plan, Variant, plan
+from clockseg.planning.trial import Sums, Trial, thinned
 from toy_networks import CLASSES, toy
 
 FRAMES = 56
@@ -307,7 +307,7 @@ def test_networks_without_labels_or_of_other_classes_are_refused(clip: Path) -> 
 def test_the_command_writes_what_segment_runs(
     tmp_path: Path, clip: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clockseg.commands import main as top
+    from clockseg.cli import main as top
 
     # Fewer kinds of schedule, since each is compiled.
     monkeypatch.setattr(planning, "clocks", lambda stages: [])

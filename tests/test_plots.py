@@ -19,28 +19,27 @@ from matplotlib.text import Text
 from PIL import Image
 
 from clockseg import DataError, UsageError
-from clockseg.commands import evaluate as evaluate_command
-from clockseg.commands import tune as tune_command
-from clockseg.commands.main import main
-from clockseg.deviation import Deviation
-from clockseg.evaluation import Evaluation
-from clockseg.experiments import adaptive_curve, schedules
-from clockseg.experiments.rows import Row, records
-from clockseg.metrics import Confusion
-from clockseg.planning import Goal, Plan
-from clockseg.plots import (
+from clockseg.cli import evaluate as evaluate_command
+from clockseg.cli import tune as tune_command
+from clockseg.cli.main import main
+from clockseg.clockwork.trace import Tally
+from clockseg.evaluation.deviation import Deviation
+from clockseg.evaluation.labels import Evaluation
+from clockseg.evaluation.metrics import Confusion
+from clockseg.evaluation.values import ValueEvaluation
+from clockseg.evaluation.velocity import Shot, Spread, Velocity
+from clockseg.paper import adaptive_curve, schedules
+from clockseg.paper.published import draw_published, draw_rates
+from clockseg.paper.rows import Row, records
+from clockseg.planning.planner import Goal, Plan
+from clockseg.planning.tuning import Point, Trial, Tuned
+from clockseg.report.plots import (
     draw_evaluation,
     draw_plan,
-    draw_published,
-    draw_rates,
     draw_tuning,
     draw_velocity,
     style,
 )
-from clockseg.trace import Tally
-from clockseg.tuning import Point, Trial, Tuned
-from clockseg.value_evaluation import ValueEvaluation
-from clockseg.velocity import Shot, Spread, Velocity
 from toy_networks import CLASSES, toy, write_clip
 
 NAMES = ("frame_oracle", "skip_frame(4)", "either(adaptive(0.15), at_least_every(8))")
@@ -149,8 +148,9 @@ def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             yield kept[-1]
             FigureCanvasAgg(kept[-1]).draw()
 
-    for name in ("velocity", "tuning", "frontier", "evaluation", "published"):
-        monkeypatch.setattr(import_module(f"clockseg.plots.{name}"), "figure", keep)
+    drawing = ("velocity", "tuning", "frontier", "evaluation")
+    for module in (*(f"clockseg.report.plots.{name}" for name in drawing), "clockseg.paper.published"):
+        monkeypatch.setattr(import_module(module), "figure", keep)
     return kept
 
 
@@ -391,7 +391,7 @@ def test_a_wrong_ending_is_refused_before_the_work(name, clips, monkeypatch, cap
 
 @pytest.mark.parametrize("name", ["evaluate", "tune"])
 def test_without_matplotlib_it_says_what_to_install(name, clips, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
     assert main([*commands(clips)[name], "--plot", "plot.svg"]) == 1
     assert "pip install 'clockseg[plots]'" in capsys.readouterr().err
 

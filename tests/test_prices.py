@@ -19,7 +19,6 @@ from clockseg import (
     adaptive,
     alternating,
     fixed_rate,
-    interleaving,
     load,
     pipelined,
     run,
@@ -27,12 +26,13 @@ from clockseg import (
 )
 from clockseg.carry import Carry
 from clockseg.clocks import ALWAYS
-from clockseg.energy import Counter, Energy
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.engines.priced import Meter, priced
-from clockseg.prices import FINISH, NOTHING, Price, Prices
-from clockseg.recording import record, replay
-from clockseg.spent import Spent
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.engines.prices import FINISH, NOTHING, Price, Prices
+from clockseg.evaluation import interleaving
+from clockseg.evaluation.energy import Counter, Energy
+from clockseg.evaluation.spent import Spent
+from clockseg.execution.recording import record, replay
 
 STAGES, GROUPS = "abcd", "uvwxyz"
 

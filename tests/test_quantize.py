@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import networks
 from clockseg import MissingDependency, NetworkError, UsageError, load
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.datasets import read_clips
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from skimage.measure import label as components
 
-from clockseg._errors import UsageError
-from clockseg.reaction import Lag, Reaction, Reactions, events, reaction
+from clockseg.errors import UsageError
+from clockseg.evaluation.reaction import Lag, Reaction, Reactions, events, reaction
 
 SHAPE = (20, 30)
 DARK = np.zeros(SHAPE, np.uint8)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import clockseg
-from clockseg.commands.main import parser
+from clockseg.cli.main import parser
+from clockseg.clocks.spec import parse_schedule
 from clockseg.graph.sidecar import parse
-from clockseg.spec import parse_schedule
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)

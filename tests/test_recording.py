@@ -14,7 +14,6 @@ from clockseg import (
     Schedule,
     Session,
     UsageError,
-    _store,
     adaptive,
     alternating,
     at_least_every,
@@ -33,9 +32,10 @@ from clockseg import (
 )
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, PICTURE, Change, Difference, Watch
-from clockseg.gate import paced
-from clockseg.recording import label_map, needs, record, replay
-from clockseg.schedule import schedule_for
+from clockseg.clocks.gate import paced
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.execution import store as store_module
+from clockseg.execution.recording import label_map, needs, record, replay
 from toy_networks import toy
 
 NET = toy()
@@ -171,7 +171,7 @@ def test_what_is_kept_by_default_is_the_label_maps_of_stages_that_score() -> Non
 
 
 def test_beyond_its_memory_it_goes_to_disk_and_is_gone_with_the_recording(monkeypatch) -> None:
-    monkeypatch.setattr(_store, "MEMORY_BYTES", 100)
+    monkeypatch.setattr(store_module, "MEMORY_BYTES", 100)
     images = clip(6)
     recording = record(NET, images, keep=[PICTURE])
     part, file = recording[2:], recording.store._file
@@ -187,7 +187,7 @@ def test_beyond_its_memory_it_goes_to_disk_and_is_gone_with_the_recording(monkey
 
 
 def test_arrays_of_any_layout_come_back_as_they_were() -> None:
-    store, rng = _store.Store(), np.random.default_rng(0)
+    store, rng = store_module.Store(), np.random.default_rng(0)
     arrays = [
         rng.random((2, 3, 4)).astype(np.float32).transpose(2, 0, 1)[::-1],
         np.zeros((0, 4), np.int32),

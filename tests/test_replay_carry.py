@@ -25,10 +25,10 @@ from clockseg import (
 )
 from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.clocks import ALWAYS, Decision
-from clockseg.gate import Gate, at_least_every, budget, either, motion_residual, paced
-from clockseg.schedule import carried, schedule_for
-from clockseg.stages import Correction, StagedNetwork
-from clockseg.tape import Tape, wanted
+from clockseg.clocks.gate import Gate, at_least_every, budget, either, motion_residual, paced
+from clockseg.clockwork.network import Correction, StagedNetwork
+from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.execution.tape import Tape, wanted
 from clockseg.video import OverlayWriter, open_clip
 from toy_networks import toy
 

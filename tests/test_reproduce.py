@@ -9,10 +9,11 @@ import pytest
 
 import dataset_trees
 from clockseg import DataError
-from clockseg.commands.main import main
-from clockseg.commands.reproduce import EXPERIMENTS, text
+from clockseg.cli.main import main
+from clockseg.cli.reproduce import EXPERIMENTS, text
+from clockseg.clockwork.session import run
 from clockseg.datasets import cityscapes, pascal
-from clockseg.experiments import (
+from clockseg.paper import (
     adaptive_curve,
     adaptive_videos,
     fixed_rate,
@@ -22,14 +23,13 @@ from clockseg.experiments import (
     schedules,
     velocity,
 )
-from clockseg.experiments.pixel_clock import PixelChange, pixel_clock
-from clockseg.experiments.report import write
-from clockseg.experiments.rows import ORACLE, find, relative_loss
-from clockseg.experiments.source import Setting
-from clockseg.networks.fcn import FCN
-from clockseg.networks.fcn_checkpoint import FCNDescription, save_fcn
-from clockseg.networks.fcn_layers import FCNShape
-from clockseg.session import run
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_checkpoint import FCNDescription, save_fcn
+from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.pixel_clock import PixelChange, pixel_clock
+from clockseg.paper.report import write
+from clockseg.paper.rows import ORACLE, find, relative_loss
+from clockseg.paper.source import Setting
 from narrow_fcn import random_state, with_state
 from toy_networks import toy, write_clip
 

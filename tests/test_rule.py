@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.neutral import Graph, Node
 from clockseg.graph.rule import Division, divide
 

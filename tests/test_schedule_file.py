@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import DataError, NetworkError, Session, UsageError
-from clockseg.commands._options import parse_schedules
-from clockseg.schedule_file import FORMAT, ScheduleFile, dump, read_schedule_file, write_schedule_file
+from clockseg.cli._options import parse_schedules
+from clockseg.planning.schedule_file import FORMAT, ScheduleFile, dump, read_schedule_file, write_schedule_file
 from toy_networks import toy
 
 NET = toy()

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from clockseg import alternating, exponential, pipelined
-from clockseg.experiments import schematics
-from clockseg.experiments.symbols import Made, cells, part
+from clockseg.paper import schematics
+from clockseg.paper.symbols import Made, cells, part
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -27,10 +27,10 @@ from clockseg import (
     segment,
     skip_frame,
 )
+from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
-from clockseg.commands.main import main
+from clockseg.clockwork.trace import Progress
 from clockseg.engines.priced import priced
-from clockseg.trace import Progress
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
 from video_making import picture, stream_times, write_video
@@ -338,7 +338,7 @@ def test_a_png_of_a_video_is_a_video_error(tmp_path, net) -> None:
 
 def test_the_command_starts_in_a_blink_and_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from clockseg.commands.main import main\n"
+        "import sys; from clockseg.cli.main import main\n"
         "try: main(['segment', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'cv2', 'av', 'onnx', 'openvino', 'torch', 'rich'} & set(sys.modules)\n"

@@ -33,8 +33,8 @@ from clockseg import (
 )
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
-from clockseg.schedule import Schedule
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import Schedule
 from symbolic import frames_of, network
 
 NET = network()

@@ -18,8 +18,11 @@ import onnx
 import pytest
 import torch
 
-from clockseg._errors import NetworkError
+from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.schedule import fixed_rate
+from clockseg.clockwork.session import run
 from clockseg.engines import onnxruntime
+from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader, torch_source
 from clockseg.graph import staged as staging
 from clockseg.graph.candidates import Candidate, candidates
@@ -32,9 +35,6 @@ from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_reader import Program, read
 from clockseg.networks.cut_torch import cut
-from clockseg.schedule import fixed_rate
-from clockseg.session import run
-from clockseg.stages import Part, StagedNetwork
 from shape_making import FIXED, NETWORKS, SIZE, export, main_output, module
 
 LATER = {"segmenter": 13, "dpt": 13, "windows": 13, "setr": 17, "aligned": 17}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import networks
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.sidecar import dump, parse, read
 from clockseg.networks.load import load
 

@@ -17,7 +17,7 @@ import python_pages
 
 import clockseg
 from browser import asked, chromium, complaints
-from clockseg.commands.main import parser
+from clockseg.cli.main import parser
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = command_pages.commands(parser())
@@ -51,7 +51,7 @@ def test_each_command_is_in_the_list_of_commands() -> None:
 def test_each_public_name_is_on_a_page_and_nothing_else() -> None:
     for family in ("", *clockseg._FAMILIES):
         page = python_pages.pages()[f"python/{family or 'index'}.md"]
-        module = importlib.import_module(f"clockseg.{family}" if family else "clockseg")
+        module = importlib.import_module(clockseg._FAMILIES[family] if family else "clockseg")
         told = re.findall(rf"^::: {re.escape(module.__name__)}\.(\w+)$", page, re.MULTILINE)
         names = python_pages.public(family) if family else [name for name in clockseg.__all__ if name != "__version__"]
         assert sorted(told) == sorted(names)

@@ -11,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import networks
-from clockseg._errors import NetworkError
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime
+from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
 from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
 from clockseg.graph.onnx_split import applied
@@ -21,7 +22,6 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.split import Split, Term, every_split, rewritten, shared_work, splits
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
-from clockseg.stages import StagedNetwork
 
 KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT, "window": CONVOLUTION, "relu": CHANNELWISE}
 CUTS = [["a"], ["b"], ["c"]]

@@ -13,16 +13,16 @@ import onnx
 import pytest
 
 import networks
-from clockseg._errors import DataError, NetworkError, UsageError
 from clockseg.carry import Flow, Warp
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.clockwork.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
+from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
+from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.networks.load import assemble, load, read
 from clockseg.networks.quantization import quantize
-from clockseg.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
-from clockseg.session import Session
 from clockseg.training.stale_motion import Wander, past
 
 pytest.importorskip("torch")

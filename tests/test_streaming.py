@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import symbolic
 from clockseg import DataError, Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
-from clockseg.commands import evaluate as command
-from clockseg.commands.main import main
+from clockseg.cli import evaluate as command
+from clockseg.cli.main import main
 from clockseg.datasets import Classes, Clip
-from clockseg.pipeline import Runner, running
-from clockseg.stream import Stream, VirtualTimer, WallTimer, stream, with_durations
-from clockseg.streaming import evaluate_streaming
+from clockseg.evaluation.stream import Stream, VirtualTimer, WallTimer, stream, with_durations
+from clockseg.evaluation.streaming import evaluate_streaming
+from clockseg.execution.pipeline import Runner, running
 from toy_networks import CLASSES, toy, write_clip
 
 
@@ -225,7 +225,7 @@ def test_clips_add_up() -> None:
 def test_clips_that_are_no_stream(monkeypatch) -> None:
     with pytest.raises(DataError, match="fewer than two frames; a stream needs two"):
         scored(1.0, clip(1))
-    monkeypatch.setattr("clockseg.streaming.MOST_BYTES", 60)
+    monkeypatch.setattr("clockseg.evaluation.streaming.MOST_BYTES", 60)
     with pytest.raises(DataError, match="holds in memory; take less of it, such as --limit 1"):
         scored(1.0, clip(6))
     monkeypatch.undo()

@@ -17,10 +17,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from clockseg._errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
-from clockseg.commands import train_fcn  # noqa: E402
-from clockseg.commands._training import watched  # noqa: E402
-from clockseg.commands.main import main  # noqa: E402
+from clockseg.cli import train_fcn  # noqa: E402
+from clockseg.cli._training import watched  # noqa: E402
+from clockseg.cli.main import main  # noqa: E402
+from clockseg.errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.networks import efficientnet_lite  # noqa: E402
 from clockseg.networks.checkpoint import Description, load_network, save_network  # noqa: E402
 from clockseg.networks.efficientnet_lite import EfficientNetLite, encoder_state, imagenet_file  # noqa: E402

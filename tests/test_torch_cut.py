@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clockseg import NetworkError, Session, UsageError, alternating, difference, pipelined, run
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import pick
 from clockseg.graph.torch_reader import read
 from clockseg.networks.cut_torch import candidates, cut
-from clockseg.stages import StagedNetwork
 
 CLOSE = 1e-4
 SIZE = (48, 32)

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clockseg import UsageError, alternating, run
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.engines.torch import _Recorded
 from clockseg.engines.torch import torch as engine
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_torch import cut
-from clockseg.networks.fcn_staged import staged
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.paper.fcn_staged import staged
 from narrow_fcn import description, narrow, picture
 
 SIZE = (48, 32)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
-from clockseg.commands.main import main
+from clockseg.cli.main import main
 from clockseg.datasets import pascal
 from clockseg.engines import openvino
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks import torchvision_zoo
 from clockseg.networks.cut_check import picture
 from clockseg.networks.cut_settling import Cutting

@@ -33,10 +33,10 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.clocks import ALWAYS
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import read_clips
-from clockseg.evaluation import evaluate
-from clockseg.metrics import Confusion, confusion
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.metrics import Confusion, confusion
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder

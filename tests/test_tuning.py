@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import networks
 from clockseg import DataError, Session, UsageError, adaptive, at_least_every, confidence, difference, either
-from clockseg.commands.main import main
-from clockseg.gate import paced
-from clockseg.recording import Recording, needs, record, replay
-from clockseg.schedule import schedule_for
-from clockseg.schedule_file import read_schedule_file
-from clockseg.stages import Stage, StagedNetwork
-from clockseg.tuning import NEVER, tried, tune, tune_near
+from clockseg.cli.main import main
+from clockseg.clocks.gate import paced
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.execution.recording import Recording, needs, record, replay
+from clockseg.planning.schedule_file import read_schedule_file
+from clockseg.planning.tuning import NEVER, tried, tune, tune_near
 from video_making import picture, write_video
 
 NET = StagedNetwork("watched", (Stage("a", np.asarray), Stage("b", np.asarray)))

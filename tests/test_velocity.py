@@ -15,14 +15,24 @@ from scipy.stats import spearmanr
 
 import networks
 from clockseg import UsageError, load
-from clockseg.commands.main import main
+from clockseg.cli.main import main
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_clips
 from clockseg.datasets.clips import ClipFrame
+from clockseg.evaluation.velocity import (
+    MEAN,
+    Shot,
+    Spread,
+    Velocity,
+    pixel_difference,
+    rank_correlation,
+    shot,
+    spread,
+    velocity,
+)
 from clockseg.graph.depth import depths
-from clockseg.networks.fcn_checkpoint import FCNDescription, write_state
-from clockseg.networks.fcn_layers import FCNShape, weight_shapes
-from clockseg.stages import Stage, StagedNetwork
-from clockseg.velocity import MEAN, Shot, Spread, Velocity, pixel_difference, rank_correlation, shot, spread, velocity
+from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from toy_networks import toy, write_clip
 from video_making import picture, write_video
 
@@ -356,6 +366,6 @@ def test_argparse_refuses_what_are_no_numbers(options) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(capsys, videos, network, monkeypatch) -> None:
-    monkeypatch.setattr("clockseg.commands._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
     assert main(["velocity", videos[0], "--plot", "v.svg"]) == 1
     assert "pip install 'clockseg[plots]'" in capsys.readouterr().err

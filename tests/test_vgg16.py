@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from caffe_making import as_layers, caffemodel
-from clockseg._errors import NetworkError
-from clockseg.networks.fcn import FCN
-from clockseg.networks.fcn_checkpoint import MEAN
-from clockseg.networks.fcn_layers import FCNShape
-from clockseg.networks.vgg16 import vgg16_state
+from clockseg.errors import NetworkError
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_checkpoint import MEAN
+from clockseg.paper.fcn_layers import FCNShape
+from clockseg.paper.vgg16 import vgg16_state
 from narrow_fcn import NARROW, random_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)

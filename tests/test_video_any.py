@@ -6,9 +6,9 @@ import av
 import pytest
 
 from bright_network import write_bright
+from clockseg.clockwork.schedule import frame_oracle
 from clockseg.networks.load import load
-from clockseg.schedule import frame_oracle
-from clockseg.segmentation import segment
+from clockseg.segmenting.segmentation import segment
 from video_axes import RECIPES, made_others, recipe_made
 from video_checks import checked
 

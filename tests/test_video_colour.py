@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from av.video.format import names
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.video import open_clip
 from clockseg.video._colour import ToRGB
 from clockseg.video._light import compressed, from_pq, to_pq

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.video import Strip, overlay
 from video_making import picture
 

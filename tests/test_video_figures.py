@@ -15,24 +15,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg._errors import DataError, MissingDependency, UsageError, VideoError
+from clockseg.clocks.gate import adaptive
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
+from clockseg.clockwork.session import run
 from clockseg.datasets import Clip, ClipFrame, read_clips
-from clockseg.evaluation import evaluate
-from clockseg.experiments import contact_sheet as sheet
-from clockseg.experiments import videos
-from clockseg.experiments.canvas import Raster, capital_height, differing, legend, line, masked, rgb
-from clockseg.experiments.contact_sheet import Pictures, contact_sheet
-from clockseg.experiments.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
-from clockseg.experiments.rows import ORACLE
-from clockseg.experiments.screening import screen
-from clockseg.experiments.videos import adaptive_video, pipeline_video
-from clockseg.experiments.windows import Sample, Window, draw_window, picks, rank_windows, sampled
-from clockseg.gate import adaptive
-from clockseg.palette import palette
-from clockseg.plots.style import FIRED, NOW, RULE, figure, schedule_colour
-from clockseg.schedule import alternating, pipelined, skip_frame
-from clockseg.session import run
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
+from clockseg.evaluation.labels import evaluate
+from clockseg.paper import contact_sheet as sheet
+from clockseg.paper import videos
+from clockseg.paper.canvas import Raster, capital_height, differing, legend, line, masked, rgb
+from clockseg.paper.contact_sheet import Pictures, contact_sheet
+from clockseg.paper.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
+from clockseg.paper.rows import ORACLE
+from clockseg.paper.screening import screen
+from clockseg.paper.videos import adaptive_video, pipeline_video
+from clockseg.paper.windows import Sample, Window, draw_window, picks, rank_windows, sampled
+from clockseg.report.plots.style import FIRED, NOW, RULE, figure, schedule_colour
+from clockseg.video.palette import palette
 from clockseg.video.write import fitted
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder, picture, stream_times, write_video

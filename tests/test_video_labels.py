@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clockseg._errors import UsageError, VideoError
+from clockseg.errors import UsageError, VideoError
 from clockseg.video import LabelWriter, read_labels, write_png
 from clockseg.video._times import Timestamps
 from video_making import picture, stream_times, write_video

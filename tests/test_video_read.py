@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.video import Frame, Span, open_clip
 from clockseg.video._colour import ToRGB
 from clockseg.video._orientation import upright

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from clockseg._errors import UsageError, VideoError
+from clockseg.errors import UsageError, VideoError
 from clockseg.video import Span, open_clip
 from made_videos import Recipe
 from video_making import picture, write_video

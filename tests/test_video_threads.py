@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.video import Background, open_clip, prefetch
 from video_making import picture, write_video
 

@@ -6,7 +6,7 @@ import av
 import numpy as np
 import pytest
 
-from clockseg._errors import UsageError, VideoError
+from clockseg.errors import UsageError, VideoError
 from clockseg.video import OverlayWriter, open_clip
 from clockseg.video.write import encoder, fitted
 from video_making import picture, stream_times, write_video

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from clockseg import Session, UsageError, alternating, frame_oracle, skip_frame
-from clockseg._types import IMAGE, PICTURE_SIZE
 from clockseg.carry import Flow, Motion, Sight, Warp, identity, parse_carry
 from clockseg.carry.motion import OUTSIDE, grid, sampled
+from clockseg.clockwork.network import Correction, Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.networks.load import load
-from clockseg.schedule import schedule_for
-from clockseg.stages import Correction, Group, Stage, StagedNetwork
+from clockseg.types import IMAGE, PICTURE_SIZE
 
 BLANK = Sight(np.zeros((8, 12), np.uint8))
 

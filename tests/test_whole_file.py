@@ -8,7 +8,7 @@ import pytest
 
 import networks
 from clockseg import DataError
-from clockseg._whole_file import publish, whole, whole_together
+from clockseg.files import publish, whole, whole_together
 from clockseg.graph import sidecar
 from clockseg.graph.network_file import write_network
 from clockseg.graph.sidecar import Input, Sidecar

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import NetworkError, UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.wrapping import wrap
 from clockseg.wrapping.call import Calls
 from clockseg.wrapping.outcome import Outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
 
 CLASSES = ("dark", "middle", "light")
 

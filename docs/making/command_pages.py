@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from clockseg.commands.main import EXIT_CODES, parser
+from clockseg.cli.main import EXIT_CODES, parser
 
 _INDENT = "    "
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import street_scene
 
-from clockseg.schedule import Named
-from clockseg.session import Session
-from clockseg.stages import Group, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
+from clockseg.clockwork.schedule import Named
+from clockseg.clockwork.session import Session
 
 STRIDES = (4, 8, 16)
 STAGES = ("stage 1", "stage 2", "stage 3")
@@ -69,7 +69,7 @@ def _labels(scores: np.ndarray) -> np.ndarray:
 def shown(schedule: Named, cars: tuple[float, ...] = CARS) -> list[Shown]:
     """A session of it over the drawn street, frame by frame.
 
-    >>> from clockseg.schedule import alternating
+    >>> from clockseg.clockwork.schedule import alternating
     >>> [one.fired for one in shown(alternating)][:2]
     [(True, True, True), (True, True, False)]
     """

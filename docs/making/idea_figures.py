@@ -15,9 +15,9 @@ from drawing import Drawing, Point
 from drawn_network import STAGES, Shown
 from street_scene import COLOURS
 
-from clockseg.plots import style
-from clockseg.schedule import alternating, fixed_rate, frame_oracle
-from clockseg.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import alternating, fixed_rate, frame_oracle
+from clockseg.report.plots import style
 
 ROOT = Path(__file__).resolve().parents[2]
 BLUES = (*style.STAGES[:2], "deep")

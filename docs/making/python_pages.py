@@ -27,7 +27,7 @@ def public(family: str) -> list[str]:
     >>> public("graph")
     ['Division', 'Graph', 'Input', 'Node', 'Sidecar', 'divide']
     """
-    module = importlib.import_module(f"clockseg.{family}")
+    module = importlib.import_module(clockseg._FAMILIES[family])
     said = getattr(module, "__all__", None)
     if said is not None:
         return list(said)
@@ -41,7 +41,7 @@ def _core() -> str:
     homes = groupby(sorted(named, key=_place), clockseg._HOME.__getitem__)
     parts = [part for home, names in homes for part in (*_titled(home), *_entries("clockseg", list(names)))]
     families = [
-        f"* [`clockseg.{family}`]({family}.md): {_subject(f'clockseg.{family}')}" for family in clockseg._FAMILIES
+        f"* [`clockseg.{family}`]({family}.md): {_subject(home)}" for family, home in clockseg._FAMILIES.items()
     ]
     return "\n".join(["# Python", "", *_HEAD, *families, "", *parts])
 
@@ -55,7 +55,7 @@ def _place(name: str) -> tuple[bool, str]:
 def _titled(home: str) -> list[str]:
     """A heading of the file's name, and below it what the file is about.
 
-    >>> _titled("clockseg._errors")[0]
+    >>> _titled("clockseg.errors")[0]
     '## Errors'
     """
     return [f"## {home.split('.')[-1].strip('_').replace('_', ' ').capitalize()}", "", _subject(home), ""]
@@ -70,7 +70,7 @@ _HEAD = [
 
 
 def _family(family: str) -> str:
-    module = f"clockseg.{family}"
+    module = clockseg._FAMILIES[family]
     return "\n".join([f"# {module}", "", _subject(module), "", *_entries(module, public(family))])
 
 

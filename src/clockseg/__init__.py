@@ -8,9 +8,8 @@ is fused from fresh and held (Shelhamer, Rakelly, Hoffman, Darrell: Clockwork Co
     for image in images:
         labels = session(image)
 
-Families are submodules: ``clockseg.clocks``, ``clockseg.carry``, ``clockseg.engines``, ``clockseg.graph``,
-``clockseg.video``, ``clockseg.datasets``, ``clockseg.metrics``, ``clockseg.cost``, ``clockseg.equations``,
-``clockseg.many``, ``clockseg.report``, ``clockseg.live``, ``clockseg.plots``. Names load when they are first used.
+Families of names are attributes that load when they are first used: ``clockseg.clocks``, ``carry``, ``engines``, ``graph``,
+``video``, ``datasets``, ``metrics``, ``cost``, ``equations``, ``many``, ``report``, ``live`` and ``plots``.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from clockseg._version import __version__
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from clockseg._errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.carry import parse_carry
-    from clockseg.evaluation import evaluate
-    from clockseg.gate import (
+    from clockseg.clocks.gate import (
         adaptive,
         at_least_every,
         both,
@@ -38,13 +35,9 @@ if TYPE_CHECKING:
         motion_residual,
         paced,
     )
-    from clockseg.networks.cut import cut
-    from clockseg.networks.cut_candidates import candidates
-    from clockseg.networks.load import load
-    from clockseg.planning import plan
-    from clockseg.recording import record, replay
-    from clockseg.results import read_labels, read_summary, read_trace, read_values
-    from clockseg.schedule import (
+    from clockseg.clocks.spec import parse_schedule
+    from clockseg.clockwork.network import Group, Stage, StagedNetwork
+    from clockseg.clockwork.schedule import (
         Schedule,
         alternating,
         carried,
@@ -54,25 +47,31 @@ if TYPE_CHECKING:
         pipelined,
         skip_frame,
     )
-    from clockseg.schedule_file import read_schedule_file
-    from clockseg.segmentation import segment
-    from clockseg.session import Session, fill, run, step
-    from clockseg.spec import parse_schedule
-    from clockseg.stages import Group, Stage, StagedNetwork
-    from clockseg.tuning import tune
+    from clockseg.clockwork.session import Session, fill, run, step
+    from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
+    from clockseg.evaluation.labels import evaluate
+    from clockseg.execution.recording import record, replay
+    from clockseg.networks.cut import cut
+    from clockseg.networks.cut_candidates import candidates
+    from clockseg.networks.load import load
+    from clockseg.planning.planner import plan
+    from clockseg.planning.schedule_file import read_schedule_file
+    from clockseg.planning.tuning import tune
+    from clockseg.segmenting.results import read_labels, read_summary, read_trace, read_values
+    from clockseg.segmenting.segmentation import segment
     from clockseg.wrapping import wrap
 
 _HOMES = {
-    "clockseg._errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
-    "clockseg.evaluation": ("evaluate",),
+    "clockseg.errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
+    "clockseg.evaluation.labels": ("evaluate",),
     "clockseg.networks.cut_candidates": ("candidates",),
     "clockseg.networks.cut": ("cut",),
     "clockseg.networks.load": ("load",),
     "clockseg.carry": ("parse_carry",),
-    "clockseg.planning": ("plan",),
+    "clockseg.planning.planner": ("plan",),
     "clockseg.wrapping": ("wrap",),
-    "clockseg.results": ("read_labels", "read_summary", "read_trace", "read_values"),
-    "clockseg.gate": (
+    "clockseg.segmenting.results": ("read_labels", "read_summary", "read_trace", "read_values"),
+    "clockseg.clocks.gate": (
         "adaptive",
         "at_least_every",
         "both",
@@ -86,8 +85,8 @@ _HOMES = {
         "motion_residual",
         "paced",
     ),
-    "clockseg.recording": ("record", "replay"),
-    "clockseg.schedule": (
+    "clockseg.execution.recording": ("record", "replay"),
+    "clockseg.clockwork.schedule": (
         "Schedule",
         "alternating",
         "carried",
@@ -97,30 +96,31 @@ _HOMES = {
         "pipelined",
         "skip_frame",
     ),
-    "clockseg.schedule_file": ("read_schedule_file",),
-    "clockseg.spec": ("parse_schedule",),
-    "clockseg.segmentation": ("segment",),
-    "clockseg.session": ("Session", "fill", "run", "step"),
-    "clockseg.stages": ("Group", "Stage", "StagedNetwork"),
-    "clockseg.tuning": ("tune",),
+    "clockseg.planning.schedule_file": ("read_schedule_file",),
+    "clockseg.clocks.spec": ("parse_schedule",),
+    "clockseg.segmenting.segmentation": ("segment",),
+    "clockseg.clockwork.session": ("Session", "fill", "run", "step"),
+    "clockseg.clockwork.network": ("Group", "Stage", "StagedNetwork"),
+    "clockseg.planning.tuning": ("tune",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-_FAMILIES = (
-    "carry",
-    "clocks",
-    "cost",
-    "datasets",
-    "engines",
-    "equations",
-    "graph",
-    "live",
-    "many",
-    "metrics",
-    "plots",
-    "report",
-    "video",
-)
+_FAMILIES = {
+    "carry": "clockseg.carry",
+    "clocks": "clockseg.clocks",
+    "cost": "clockseg.graph.cost",
+    "datasets": "clockseg.datasets",
+    "engines": "clockseg.engines",
+    "equations": "clockseg.paper.equations",
+    "graph": "clockseg.graph",
+    "live": "clockseg.live",
+    "many": "clockseg.segmenting.many",
+    "metrics": "clockseg.evaluation.metrics",
+    "plots": "clockseg.report.plots",
+    "report": "clockseg.report",
+    "video": "clockseg.video",
+}
+"""Families of names by the attribute of ``clockseg`` that loads them."""
 
 __all__ = [
     "ClocksegError",
@@ -180,7 +180,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """A core name from its home: ``import clockseg`` itself loads nothing heavy."""
     if name in _FAMILIES:
-        return importlib.import_module(f"clockseg.{name}")
+        return importlib.import_module(_FAMILIES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'clockseg' has no attribute {name!r}")
     found = getattr(importlib.import_module(_HOME[name]), name)

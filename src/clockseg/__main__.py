@@ -21,7 +21,7 @@ def main() -> int:
     _open_missing()
     try:
         _end_cleanly()
-        from clockseg.commands.main import main as run
+        from clockseg.cli.main import main as run
 
         return run()
     except KeyboardInterrupt as error:
@@ -49,7 +49,7 @@ def _end_cleanly() -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    from clockseg._errors import Ended
+    from clockseg.errors import Ended
 
     # Once is enough: a second one must not stop the cleaning up.
     signal.signal(number, signal.SIG_IGN)

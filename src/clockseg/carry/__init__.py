@@ -1,7 +1,6 @@
 """Carry: what becomes of what is held while a stage rests."""
 
 from clockseg.carry.auto import Auto, settled
-from clockseg.carry.carry import Carry, Of
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.identity import Identity, identity
@@ -9,6 +8,7 @@ from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.named import parse_carry
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Estimator, Warp
+from clockseg.clockwork.carry import Carry, Of
 
 __all__ = [
     "Auto",

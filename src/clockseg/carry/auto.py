@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from clockseg._types import Image
-from clockseg.carry.carry import Carry
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Warp
+from clockseg.clockwork.carry import Carry
+from clockseg.types import Image
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._opencv import opencv
-from clockseg._types import Array, Image
 from clockseg.carry.flow import Flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
 from clockseg.carry.track import Reference, Track, TrackedMotion, TrackedSight
 from clockseg.carry.vectors import Vectors
+from clockseg.errors import UsageError
+from clockseg.libraries import opencv
+from clockseg.types import Array, Image
 
 LEAST_KNOWN = 0.2
 """The share of a picture in blocks with vectors, below which its motion is found by flow instead."""

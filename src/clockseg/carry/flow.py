@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._opencv import opencv
-from clockseg._types import Array, Image
 from clockseg.carry.motion import Motion, Sight
+from clockseg.errors import UsageError
+from clockseg.libraries import opencv
+from clockseg.types import Array, Image
 
 SMALLEST = 16
 """Pixels of the shorter side below which DIS has no pyramid; smaller pictures are looked at enlarged."""
@@ -27,7 +27,7 @@ class Flow:
     >>> str(Flow(0.25)), Flow(2)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: flow at the scale 2; give a number above 0 and at most 1, such as 0.5.
+    clockseg.errors.UsageError: flow at the scale 2; give a number above 0 and at most 1, such as 0.5.
     """
 
     scale: float = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from clockseg.carry.carry import Of
+from clockseg.clockwork.carry import Of
 
 
 @dataclass(frozen=True)

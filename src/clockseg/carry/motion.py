@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._opencv import opencv
-from clockseg._types import Array
+from clockseg.libraries import opencv
+from clockseg.types import Array
 
 OUTSIDE = 255
 """The residual, in grey levels, of a place that lay outside of the earlier picture."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from clockseg._errors import UsageError
-from clockseg._names import named
 from clockseg.carry.auto import Auto
-from clockseg.carry.carry import Carry, Of
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.identity import identity
 from clockseg.carry.warp import Estimator, Warp
+from clockseg.clocks.names import named
+from clockseg.clockwork.carry import Carry, Of
+from clockseg.errors import UsageError
 
 
 def parse_carry(text: str, *, imports: bool = True) -> Carry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clockseg._types import Array
+from clockseg.types import Array
 
 
 def moved(value: torch.Tensor, places: Array, *, nearest: bool) -> torch.Tensor:

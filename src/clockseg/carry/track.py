@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array
 from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.types import Array
 
 ROW = 256
 ROUNDS = 2

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clockseg._opencv import opencv
-from clockseg._types import Array
+from clockseg.libraries import opencv
+from clockseg.types import Array
 
 CELL = 8
 """Pixels of the side of the smallest block that FFmpeg tells of."""

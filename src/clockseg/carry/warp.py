@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._types import IMAGE, PICTURE_SIZE, Array, Image
-from clockseg.carry.carry import Of
 from clockseg.carry.motion import Motion, Sight, sampled
+from clockseg.clockwork.carry import Of
+from clockseg.errors import UsageError
+from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image
 
 CHANNELS = 64
 """Channels of a map that OpenCV moves at once."""

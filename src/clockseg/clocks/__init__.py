@@ -9,7 +9,7 @@ from clockseg.clocks.every import ALWAYS, AtLeastEvery, Every
 from clockseg.clocks.learned import Learned
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.paced import Paced
-from clockseg.clocks.tick import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
 
 __all__ = [
     "ALWAYS",

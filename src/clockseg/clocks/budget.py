@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._errors import UsageError
 from clockseg.clocks.change import number
 from clockseg.clocks.confidence import Confidence
 from clockseg.clocks.difference import Difference
 from clockseg.clocks.every import whole_number
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clocks.tick import PICTURE, Clock, Decision, Tick, Watch, as_clock
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock
+from clockseg.errors import UsageError
 
 MEMORY = 96
 """Frames whose signals make the threshold: long enough that stretches of a second or two without motion save for others."""
@@ -83,7 +83,7 @@ class Budget:
     >>> Budget(0.25, cap=3)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: budget(network_rate=0.25, cap=3): the cap alone makes one frame in 3 fire; give a cap of more
+    clockseg.errors.UsageError: budget(network_rate=0.25, cap=3): the cap alone makes one frame in 3 fire; give a cap of more
     than 4, or none.
     """
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg._errors import UsageError, nearest
-from clockseg.clocks.tick import Decision, Tick, Watch, watched_by_default
-from clockseg.maps import change, change_of, labels
+from clockseg.clocks.maps import change, change_of, labels
+from clockseg.clockwork.clock import Decision, Tick, Watch, watched_by_default
+from clockseg.errors import UsageError, nearest
 
 Reference = Literal["fired", "previous"]
 NEVER = 3.0
@@ -32,7 +32,7 @@ def threshold(value: Any) -> float:
     >>> threshold(15)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
+    clockseg.errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
     """
     if not 0 <= number(value, "the threshold") <= NEVER:
         raise UsageError(
@@ -81,7 +81,7 @@ class Change:
     ``watch``: the number of the stage whose score map it watches; None: of the stage before.
 
     ``classes``: counts only changes from or to these, names or ids, as a share of the places that show one of them in
-    either map (``clockseg.maps.change_of``): so that the threshold means the same for what is small and for what is large.
+    either map (``clockseg.clocks.maps.change_of``): so that the threshold means the same for what is small and for what is large.
     Names are the network's own, from its sidecar.
     """
 

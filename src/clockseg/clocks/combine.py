@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg._errors import UsageError
-from clockseg.clocks.tick import Clock, Decision, Tick, Watch, as_clock
+from clockseg.clockwork.clock import Clock, Decision, Tick, Watch, as_clock
+from clockseg.errors import UsageError
 
 
 def _ask(clocks: tuple[Clock, ...], tick: Tick, state: Any) -> tuple[list[Decision], Any]:

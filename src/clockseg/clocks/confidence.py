@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg._errors import UsageError
 from clockseg.clocks.change import threshold
-from clockseg.clocks.tick import Decision, Tick, Watch, watched_by_default
-from clockseg.maps import peak
+from clockseg.clocks.maps import peak
+from clockseg.clockwork.clock import Decision, Tick, Watch, watched_by_default
+from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)

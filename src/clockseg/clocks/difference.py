@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg._errors import UsageError
 from clockseg.clocks.change import Reference, check_reference, threshold
-from clockseg.clocks.tick import PICTURE, Decision, Tick, Watch
-from clockseg.maps import relative_difference
+from clockseg.clocks.maps import relative_difference
+from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
+from clockseg.errors import UsageError
 
 Of = Literal["scores", "features", "pixels"]
 

@@ -6,8 +6,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
-from clockseg._errors import UsageError
-from clockseg.clocks.tick import Decision, Tick, Watch
+from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.errors import UsageError
 
 
 def whole_number(value: Any, what: str, *, least: int = 1) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import UsageError
 from clockseg.clocks.change import number
 from clockseg.clocks.learned_inputs import MOTIONS, looks, signals, value
-from clockseg.clocks.tick import Decision, Tick, Watch
+from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from clockseg.clocks.learned_graph import Graph
@@ -24,7 +24,7 @@ class Learned:
     >>> Learned("no.onnx")
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: learned('no.onnx'): give the path of a clock, NAME.onnx, as clockseg train clock writes it.
+    clockseg.errors.UsageError: learned('no.onnx'): give the path of a clock, NAME.onnx, as clockseg train clock writes it.
     """
 
     file: str

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg._telemetry import imported
-from clockseg._types import Array
 from clockseg.clocks.learned_inputs import MAPS, Input, check_input
+from clockseg.errors import MissingDependency, UsageError
+from clockseg.libraries import imported
+from clockseg.types import Array
 
 MOST_BYTES, MOST_NUMBERS = 100_000_000, 100_000_000
 """Of a clock's file, and of any map in it: a clock is there to save work."""

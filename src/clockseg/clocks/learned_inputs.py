@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._opencv import opencv
-from clockseg._types import Array
 from clockseg.clocks.motion_residual import FULL
-from clockseg.clocks.tick import PICTURE, Tick, Watch
+from clockseg.clockwork.clock import PICTURE, Tick, Watch
+from clockseg.errors import UsageError
+from clockseg.libraries import opencv
+from clockseg.types import Array
 
 PICTURES = ("now", "fired")
 MOTIONS = ("residual", "history")

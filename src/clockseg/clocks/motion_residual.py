@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from clockseg.clocks.change import number
-from clockseg.clocks.tick import Decision, Tick, Watch
+from clockseg.clockwork.clock import Decision, Tick, Watch
 
 FULL = 64
 """Grey levels by which a place must be off after the move to count in full; less of it counts for less."""
@@ -25,7 +25,7 @@ class MotionResidual:
     >>> MotionResidual("much")
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: the threshold is 'much'; it must be a number, such as 0.25.
+    clockseg.errors.UsageError: the threshold is 'much'; it must be a number, such as 0.25.
     """
 
     threshold: float

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg._errors import UsageError
 from clockseg.clocks.change import Change, number
 from clockseg.clocks.difference import Difference
-from clockseg.clocks.tick import Decision, Tick, Watch
+from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.errors import UsageError
 
 SPAN = 32.0
 """The threshold moves between a 32nd of what it is at the start and 32 times that."""
@@ -29,7 +29,7 @@ class Paced:
     >>> Paced(Change(0.1), 50)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: paced at the rate 50; give a share of frames between 0 and 1, such as 0.5.
+    clockseg.errors.UsageError: paced at the rate 50; give a share of frames between 0 and 1, such as 0.5.
     """
 
     clock: Change | Difference

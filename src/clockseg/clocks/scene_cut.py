@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array
+from clockseg.types import Array
 
 UNEXPLAINED = 0.5
 """Share of the picture that motion since the frame before can't explain. Ordinary motion leaves less than 0.2; cuts, 0.75."""

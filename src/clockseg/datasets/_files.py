@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clockseg._errors import DataError
+from clockseg.errors import DataError
 from clockseg.video.read import IMAGE_SUFFIXES, natural_key
 
 

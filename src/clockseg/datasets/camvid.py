@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._types import Labels
 from clockseg.datasets._files import missing, pictures
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
+from clockseg.types import Labels
 
 WHERE = "docs/datasets/camvid.md says where to get CamVid and shows what goes where."
 SPLITS = ("train", "val", "test")
@@ -45,7 +45,7 @@ def read(path: Path, *, split: str = "val") -> list[Clip]:
     >>> read(Path("nowhere"), split="test")
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/test is missing: the pictures of the split 'test'. docs/datasets/camvid.md says
+    clockseg.errors.DataError: nowhere/test is missing: the pictures of the split 'test'. docs/datasets/camvid.md says
     where to get CamVid and shows what goes where.
     """
     folder = path / f"{split}"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._errors import DataError, UsageError
-from clockseg._types import Array, Labels
 from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, folders, missing
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
+from clockseg.errors import DataError, UsageError
+from clockseg.types import Array, Labels
 
 WHERE = "Get it from www.cityscapes-dataset.com; docs/datasets/cityscapes.md shows what goes where."
 SEQUENCES, STILLS = "leftImg8bit_sequence", "leftImg8bit"
@@ -81,7 +81,7 @@ def read(
     >>> read(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/gtFine/val is missing: label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png.
+    clockseg.errors.DataError: nowhere/gtFine/val is missing: label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png.
     Get it from www.cityscapes-dataset.com; docs/datasets/cityscapes.md shows what goes where.
     """
     if whole_number(before, "before", least=0) > BEFORE or whole_number(after, "after", least=0) > AFTER:

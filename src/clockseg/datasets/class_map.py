@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clockseg._errors import DataError, nearest
+from clockseg.errors import DataError, nearest
 
 REST = "*"
 """The name that stands for all classes of the network that aren't named."""
@@ -62,7 +62,7 @@ def read_class_map(path: Path) -> ClassMap:
     >>> read_class_map(Path("nowhere.txt"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere.txt can't be read (No such file or directory). It holds a line "NETWORK CLASS = DATA
+    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). It holds a line "NETWORK CLASS = DATA
     SET CLASS" for each class that is called otherwise, or a JSON object of the same; * stands for all the others.
     """
     try:

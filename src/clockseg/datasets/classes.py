@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Labels
 from clockseg.datasets.class_map import ClassMap
+from clockseg.errors import DataError
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.types import Labels
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def read_classes(path: Path) -> Classes:
     >>> read_classes(Path("nowhere/classes.json"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/classes.json is missing; it says what the label ids mean. It holds {"classes":
+    clockseg.errors.DataError: nowhere/classes.json is missing; it says what the label ids mean. It holds {"classes":
     ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.
     """
     try:

@@ -13,10 +13,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from clockseg._errors import DataError
 from clockseg.datasets._files import absolute, files, folders, name_of, pictures
 from clockseg.datasets.classes import Classes, read_classes
 from clockseg.datasets.clips import Clip
+from clockseg.errors import DataError
 from clockseg.video.read import IMAGE_SUFFIXES
 
 LAYOUT = (
@@ -34,7 +34,7 @@ def read_clips(path: str | os.PathLike[str], *, every: int = 1, limit: int | Non
     >>> read_clips("nowhere")
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
+    clockseg.errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
     CLIP/labels/*.png, classes.json beside the clips), a folder of pictures or a video.
     """
     return [replace(clip, every=every, limit=limit) for clip in read(Path(path))]

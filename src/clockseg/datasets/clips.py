@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import DataError, UsageError
-from clockseg._types import Array, Image, Labels
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.labels import read_labels_png
+from clockseg.errors import DataError, UsageError
+from clockseg.types import Array, Image, Labels
 from clockseg.video.read import open_clip
 
 

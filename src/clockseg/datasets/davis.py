@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._errors import UsageError, nearest
-from clockseg._types import Labels
 from clockseg.datasets._files import files, folders, missing, pictures, read_lines
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_index_png
 from clockseg.datasets.pascal import colours
+from clockseg.errors import UsageError, nearest
+from clockseg.types import Labels
 
 WHERE = "Get DAVIS from davischallenge.org; docs/datasets/davis.md shows what goes where."
 FPS = 24
@@ -61,7 +61,7 @@ def read(
     >>> read(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/JPEGImages is missing: a folder of pictures for each shot. Get DAVIS from
+    clockseg.errors.DataError: nowhere/JPEGImages is missing: a folder of pictures for each shot. Get DAVIS from
     davischallenge.org; docs/datasets/davis.md shows what goes where.
     """
     if resolution is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Labels
+from clockseg.errors import DataError
+from clockseg.types import Labels
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_PIXELS = 64_000_000
@@ -32,7 +32,7 @@ def read_labels_png(path: Path) -> Labels:
     >>> read_labels_png(Path("nowhere.png"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: label nowhere.png can't be read (No such file or directory).
+    clockseg.errors.DataError: label nowhere.png can't be read (No such file or directory).
     """
     return _read(path, palette=False)
 
@@ -46,7 +46,7 @@ def read_index_png(path: Path) -> Labels:
     >>> read_index_png(Path("nowhere.png"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: label nowhere.png can't be read (No such file or directory).
+    clockseg.errors.DataError: label nowhere.png can't be read (No such file or directory).
     """
     return _read(path, palette=True)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clockseg._errors import DataError, UsageError, nearest
-from clockseg._names import named
 from clockseg.clocks.every import whole_number
+from clockseg.clocks.names import named
 from clockseg.datasets import camvid, cityscapes, clip_folders, davis, nyud, pascal, youtube_objects
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.translated import FIRST_SCORED, translate
+from clockseg.errors import DataError, UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def parse_layout(text: str) -> Layout:
     >>> parse_layout("translate(shift=32)")
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: there is no layout 'translate'. Did you mean translated?
+    clockseg.errors.UsageError: there is no layout 'translate'. Did you mean translated?
     """
     found = named(text, {name: Layout(name, function) for name, function in LAYOUTS.items()}, what="layout")
     if isinstance(found, Layout):
@@ -129,7 +129,7 @@ def read_data(
     >>> read_data("nowhere", layout="clips")
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
+    clockseg.errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
     CLIP/labels/*.png, classes.json beside the clips), a folder of pictures or a video.
     """
     clips = _chosen(layout, Path(path))(**options).read(path)

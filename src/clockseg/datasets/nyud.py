@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Image, Labels
 from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, missing, read_lines
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
 from clockseg.datasets.labels import read_labels_png
 from clockseg.datasets.pascal import colours
+from clockseg.errors import DataError
+from clockseg.types import Image, Labels
 
 WHERE = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets/nyud.md shows what goes where."
 ROWS, COLUMNS = slice(44, 469), slice(40, 600)
@@ -64,7 +64,7 @@ def read(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
     >>> read(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/test.txt is missing: the list of labelled frames, lines of NAME
+    clockseg.errors.DataError: nowhere/test.txt is missing: the list of labelled frames, lines of NAME
     SCENE/r-TIMESTAMP-NUMBER.ppm. Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets/nyud.md shows what goes
     where.
     """

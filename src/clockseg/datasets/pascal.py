@@ -56,7 +56,7 @@ def read(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -
     >>> read(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/JPEGImages is missing: the pictures, ID.jpg. Get the devkit from
+    clockseg.errors.DataError: nowhere/JPEGImages is missing: the pictures, ID.jpg. Get the devkit from
     host.robots.ox.ac.uk/pascal/VOC; docs/datasets/pascal.md shows what goes where.
     """
     root = _root(path) or path

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clockseg._errors import DataError, UsageError
-from clockseg._types import Array
 from clockseg.clocks.every import whole_number
 from clockseg.datasets.clips import Clip, whole
+from clockseg.errors import DataError, UsageError
+from clockseg.types import Array
 
 FRAMES = 6
 FIRST_SCORED = 2

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Array, Image, Labels
 from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, folders, missing
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
 from clockseg.datasets.pascal import CLASSES as PASCAL
+from clockseg.errors import DataError
+from clockseg.types import Array, Image, Labels
 
 WHERE = "docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where."
 LONGER_SIDE = 500
@@ -83,7 +83,7 @@ def read(path: Path, *, scored_from: int = FIRST_SCORED) -> list[Clip]:
     >>> read(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/aeroplane/data is missing: folders VIDEO/shots/SHOT, here or of another class.
+    clockseg.errors.DataError: nowhere/aeroplane/data is missing: folders VIDEO/shots/SHOT, here or of another class.
     docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where.
     """
     whole_number(scored_from, "scored_from")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from clockseg._errors import UsageError, nearest
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.auto import auto, installed
 from clockseg.engines.cache import cache_directory, clear_cache
 from clockseg.engines.onnxruntime import onnxruntime, providers
 from clockseg.engines.openvino import openvino
-from clockseg.engines.timed import Times, timed
 from clockseg.engines.torch import torch
-from clockseg.stages import StagedNetwork
+from clockseg.errors import UsageError, nearest
+from clockseg.execution.timed import Times, timed
 
 __all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed", "torch"]
 

@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from clockseg._errors import ClocksegError, MissingDependency
-from clockseg._whole_file import whole
+from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import of_graphs
+from clockseg.engines.provenance import machine, versions
 from clockseg.engines.threads import threads_or_all
+from clockseg.errors import ClocksegError, MissingDependency
+from clockseg.files import whole
 from clockseg.graph.part import GraphPart
-from clockseg.provenance import machine, versions
-from clockseg.stages import Part, StagedNetwork
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 REMEMBERED = "engines.json"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array
+from clockseg.types import Array
 
 MOST_KEPT = 64
 """Buffers that a pool keeps; one that is still held when it is forgotten lives on with its holder."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from clockseg._errors import ClocksegError, NetworkError, UsageError
-from clockseg._types import Array, Size
-from clockseg.engines.joined import SIZES, joined
+from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.errors import ClocksegError, NetworkError, UsageError
+from clockseg.execution.joined import SIZES, joined
 from clockseg.graph.part import Built, GraphPart, Tensors
-from clockseg.stages import Part, StagedNetwork
+from clockseg.types import Array, Size
 
 Runner: TypeAlias = Callable[[Sequence[Array]], list[Array]]
 """What an engine makes of a model: inputs, in order -> outputs, in order, in memory of their own."""

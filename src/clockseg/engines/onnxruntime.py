@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg._telemetry import imported
-from clockseg._types import Array
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.engines.threads import threads_or_all
+from clockseg.errors import MissingDependency, UsageError
 from clockseg.graph.part import Built
-from clockseg.stages import StagedNetwork
+from clockseg.libraries import imported
+from clockseg.types import Array
 
 PROVIDERS = {
     "cpu": "CPUExecutionProvider",

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg._telemetry import imported
-from clockseg._types import Array
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
+from clockseg.engines.provenance import cores
 from clockseg.engines.threads import threads_or_all
+from clockseg.errors import MissingDependency, UsageError
 from clockseg.graph.part import Built
-from clockseg.provenance import cores
-from clockseg.stages import StagedNetwork
+from clockseg.libraries import imported
+from clockseg.types import Array
 
 PRECISIONS = ("f32", "bf16")
 

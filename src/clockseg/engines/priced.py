@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._types import Size
+from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clockwork.session import Memory, fill
+from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
-from clockseg.engines.timed import timed
+from clockseg.engines.prices import CONCLUDE, CORRECTION, FINISH, WHOLE, Price, Prices
+from clockseg.errors import UsageError
+from clockseg.execution.timed import timed
 from clockseg.graph.part import IMAGE, GraphPart, Pick
 from clockseg.graph.price import price
-from clockseg.prices import CONCLUDE, CORRECTION, FINISH, WHOLE, Price, Prices
-from clockseg.schedule import frame_oracle
-from clockseg.session import Memory, fill
-from clockseg.stages import Part, StagedNetwork, as_it_is, same
-from clockseg.trace import Record
+from clockseg.types import Size
 
 
 def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> Prices:
@@ -122,8 +122,8 @@ class Meter:
     """Prices the frames of a session on ``net``, whatever their sizes; None where a part isn't a graph.
 
     >>> from clockseg.networks.load import load
-    >>> from clockseg.schedule import frame_oracle
-    >>> from clockseg.session import Session
+    >>> from clockseg.clockwork.schedule import frame_oracle
+    >>> from clockseg.clockwork.session import Session
     >>> net = load("street", engine="onnxruntime", size=(64, 64))
     >>> session, frame = Session(net, frame_oracle), np.zeros((64, 64, 3), np.uint8)
     >>> labels = session(frame)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from clockseg._errors import MissingDependency
-from clockseg._types import Array, Size
 from clockseg.engines.openvino import _core as core
 from clockseg.engines.threads import threads_or_all
+from clockseg.errors import MissingDependency
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.static import fix
+from clockseg.types import Array, Size
 
 SECONDS, MOST_RUNS = 1.0, 100
 """A network is run again until so long has passed, or so often, whatever comes first."""

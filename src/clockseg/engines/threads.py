@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clockseg._errors import UsageError
-from clockseg.provenance import cores
+from clockseg.engines.provenance import cores
+from clockseg.errors import UsageError
 
 
 def threads_or_all(threads: int | None) -> int:

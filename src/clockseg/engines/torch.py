@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from clockseg._errors import ClocksegError, MissingDependency, NetworkError, UsageError
+from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.threads import threads_or_all
-from clockseg.stages import Part, StagedNetwork
+from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError
 
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 SIZES = 3

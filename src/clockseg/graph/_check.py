@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from clockseg._errors import NetworkError, nearest
+from clockseg.errors import NetworkError, nearest
 from clockseg.graph.neutral import Graph, Node
 
 _MOST_TOLD = 20

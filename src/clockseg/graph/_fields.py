@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg._errors import NetworkError, nearest
+from clockseg.errors import NetworkError, nearest
 
 _MISSING = object()
 _WORDS = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from clockseg._errors import NetworkError, UsageError, nearest
+from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
 from clockseg.graph.row import Row, row_of, stage_shares

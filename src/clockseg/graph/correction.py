@@ -13,11 +13,11 @@ from functools import lru_cache
 import onnx
 from onnx import helper
 
-from clockseg._errors import NetworkError, nearest
-from clockseg._types import Size
+from clockseg.errors import NetworkError, nearest
 from clockseg.graph.folding import keep_nodes
 from clockseg.graph.sidecar import Correction, Sidecar
 from clockseg.graph.static import Static, captured, fix
+from clockseg.types import Size
 
 UNEXPLAINED = "unexplained"
 """What the session calls what the motion leaves unexplained (``Carry.unexplained``)."""

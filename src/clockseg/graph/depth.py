@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from clockseg._types import Size
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.part import GraphPart
-from clockseg.stages import StagedNetwork
+from clockseg.types import Size
 
 LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")
 """Convolutions, poolings and products count; activations, sums and resizing don't."""

@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg._errors import NetworkError
-from clockseg._types import Array, Size
+from clockseg.errors import NetworkError
 from clockseg.graph.part import Built
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static
+from clockseg.types import Array, Size
 
 FRAME = "clockseg.frame"
 """The name inside models of the frame: uint8 RGB [1, h, w, 3]."""

@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg._errors import NetworkError
-from clockseg._types import Array, Size
+from clockseg.errors import NetworkError
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.graph.static import Static
+from clockseg.types import Array, Size
 
 PREFIX = "clockseg.scores."
 """What the score map of a head is called, before the stage's name."""

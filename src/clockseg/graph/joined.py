@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg._errors import UsageError
-from clockseg._together import Made, Run, Took
+from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork, Value
+from clockseg.clockwork.together import Made, Run, Took
+from clockseg.errors import UsageError
 from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart, Pick, Tensors
 from clockseg.graph.rule import Division
-from clockseg.stages import Group, Part, Stage, StagedNetwork, Value
 
 MakePart = Callable[[str, Sequence[str], Sequence[str], Sequence[str]], GraphPart]
 """A part from its name, the tensors it reads, those it gives, and the network's output if it gives that (else none)."""

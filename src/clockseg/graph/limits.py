@@ -12,7 +12,7 @@ from typing import Self
 import onnx
 from onnx import TensorProto, helper
 
-from clockseg._errors import NetworkError, UsageError
+from clockseg.errors import NetworkError, UsageError
 
 BYTES, NODES, TENSOR_BYTES = "CLOCKSEG_MAX_NETWORK_BYTES", "CLOCKSEG_MAX_NODES", "CLOCKSEG_MAX_TENSOR_BYTES"
 """Environment variables that allow more, or less."""
@@ -66,7 +66,7 @@ class Limits:
         >>> Limits().check_tensor("x", 1, (1, 3, 100_000, 100_000))
         Traceback (most recent call last):
             ...
-        clockseg._errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
+        clockseg.errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
         4,000,000,000 are taken. A smaller --size helps. If you trust the network and have the memory, set
         CLOCKSEG_MAX_TENSOR_BYTES higher.
         """

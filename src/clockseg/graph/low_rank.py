@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg._types import Array
 from clockseg.graph.static import attribute
+from clockseg.types import Array
 
 _RIDGE = 1e-6
 """Of the mean variance, added to each direction: some channels may never vary."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 
-from clockseg._errors import DataError
-from clockseg._whole_file import whole_together
+from clockseg.errors import DataError
+from clockseg.files import whole_together
 from clockseg.graph import sidecar
 from clockseg.graph.sidecar import Sidecar
 
@@ -20,7 +20,7 @@ def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:
     >>> write_network(onnx.ModelProto(), Sidecar("x", sidecar.Input("x", 8, 8), "y", (("y",),)), Path("nowhere/x.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere/x.onnx can't be written: No such file or directory. Give a folder that can be.
+    clockseg.errors.DataError: nowhere/x.onnx can't be written: No such file or directory. Give a folder that can be.
     """
     try:
         with whole_together(out.with_suffix(".json"), out) as (text, graph):

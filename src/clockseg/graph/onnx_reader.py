@@ -9,7 +9,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 from onnx import external_data_helper, inliner, version_converter
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.limits import Limits
 from clockseg.graph.neutral import Graph, Node
 from clockseg.graph.onnx_kinds import kind

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._types import FRAME_SIZE as FRAME_SIZE
-from clockseg._types import IMAGE as IMAGE
-from clockseg._types import Array, Size
+from clockseg.errors import UsageError
+from clockseg.types import FRAME_SIZE as FRAME_SIZE
+from clockseg.types import IMAGE as IMAGE
+from clockseg.types import Array, Size
 
 Tensors: TypeAlias = Mapping[str, Array]
 """What passes between parts: tensors by name."""

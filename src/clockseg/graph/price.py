@@ -7,11 +7,11 @@ import math
 import onnx
 from onnx import TensorProto
 
-from clockseg._types import Size
-from clockseg.cost import Cost, multiply_adds
+from clockseg.graph.cost import Cost, multiply_adds
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import Static, attribute, fix
 from clockseg.graph.traffic import moved
+from clockseg.types import Size
 
 _NUMBERS = (
     TensorProto.FLOAT,

@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from clockseg._types import Array
 from clockseg.graph.part import Tensors
+from clockseg.types import Array
 
 TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
 _FLOAT = ".float"

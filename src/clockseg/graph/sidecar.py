@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import NetworkError
-from clockseg._types import Array
+from clockseg.errors import NetworkError
 from clockseg.graph._fields import Fields
+from clockseg.types import Array
 
 FORMAT = "clockseg-1"
 MOST_CLASSES = 255

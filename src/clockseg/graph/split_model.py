@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import onnx
 
-from clockseg._types import Size
 from clockseg.graph import onnx_reader
 from clockseg.graph.folding import folded, keep_nodes
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, splits
 from clockseg.graph.static import fix
+from clockseg.types import Size
 
 
 def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.ModelProto:

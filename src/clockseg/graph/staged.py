@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import onnx
 
-from clockseg._errors import NetworkError, nearest
-from clockseg._types import Size
+from clockseg.clockwork.network import Correction, Group, Part, Stage, StagedNetwork
+from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
@@ -21,7 +21,7 @@ from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, rewritten, splits
 from clockseg.graph.static import Static, fix
-from clockseg.stages import Correction, Group, Part, Stage, StagedNetwork
+from clockseg.types import Size
 
 _SIZES = 2
 """Working sizes whose shapes are kept, beside what engines compile."""

@@ -17,10 +17,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped,u
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from clockseg._errors import NetworkError
-from clockseg._types import Array
+from clockseg.errors import NetworkError
 from clockseg.graph.limits import Limits
 from clockseg.graph.quantized import name_bytes
+from clockseg.types import Array
 
 MOST_FOLDED = 4096
 """Elements up to which a constant is computed here; larger ones (weights) are left to the engine."""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from clockseg._errors import ClocksegError, NetworkError, UsageError, nearest
+from clockseg.errors import ClocksegError, NetworkError, UsageError, nearest
 
 WAYS_OUT = (
     "Export it to ONNX and cut that file, or state its stages yourself: clockseg.StagedNetwork of clockseg.Stage."

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.torch_export import operation
 from clockseg.graph.torch_kinds import NORMS, shape

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, fx
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.torch_export import INNER
 

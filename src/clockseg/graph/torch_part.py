@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clockseg._errors import UsageError
-from clockseg._types import Array
+from clockseg.errors import UsageError
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS
+from clockseg.types import Array
 
 Maps: TypeAlias = Mapping[str, Any]
 """What passes between parts: maps by name, tensors or numpy arrays, and the frame's size."""

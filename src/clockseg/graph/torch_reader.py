@@ -115,7 +115,7 @@ def read(module: nn.Module, example: Tensor, output: str | None = None) -> Progr
 def multiply_adds(node: fx.Node) -> int:
     """Multiply-adds of one operation; 0 for all but convolutions, matrix products and attention.
 
-    As ``clockseg.cost.multiply_adds`` counts them: bias, padding and activation left out.
+    As ``clockseg.graph.cost.multiply_adds`` counts them: bias, padding and activation left out.
     """
     name = operation(node)
     if name in ("conv1d", "conv2d", "conv3d"):

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import onnx
 
-from clockseg._errors import UsageError
-from clockseg._types import Size
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.errors import UsageError
 from clockseg.graph.extraction import built, extract, with_labels
 from clockseg.graph.part import LABELS, Built, GraphPart, Pick, Take
 from clockseg.graph.static import Static, fix
-from clockseg.stages import Stage, StagedNetwork
+from clockseg.types import Size
 
 
 def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:

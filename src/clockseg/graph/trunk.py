@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from clockseg._errors import NetworkError
+from clockseg.errors import NetworkError
 from clockseg.graph import _check
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph

@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
 
@@ -88,7 +88,7 @@ def parse_address(text: str) -> Address:
     >>> parse_address("8080").host, parse_address("[::1]:0").host, parse_address("example.org:99999")
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: --serve example.org:99999; give a port from 0 (any free one) to 65535, or HOST:PORT, such as
+    clockseg.errors.UsageError: --serve example.org:99999; give a port from 0 (any free one) to 65535, or HOST:PORT, such as
     8080, 0.0.0.0:8080, [::1]:8080.
     """
     found = re.fullmatch(r"(?:(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):)?(\d{1,5})", text)

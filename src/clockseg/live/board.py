@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clockseg.deviation import gives_numbers
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.evaluation.deviation import gives_numbers
 from clockseg.live.channel import Channel, Shown
-from clockseg.palette import palette
-from clockseg.stages import StagedNetwork
+from clockseg.video.palette import palette
 
 HISTORY = 900
 """Frames of each source that a page can show when it is opened."""

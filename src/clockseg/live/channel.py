@@ -8,16 +8,16 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from clockseg._errors import ClocksegError
-from clockseg.figures import Figures
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.trace import Record, Tally
+from clockseg.errors import ClocksegError
 from clockseg.live.delays import Delays
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import Source
-from clockseg.schedule import Schedule
-from clockseg.session import Session
-from clockseg.stages import StagedNetwork
-from clockseg.trace import Record, Tally
+from clockseg.segmenting.figures import Figures
 from clockseg.video import Frame
 
 GAP_SECONDS = 2.0

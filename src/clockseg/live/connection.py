@@ -12,8 +12,7 @@ from fractions import Fraction
 import av
 from av.container import InputContainer
 
-from clockseg._errors import UsageError, VideoError
-from clockseg._video_limits import MAX_PIXELS
+from clockseg.errors import UsageError, VideoError
 from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
 from clockseg.video import Clip, Frame, open_clip
@@ -21,6 +20,7 @@ from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, pictures, reason
 from clockseg.video._fields import progressive
 from clockseg.video._vectors import THREADS
+from clockseg.video.limits import MAX_PIXELS
 
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""

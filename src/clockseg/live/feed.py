@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.live.backoff import Backoff
 from clockseg.live.connection import Connection, Gone
 from clockseg.live.line import Line

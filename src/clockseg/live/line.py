@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.video import Frame
 
 Drop = Literal["latest", "all"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clockseg.clocks.budget import Budget
-from clockseg.clocks.tick import Clock, Decision, Tick, Watch
+from clockseg.clockwork.clock import Clock, Decision, Tick, Watch
 
 WEIGHT = 0.2
 """The weight of a firing that took less than those before it, in what firings take."""
@@ -42,7 +42,7 @@ class OnTime:
     dropped. Where a firing takes longer than the latency, only frames fire that have at least ``FRESH`` of it left. A hard
     cut refills in any case.
 
-    >>> from clockseg.gate import Gate
+    >>> from clockseg.clocks.gate import Gate
     >>> schedule = Gate((OnTime(lambda: Room(fps=30.0, left_seconds=0.1, latency_seconds=0.1)),), after=0)
     >>> schedule(3).clocks[1:]
     (Every(period=1), Every(period=1))

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from clockseg._types import Array
 from clockseg.live.board import Board, Newest
+from clockseg.types import Array
 from clockseg.video import Heat
 
 WIDEST = 960

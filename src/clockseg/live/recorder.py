@@ -10,13 +10,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from clockseg.deviation import gives_numbers
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.evaluation.deviation import gives_numbers
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
-from clockseg.result_writer import ResultWriter
-from clockseg.results import FILES, ResultFolder, check_writes
-from clockseg.stages import StagedNetwork
-from clockseg.trace_line import trace_line
+from clockseg.segmenting.result_writer import ResultWriter
+from clockseg.segmenting.results import FILES, ResultFolder, check_writes
+from clockseg.segmenting.trace_line import trace_line
 from clockseg.video import Background, Clip
 from clockseg.video.clip import Header
 

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clockseg._errors import DataError, UsageError
-from clockseg._video_limits import MAX_PIXELS
 from clockseg.carry import Carry, Codec, Flow, Warp
-from clockseg.gate import Gate
+from clockseg.clocks.gate import Gate
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
+from clockseg.errors import DataError, UsageError
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.connection import connect
 from clockseg.live.feed import Feed
@@ -23,9 +24,8 @@ from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
 from clockseg.live.source import Source, source
 from clockseg.live.summary import Setting, summary
-from clockseg.results import apart
-from clockseg.schedule import Named, Schedule, carried, schedule_for
-from clockseg.stages import StagedNetwork
+from clockseg.segmenting.results import apart
+from clockseg.video.limits import MAX_PIXELS
 
 SHARE = 0.8
 """Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""
@@ -86,11 +86,11 @@ def live(
     row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and what ``write``
     names. ``told`` is called (in any thread) with what happens to a source, ``seen`` with each output.
 
-    >>> from clockseg.stages import Stage
+    >>> from clockseg.clockwork.network import Stage
     >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.
+    clockseg.errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.
     """
     found = [source(text) for text in sources]
     _check(found, latency_seconds, carry, schedule)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.live.address import Address
 from clockseg.live.board import Board
 from clockseg.live.pictures import Pictures

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from clockseg._errors import UsageError
-from clockseg.results import folder_name
+from clockseg.errors import UsageError
+from clockseg.segmenting.results import folder_name
 
 _WEB = "http,https,httpproxy,tcp,tls,crypto"
 SCHEMES = {

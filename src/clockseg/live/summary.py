@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.engines.provenance import machine, versions
 from clockseg.live.line import Drop
-from clockseg.provenance import machine, versions
-from clockseg.stages import StagedNetwork
 
 if TYPE_CHECKING:
     from clockseg.live.channel import Channel

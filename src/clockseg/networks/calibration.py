@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Array, Image, Size
 from clockseg.datasets.clips import Clip, ignore_problem
+from clockseg.errors import DataError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input
 from clockseg.networks.framing import Framing, OwnSize
+from clockseg.types import Array, Image, Size
 
 Item = TypeVar("Item")
 

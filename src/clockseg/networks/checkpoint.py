@@ -10,9 +10,9 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from clockseg._errors import DataError
-from clockseg._whole_file import whole
 from clockseg.datasets import Classes
+from clockseg.errors import DataError
+from clockseg.files import whole
 from clockseg.networks.street import Shape
 from clockseg.networks.street_truncated import AnyStreet, build
 

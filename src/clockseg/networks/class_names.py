@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clockseg._errors import DataError
 from clockseg.datasets.classes import read_classes
+from clockseg.errors import DataError
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.palette import Colour
+from clockseg.video.palette import Colour
 
 FORMS = (
     "Give a name a line in the order of the ids, a JSON list of names, a JSON object of id: name "
@@ -41,7 +41,7 @@ def read_class_names(path: Path) -> ClassNames:
     >>> read_class_names(Path("nowhere.txt"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere.txt can't be read (No such file or directory). Give a name a line in the order of
+    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give a name a line in the order of
     the ids, a JSON list of names, a JSON object of id: name (as a transformers config.json holds under "id2label"), or
     the classes.json of a folder of clips.
     """
@@ -120,7 +120,7 @@ def read_palette(path: Path, classes: int) -> tuple[Colour, ...]:
     >>> read_palette(Path("nowhere.txt"), 2)
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere.txt can't be read. Give 2 colours: a JSON list of [r, g, b], 0 to 255, or one a line
+    clockseg.errors.DataError: nowhere.txt can't be read. Give 2 colours: a JSON list of [r, g, b], 0 to 255, or one a line
     as "r g b" or "#rrggbb".
     """
     forms = f'Give {classes} colours: a JSON list of [r, g, b], 0 to 255, or one a line as "r g b" or "#rrggbb".'

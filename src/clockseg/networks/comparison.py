@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array
+from clockseg.clocks.maps import relative_difference
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import timed
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
-from clockseg.maps import relative_difference
-from clockseg.metrics import Confusion, confusion, finite
 from clockseg.networks.calibration import Prepared
-from clockseg.stages import StagedNetwork
+from clockseg.types import Array
 
 
 class Agreement(NamedTuple):

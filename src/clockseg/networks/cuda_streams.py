@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg.schedule import Schedule
-from clockseg.session import Map
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Map
+from clockseg.errors import MissingDependency, UsageError
 
 
 @contextmanager
@@ -22,11 +22,11 @@ def cuda_streams(schedule: Schedule, *, device: str = "cuda") -> Iterator[Map]:
     for what the frame before left in the current stream, which in turn waits for all of them before it fuses. ``UsageError``
     where torch finds no such device. A clock that reads a map on the host waits for its own stream only.
 
-    >>> from clockseg.schedule import pipelined
+    >>> from clockseg.clockwork.schedule import pipelined
     >>> with cuda_streams(pipelined(2)(3), device="cuda:99") as map:  # doctest: +IGNORE_EXCEPTION_DETAIL
     ...     pass
     Traceback (most recent call last):
-    clockseg._errors.UsageError: there is no CUDA device 'cuda:99' ...
+    clockseg.errors.UsageError: there is no CUDA device 'cuda:99' ...
     """
     try:
         import torch
@@ -61,5 +61,5 @@ def _check(torch: Any, device: str) -> None:
     if kind != "cuda" or not (not index or index.isdigit()) or int(index or 0) >= found:
         raise UsageError(
             f"there is no CUDA device {device!r} (torch finds {found}); on the CPU run segments at once in threads: "
-            "clockseg.pipeline.concurrent."
+            "clockseg.execution.pipeline.concurrent."
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.choice import Purpose
 from clockseg.graph.sidecar import Input
-from clockseg.stages import StagedNetwork
 
 
 def cut(

@@ -9,10 +9,9 @@ from typing import Any
 
 import onnx
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
-from clockseg._types import Size
 from clockseg.engines.profile import node_seconds
 from clockseg.engines.threads import threads_or_all
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
@@ -26,6 +25,7 @@ from clockseg.graph.static import Static, fix
 from clockseg.networks.cut_input import frame_input
 from clockseg.networks.cut_output import output_named
 from clockseg.networks.load import WorkingSize, framing, path_of
+from clockseg.types import Size
 
 LOOKED_AT = (512, 256)
 """The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from clockseg._errors import NetworkError
-from clockseg._types import Array, Image, Size
+from clockseg.clockwork.network import Stage, StagedNetwork, as_it_is
+from clockseg.errors import NetworkError
 from clockseg.graph.extraction import built, extract, with_frame
 from clockseg.graph.part import FRAME_SIZE, IMAGE, Built, GraphPart
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, fix
-from clockseg.stages import Stage, StagedNetwork, as_it_is
+from clockseg.types import Array, Image, Size
 
 TOLERANCE = 1e-4
 """Largest difference of any number, as a share of the largest."""

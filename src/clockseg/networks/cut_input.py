@@ -8,12 +8,12 @@ from typing import NamedTuple
 import onnx
 from onnx import TensorProto
 
-from clockseg._errors import NetworkError, UsageError
-from clockseg._types import Size
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import fix
 from clockseg.networks.cut_edits import one_frame, read_channels_first
 from clockseg.networks.cut_source import Said, Told, Triple
+from clockseg.types import Size
 
 MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
 IMAGENET = "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"

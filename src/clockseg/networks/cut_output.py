@@ -9,12 +9,12 @@ from typing import NamedTuple
 import onnx
 from onnx import TensorProto
 
-from clockseg._errors import NetworkError, UsageError
-from clockseg._types import Size
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
 from clockseg.graph.static import Static, attribute
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told
+from clockseg.types import Size
 
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
 _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])

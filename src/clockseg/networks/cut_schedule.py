@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array, Image
+from clockseg.clocks.maps import change, labels, relative_difference
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
 from clockseg.graph.rule import Division
 from clockseg.graph.static import Static
-from clockseg.maps import change, labels, relative_difference
 from clockseg.networks.cut_check import picture
-from clockseg.stages import StagedNetwork
+from clockseg.types import Array, Image
 
 MOVE = 0.005
 """What a firing is worth: the change that a move of the picture by this share of its width makes. From a driving car that

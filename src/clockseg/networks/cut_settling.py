@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import onnx
 
-from clockseg._errors import ClocksegError, NetworkError, UsageError
 from clockseg.engines.profile import node_seconds
+from clockseg.errors import ClocksegError, NetworkError, UsageError
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.neutral import Graph

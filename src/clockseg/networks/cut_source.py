@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import onnx
 
-from clockseg._types import Array, Image, Size
 from clockseg.graph import onnx_reader
-from clockseg.palette import Colour
+from clockseg.types import Array, Image, Size
+from clockseg.video.palette import Colour
 
 Triple = tuple[float, float, float]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 
 try:
     import torch
@@ -17,6 +17,7 @@ try:
 except ImportError as error:
     raise MissingDependency("cutting a module needs torch: pip install 'clockseg[torch]'") from error
 
+from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.candidates import candidates as in_graph
 from clockseg.graph.choice import Purpose, choose
@@ -28,7 +29,6 @@ from clockseg.graph.torch_part import Maps, Shown, TorchPart
 from clockseg.graph.torch_reader import Program, read
 from clockseg.graph.torch_source import Kind, Piece, Source
 from clockseg.networks.framing import Framing
-from clockseg.stages import Group, Part, Stage, StagedNetwork
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 """One tensor a stage, or several; or chosen."""

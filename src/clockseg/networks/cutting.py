@@ -12,11 +12,14 @@ from pathlib import Path
 import onnx
 from onnx import external_data_helper
 
-from clockseg._errors import DataError, UsageError
-from clockseg._watching import check
-from clockseg._whole_file import publish
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.clockwork.watching import check
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
+from clockseg.errors import DataError, UsageError
+from clockseg.files import publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
@@ -26,9 +29,6 @@ from clockseg.networks.cut_settling import Cutting, Settled, settle
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told, onnx_source
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble
-from clockseg.schedule import schedule_for
-from clockseg.spec import parse_schedule
-from clockseg.stages import StagedNetwork
 
 AUTO = Cutting()
 
@@ -70,7 +70,7 @@ def cut_network(
     >>> cut_network(Path("nowhere.onnx"), Path("net.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.NetworkError: nowhere.onnx can't be read: No such file or directory
+    clockseg.errors.NetworkError: nowhere.onnx can't be read: No such file or directory
     """
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: give a name that ends in .onnx.")

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg._errors import MissingDependency
+from clockseg.errors import MissingDependency
 
 MEAN = (127.0 / 255, 127.0 / 255, 127.0 / 255)
 STD = (128.0 / 255, 128.0 / 255, 128.0 / 255)

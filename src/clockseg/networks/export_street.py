@@ -19,8 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from clockseg._errors import NetworkError
-from clockseg._types import Size
+from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
 from clockseg.graph.narrowing import narrowed
 from clockseg.graph.network_file import write_network
@@ -28,6 +27,7 @@ from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
 from clockseg.networks.street import GREY, MULTIPLE, Context
 from clockseg.networks.street_truncated import AnyStreet
+from clockseg.types import Size
 
 OPSET = 17
 SCHEDULE = "carried(skip_frame(3), warp(auto))"

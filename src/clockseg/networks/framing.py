@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._opencv import opencv
-from clockseg._types import IMAGE, PICTURE_SIZE, Array, Image, Size
+from clockseg.errors import UsageError
 from clockseg.graph.part import FRAME_SIZE, LABELS, Tensors
+from clockseg.libraries import opencv
+from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 
 
 @dataclass(frozen=True)

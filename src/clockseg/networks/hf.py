@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks.cut_input import normalisation
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
 from clockseg.networks.hf_folder import PROCESSOR, Folder, read_folder
-from clockseg.stages import StagedNetwork
 
 # Before the hub is imported: what a checkpoint names (a backbone, say) is not to be fetched either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

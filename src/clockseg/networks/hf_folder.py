@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clockseg._errors import DataError, NetworkError
-from clockseg._types import Size
+from clockseg.errors import DataError, NetworkError
 from clockseg.networks.class_names import checked, names_of
 from clockseg.networks.cut_source import Said, Told, Triple
+from clockseg.types import Size
 
 SCORES, DEPTH = "ForSemanticSegmentation", "ForDepthEstimation"
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
@@ -32,7 +32,7 @@ def read_folder(path: Path) -> Folder:
     >>> read_folder(Path("nowhere"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.NetworkError: nowhere/config.json can't be read (No such file or directory). hf: takes a folder as
+    clockseg.errors.NetworkError: nowhere/config.json can't be read (No such file or directory). hf: takes a folder as
     save_pretrained writes it, with config.json, preprocessor_config.json and the weights.
     """
     config = _json(path / CONFIG)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array, Image, Size
-from clockseg.cost import Cost
+from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
 from clockseg.engines.threads import threads_or_all
+from clockseg.graph.cost import Cost
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.graph.price import price
 from clockseg.networks.load import IN_TORCH, WorkingSize, load
-from clockseg.stages import Part, StagedNetwork
+from clockseg.types import Array, Image, Size
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError, nearest
-from clockseg._types import Size
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
 from clockseg.engines import torch as in_torch
+from clockseg.errors import MissingDependency, NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.staged import input_size, staged
 from clockseg.networks.framing import Framing, OwnSize
-from clockseg.stages import StagedNetwork
+from clockseg.types import Size
 
 if TYPE_CHECKING:
     import onnx
@@ -133,8 +133,8 @@ def path_of(network: str | Path) -> Path:
 
 
 def _checkpoint(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    from clockseg.networks.export_fcn import describe, to_onnx
-    from clockseg.networks.fcn_checkpoint import read_state
+    from clockseg.paper.export_fcn import describe, to_onnx
+    from clockseg.paper.fcn_checkpoint import read_state
 
     state, description = read_state(path)
     return to_onnx(state, description.shape), describe(description, path.stem)
@@ -144,7 +144,7 @@ def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size
     if path.suffix != ".safetensors":
         raise UsageError(f"engine {engine!r} runs checkpoints, NAME.safetensors, not {path.name}; give another engine.")
     try:
-        from clockseg.networks.fcn_staged import load_staged
+        from clockseg.paper.fcn_staged import load_staged
     except ImportError as error:
         raise MissingDependency("running a checkpoint needs torch: pip install 'clockseg[torch]'") from error
 

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import onnx
 
-from clockseg._errors import MissingDependency, UsageError
-from clockseg._telemetry import imported
-from clockseg._types import Array
 from clockseg.datasets.clips import ignore_problem
+from clockseg.errors import MissingDependency, UsageError
 from clockseg.graph.folding import folded, keep_nodes
 from clockseg.graph.low_rank import Responses, Thinned, can_thin, thinned
+from clockseg.libraries import imported
+from clockseg.types import Array
 
 Sample: TypeAlias = Mapping[str, Array]
 """What the network reads, by the name of its input: float32 [1, 3, h, w]."""
@@ -38,7 +38,7 @@ def low_rank(
     >>> low_rank(onnx.ModelProto(), [], keep=0.9)
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: there are no samples to see what layers give; give a few frames.
+    clockseg.errors.UsageError: there are no samples to see what layers give; give a few frames.
     """
     if not (0 < keep <= 1 and 0 < gain <= 1):
         raise UsageError(f"keep={keep}, gain={gain}; both are shares, above 0 and at most 1.")

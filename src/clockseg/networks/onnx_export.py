@@ -19,12 +19,12 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import ClocksegError, NetworkError
-from clockseg._types import Array, Size
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.errors import ClocksegError, NetworkError
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_check import TOLERANCE, apart, noise, picture, whole
 from clockseg.networks.cut_source import Told
-from clockseg.stages import StagedNetwork
+from clockseg.types import Array, Size
 
 OPSET = 17
 INPUT, OUTPUT = "image", "scores"

@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 import onnx
 
-from clockseg._errors import UsageError
-from clockseg._types import Size
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
+from clockseg.engines.provenance import machine, versions
+from clockseg.errors import UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.network_file import write_network
@@ -27,8 +28,7 @@ from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.networks.quantizer import ends as end_layers
 from clockseg.networks.quantizer import layers, quantized, ready
-from clockseg.provenance import machine, versions
-from clockseg.stages import StagedNetwork
+from clockseg.types import Size
 
 Ends: TypeAlias = Literal["auto", "int8", "float"]
 GOOD = 0.95
@@ -108,7 +108,7 @@ def quantize(
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg._errors.UsageError: the network is quantized already; give the one it was made from.
+    clockseg.errors.UsageError: the network is quantized already; give the one it was made from.
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")

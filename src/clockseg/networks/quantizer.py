@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, version_converter
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError
-from clockseg._telemetry import imported
-from clockseg._types import Array
+from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.graph.folding import folded, keep_nodes
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+from clockseg.libraries import imported
+from clockseg.types import Array
 
 Sample: TypeAlias = Mapping[str, Array]
 """What the network reads, by the name of its input: float32 [1, 3, h, w]."""

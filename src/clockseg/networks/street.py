@@ -20,9 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg._types import Size
 from clockseg.networks.efficientnet_lite import MEAN, STD, EfficientNetLite, conv_bn, encoder_state, imagenet_file
 from clockseg.networks.framing import Framing
+from clockseg.types import Size
 
 GREY = (127, 127, 127)
 """RGB of what no frame covers; what the encoder reads as zero."""

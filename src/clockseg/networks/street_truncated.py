@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from torch import Tensor, nn
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.networks.efficientnet_lite import EfficientNetLite
 from clockseg.networks.street import Scores, Shape, Street, Upscore
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import MissingDependency, NetworkError, UsageError, nearest
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import pascal
+from clockseg.errors import MissingDependency, NetworkError, UsageError, nearest
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.onnx_export import export
-from clockseg.stages import StagedNetwork
 
 NAMES = (
     "deeplabv3_resnet50",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array
 from clockseg.report.packed import packed
 from clockseg.report.run import Run
+from clockseg.types import Array
 
 CARRIED = ("", "output", "fused", "corrected")
 """What a frame may have carried, by the number that stands for it; "" for nothing."""

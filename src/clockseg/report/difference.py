@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array, Labels
-from clockseg.metrics import Confusion, confusion, finite
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.report.masks import Grid
 from clockseg.report.packed import packed
+from clockseg.types import Array, Labels
 from clockseg.video.labels import resized
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clockseg.schedule_file import read_schedule_file
+from clockseg.planning.schedule_file import read_schedule_file
 
 _POINT = ("time", "agreement", "schedule", "network")
 

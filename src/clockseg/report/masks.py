@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Labels, Size
 from clockseg.report.packed import deflated
+from clockseg.types import Array, Labels, Size
 
 PIXELS = 200_000_000
 """Of all maps of a run together, before they are deflated; where that is too little, they get smaller, then fewer."""

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from clockseg._types import Array
+from clockseg.types import Array
 
 _TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "Float64Array"}
 

@@ -13,11 +13,11 @@ from urllib.parse import quote
 import av
 import numpy as np
 
-from clockseg._errors import ClocksegError, VideoError
-from clockseg._types import Array
+from clockseg.errors import ClocksegError, VideoError
 from clockseg.report.packed import packed
 from clockseg.report.proxy import frames_of, proxy
 from clockseg.report.run import Run
+from clockseg.types import Array
 from clockseg.video import Span, open_clip
 
 Choice = Literal["auto", "embed", "reference", "none"]

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from av.video.reformatter import ColorRange, VideoReformatter
 
-from clockseg._errors import VideoError
-from clockseg._types import Array, Image, Size
+from clockseg.errors import VideoError
+from clockseg.types import Array, Image, Size
 from clockseg.video import Clip
 from clockseg.video._colour import matrix_for
 from clockseg.video.write import encoder

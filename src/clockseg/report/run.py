@@ -12,11 +12,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Array, Labels
-from clockseg.palette import palette
-from clockseg.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
+from clockseg.errors import DataError
+from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
+from clockseg.types import Array, Labels
 from clockseg.video import Heat
+from clockseg.video.palette import palette
 
 IMAGES_FPS = 10
 """Frames a second that frames without usable times are shown at."""
@@ -63,7 +63,7 @@ class Run:
         return own or palette(len(self.classes) or 255)
 
     def file(self, kind: str) -> Path | None:
-        """A file of ``clockseg.results.FILES``, if it is there."""
+        """A file of ``clockseg.segmenting.results.FILES``, if it is there."""
         path = self.folder / FILES[kind]
         return path if path.exists() else None
 
@@ -130,7 +130,7 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     >>> read_run("nowhere")
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
+    clockseg.errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
     """
     path = Path(folder)
     if not (path / SUMMARY).is_file():

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._errors import ClocksegError
-from clockseg._types import Array, Labels
+from clockseg.errors import ClocksegError
 from clockseg.report.columns import places
 from clockseg.report.difference import Difference
 from clockseg.report.masks import NUMBERS_PIXELS, PIXELS, Masks, grid
 from clockseg.report.packed import packed
 from clockseg.report.run import Run
+from clockseg.types import Array, Labels
 
 _COARSE = 0xF8
 """Of a level of brightness, the bits that are kept: 32 levels, which deflate."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clockseg._errors import ClocksegError
 from clockseg.clocks import (
     Both,
     Change,
@@ -17,8 +16,9 @@ from clockseg.clocks import (
     MotionResidual,
     Paced,
 )
-from clockseg.schedule import schedule_for
-from clockseg.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import schedule_for
+from clockseg.errors import ClocksegError
 
 
 class Threshold(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from clockseg._errors import ClocksegError, DataError, UsageError
-from clockseg._version import __version__
-from clockseg._whole_file import whole
+from clockseg import __version__
+from clockseg.errors import ClocksegError, DataError, UsageError
+from clockseg.files import whole
 from clockseg.report.columns import CARRIED, PARTS, columns, places
 from clockseg.report.figures import conditions, costs
 from clockseg.report.frontier import plan_facts
@@ -50,7 +50,7 @@ def write(
     >>> write("nowhere", "report.html")
     Traceback (most recent call last):
         ...
-    clockseg._errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
+    clockseg.errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
     """
     target = Path(file)
     folders = [results] if isinstance(results, str | os.PathLike) else list(results)

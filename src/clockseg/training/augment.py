@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Image, Labels
 from clockseg.networks.street import GREY
 from clockseg.training.frames import Frame, Frames
+from clockseg.types import Array, Image, Labels
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import onnx
 
-from clockseg._errors import UsageError
-from clockseg._whole_file import whole_together
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks.learned_inputs import Input
 from clockseg.datasets.clips import Clip
+from clockseg.errors import UsageError
+from clockseg.files import whole_together
 from clockseg.networks.load import Engine, WorkingSize, load
 from clockseg.training.clock_fit import Recipe, fit, keep_samples, kept_samples
 from clockseg.training.clock_net import Form, exported, inputs_of

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.training.clock_net import ClockNet, stacked
 from clockseg.training.clock_samples import Samples
 from clockseg.training.log import Log

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._errors import DataError, UsageError, VideoError
-from clockseg._types import Array, Image
 from clockseg.carry import Carry
 from clockseg.clocks import PICTURE, Decision, Tick, Watch
+from clockseg.clocks.gate import Gate, difference
 from clockseg.clocks.learned_inputs import Input, looks, signals, value
+from clockseg.clocks.maps import change, relative_difference
 from clockseg.clocks.motion_residual import FULL
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
-from clockseg.gate import Gate, difference
-from clockseg.maps import change, relative_difference
-from clockseg.schedule import Named, carried, skip_frame
-from clockseg.stages import StagedNetwork
-from clockseg.tape import Tape, Wanted, wanted
+from clockseg.errors import DataError, UsageError, VideoError
+from clockseg.execution.tape import Tape, Wanted, wanted
 from clockseg.training.head_frames import length
+from clockseg.types import Array, Image
 
 EVERY = 4
 """Of the labels every fourth row and column are compared."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from clockseg._types import Array
 from clockseg.carry import Carry
+from clockseg.clocks.gate import Gate, difference, learned, motion_residual
 from clockseg.clocks.learned_graph import load
-from clockseg.gate import Gate, difference, learned, motion_residual
-from clockseg.schedule import carried, skip_frame
+from clockseg.clockwork.schedule import carried, skip_frame
 from clockseg.training.clock_samples import Samples, Take, samples
+from clockseg.types import Array
 
 PERIODS = (4, 8)
 """The fixed rates: one frame in so many."""

@@ -7,7 +7,7 @@ import platform
 
 import torch
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 
 
 def device(name: str) -> torch.device:

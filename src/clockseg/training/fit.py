@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import TrainingError, UsageError
+from clockseg.errors import TrainingError, UsageError
 from clockseg.networks.street import normalise
 from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.batches import Batches

@@ -9,9 +9,9 @@ from typing import overload
 
 import numpy as np
 
-from clockseg._errors import DataError
-from clockseg._types import Array, Image, Labels
 from clockseg.datasets import Classes, Clip, Layout, read_data
+from clockseg.errors import DataError
+from clockseg.types import Array, Image, Labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array, Labels, Size
 from clockseg.networks.framing import Framing, OwnSize
+from clockseg.types import Array, Labels, Size
 
 MOST_CELLS = 30_000
 MOST_NUMBERS = 32_000_000

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from clockseg._errors import DataError, UsageError, VideoError
-from clockseg._types import Image
 from clockseg.datasets.clips import Clip
+from clockseg.errors import DataError, UsageError, VideoError
+from clockseg.types import Image
 from clockseg.video.read import open_clip
 
 HELD_OUT = 160

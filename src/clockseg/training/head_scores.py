@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._types import Array, Image, Labels
-from clockseg.maps import change, labels, relative_difference
-from clockseg.metrics import Confusion, confusion, finite
+from clockseg.clocks.maps import change, labels, relative_difference
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clockwork.session import fill
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.networks.framing import Framing, OwnSize
-from clockseg.schedule import frame_oracle
-from clockseg.session import fill
-from clockseg.stages import StagedNetwork
 from clockseg.training.head_cells import Grid
 from clockseg.training.head_frames import Part
+from clockseg.types import Array, Image, Labels
 
 GAPS = (1, 2, 4, 8)
 """Frames between which changes are compared: a clock looks back to its last firing."""

@@ -16,9 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
-from clockseg._errors import DataError, NetworkError, UsageError, nearest
-from clockseg._types import Size
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clockwork.session import fill
 from clockseg.datasets.clips import Clip
+from clockseg.errors import DataError, NetworkError, UsageError, nearest
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with_heads, with_maps
@@ -28,13 +30,11 @@ from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.networks.load import Engine, WorkingSize, assemble, read
 from clockseg.networks.load import framing as framing_of
-from clockseg.schedule import frame_oracle
-from clockseg.session import fill
-from clockseg.stages import StagedNetwork
 from clockseg.training.head_cells import Cells, Grid, draw, per_frame
 from clockseg.training.head_frames import Plan, plan
 from clockseg.training.head_scores import HeadScore, score_heads
 from clockseg.training.logistic import Fit, fit
+from clockseg.types import Size
 
 FRAMES = 240
 Say: TypeAlias = Callable[[str, int, int], None]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg._errors import TrainingError
-from clockseg._types import Array
+from clockseg.errors import TrainingError
+from clockseg.types import Array
 
 PENALTY = 1e-4
 """Half of it times the squared weights is added to the loss; on features scaled to variance 1."""

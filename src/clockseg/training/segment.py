@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from clockseg._errors import DataError, UsageError
+from clockseg.errors import DataError, UsageError
 from clockseg.networks.checkpoint import Description, load_network, save_network
 from clockseg.networks.street import framing, load_imagenet
 from clockseg.networks.street_truncated import AnyStreet, build

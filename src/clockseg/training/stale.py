@@ -15,10 +15,9 @@ import numpy as np
 import onnx
 import torch
 
-from clockseg._errors import NetworkError, UsageError
-from clockseg._types import Array
 from clockseg.carry import Flow
 from clockseg.datasets.clips import Clip
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone
 from clockseg.graph.network_file import write_network
@@ -34,6 +33,7 @@ from clockseg.training.stale_net import STEM_STRIDE, Fusion, Shape
 from clockseg.training.stale_samples import Sample, Samples, gather
 from clockseg.training.stale_score import concluded, mended, score_clips, score_samples
 from clockseg.training.stale_teacher import Teacher, teacher
+from clockseg.types import Array
 
 FRAME = "frame"
 SAMPLES = 1000

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clockseg._types import Array, Size
 from clockseg.graph.sidecar import Input
 from clockseg.training.stale_samples import IGNORE, Sample, Target
+from clockseg.types import Array, Size
 
 Window = tuple[int, int, int, int]
 """Top, left, rows and columns, in cells of the score map."""

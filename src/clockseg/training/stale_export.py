@@ -10,11 +10,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from clockseg._types import Array
 from clockseg.graph import sidecar
 from clockseg.graph.correction import Addition, repeated, value_info, with_addition
 from clockseg.training.stale_net import Fusion
 from clockseg.training.stale_teacher import Teacher
+from clockseg.types import Array
 
 PREFIX = "stale."
 """Before the names of what is added."""

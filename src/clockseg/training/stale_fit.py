@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from clockseg._errors import DataError
+from clockseg.errors import DataError
 from clockseg.training.stale_batches import Batch, Batches
 from clockseg.training.stale_net import Fusion
 from clockseg.training.stale_samples import IGNORE

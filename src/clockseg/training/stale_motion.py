@@ -10,8 +10,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Image, Labels, Size
 from clockseg.carry.motion import grid
+from clockseg.types import Array, Image, Labels, Size
 
 _NOISES = 4
 """Pictures of noise that are drawn once, and shown moved about."""

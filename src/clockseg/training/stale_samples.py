@@ -8,13 +8,13 @@ from itertools import chain, islice
 
 import numpy as np
 
-from clockseg._errors import DataError, VideoError
-from clockseg._types import IMAGE, Array, Image, Size
 from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import DataError, VideoError
 from clockseg.networks.calibration import spread
 from clockseg.training.stale_motion import STROLL, Past, Wander, past
 from clockseg.training.stale_teacher import Answer, Teacher, picture_share
+from clockseg.types import IMAGE, Array, Image, Size
 
 LAGS = tuple(range(1, 13))
 """Frames that moved scores may be old."""

@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from clockseg._types import Array, Labels, Size
 from clockseg.carry import Warp
 from clockseg.clocks import Every
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule, frame_oracle
+from clockseg.clockwork.session import Session
 from clockseg.datasets.clips import Clip
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph.part import FRAME_SIZE, LABELS
-from clockseg.metrics import Confusion, confusion, finite
-from clockseg.schedule import Schedule, frame_oracle
-from clockseg.session import Session
-from clockseg.stages import StagedNetwork
 from clockseg.training.stale_batches import Batches
 from clockseg.training.stale_net import Fusion
 from clockseg.training.stale_samples import IGNORE, Sample, Target
 from clockseg.training.stale_teacher import Teacher
+from clockseg.types import Array, Labels, Size
 
 AGES = ((1, 1), (2, 4), (5, 8), (9, 12))
 """Lags that are told of together."""

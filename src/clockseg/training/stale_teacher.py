@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import onnx
 
-from clockseg._errors import NetworkError, UsageError
-from clockseg._types import IMAGE, PICTURE_SIZE, Array, Image, Labels, Size
 from clockseg.carry import Flow, Motion, Sight, Warp
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.heads import FeatureMap, feature_map, with_maps
 from clockseg.graph.part import LABELS, Pick, Tensors
 from clockseg.graph.static import Static, TypeShape, fix
 from clockseg.networks.load import Engine, WorkingSize, assemble, framing
-from clockseg.stages import StagedNetwork
+from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Labels, Size
 
 
 class Answer(NamedTuple):

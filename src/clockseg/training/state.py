@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from clockseg._errors import DataError
-from clockseg._whole_file import whole
+from clockseg.errors import DataError
+from clockseg.files import whole
 
 
 def save_state(state: dict[str, Any], file: Path) -> None:

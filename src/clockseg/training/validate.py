@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from clockseg._types import Image, Labels
+from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.graph.part import IMAGE, LABELS
-from clockseg.metrics import Confusion, confusion
 from clockseg.networks.framing import Framing
 from clockseg.networks.street import normalise
 from clockseg.networks.street_truncated import AnyStreet
 from clockseg.training.frames import Frames
+from clockseg.types import Image, Labels
 
 Labeller = Callable[[Image], Labels]
 """A frame, uint8 RGB [h, w, 3] -> its labels, uint8 [h, w]."""

@@ -9,9 +9,9 @@ from typing import overload
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Image, Labels, Size
 from clockseg.networks.framing import Framing
 from clockseg.training.frames import Frame, Frames
+from clockseg.types import Array, Image, Labels, Size
 
 OVERLAP = 210
 """Pixels that a half reaches into the other (the authors' training on Cityscapes): a little more than half of what fc6 sees."""

@@ -6,8 +6,8 @@ import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
-from clockseg._errors import VideoError
-from clockseg._types import Array, Image
+from clockseg.errors import VideoError
+from clockseg.types import Array, Image
 from clockseg.video._orientation import display_matrix, upright
 from clockseg.video._primaries import BT2020
 from clockseg.video._side_data import Beside

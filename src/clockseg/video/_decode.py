@@ -10,7 +10,7 @@ import av
 from av.container import InputContainer
 from av.stream import Disposition
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.video._colour import check_pixels
 
 ALLOWED = "Give a video file, an image or a folder of images."

@@ -9,8 +9,8 @@ from typing import Literal
 
 import av
 
-from clockseg._errors import VideoError
-from clockseg._types import Array, Size
+from clockseg.errors import VideoError
+from clockseg.types import Array, Size
 from clockseg.video._decode import Damage, open_input, pictures, reason, video_stream
 from clockseg.video._part import CONTAINERS, Part
 from clockseg.video._times import Timestamps

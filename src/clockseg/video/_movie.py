@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 from av.container import InputContainer
 
-from clockseg._errors import VideoError
+from clockseg.errors import VideoError
 from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures, reason, video_stream
 from clockseg.video._fields import progressive

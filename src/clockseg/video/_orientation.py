@@ -6,7 +6,7 @@ import av
 import numpy as np
 from av.sidedata.sidedata import Type
 
-from clockseg._types import Image
+from clockseg.types import Image
 from clockseg.video._side_data import Beside
 
 # The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.

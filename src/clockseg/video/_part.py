@@ -11,8 +11,8 @@ from typing import Any
 import av
 from av.container import OutputContainer
 
-from clockseg._errors import VideoError
-from clockseg._whole_file import part_name, whole
+from clockseg.errors import VideoError
+from clockseg.files import part_name, whole
 from clockseg.video._decode import reason
 
 CONTAINERS: dict[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ import av
 import cv2
 import numpy as np
 
-from clockseg._errors import VideoError
-from clockseg._types import Image
+from clockseg.errors import VideoError
+from clockseg.types import Image
 from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, open_input, pictures
 from clockseg.video.frame import Frame

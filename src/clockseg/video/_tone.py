@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from clockseg._types import Array, Image
+from clockseg.types import Array, Image
 from clockseg.video._light import HLG_GAMMA, compressed, from_hlg, from_pq, from_sdr, to_sdr
 from clockseg.video._primaries import luminance, to_bt709
 from clockseg.video._signal import HLG, LINEAR, PQ, Signal

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from clockseg._errors import VideoError
-from clockseg._types import Array, Size
+from clockseg.errors import VideoError
+from clockseg.types import Array, Size
 from clockseg.video._colour import check_pixels
 from clockseg.video._decode import Damage
 from clockseg.video.frame import Frame

@@ -6,7 +6,7 @@ import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
-from clockseg._types import Array
+from clockseg.types import Array
 
 YCGCO = 8
 """Its number in ITU-T H.273."""

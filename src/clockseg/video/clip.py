@@ -11,8 +11,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self
 
-from clockseg._errors import VideoError
-from clockseg._types import Size
+from clockseg.errors import VideoError
+from clockseg.types import Size
 from clockseg.video._decode import ALLOWED, Damage
 from clockseg.video.frame import Frame
 from clockseg.video.span import WHOLE, Span

@@ -8,8 +8,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from clockseg._errors import UsageError
-from clockseg._types import Image, Labels
+from clockseg.errors import UsageError
+from clockseg.types import Image, Labels
 
 Palette = npt.NDArray[np.uint8] | Sequence[Sequence[int]]
 

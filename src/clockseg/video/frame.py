@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from clockseg._types import Image
 from clockseg.carry.vectors import Vectors
+from clockseg.types import Image
 
 
 @dataclass(frozen=True, eq=False)

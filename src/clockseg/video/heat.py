@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from clockseg._types import Array, Image, Labels
+from clockseg.types import Array, Image, Labels
 from clockseg.video.draw import overlay
 
 _LOW, _HIGH = 1.0, 99.0

@@ -10,8 +10,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._types import Labels, Size
+from clockseg.errors import UsageError
+from clockseg.types import Labels, Size
 from clockseg.video._grey import GreyWriter, read_grey
 from clockseg.video._part import written
 from clockseg.video._whole import Whole

@@ -10,13 +10,13 @@ from pathlib import Path
 import av
 from av.container import InputContainer
 
-from clockseg._errors import UsageError, VideoError
-from clockseg._video_limits import MAX_PIXELS
+from clockseg.errors import UsageError, VideoError
 from clockseg.video._decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video._movie import Movie
 from clockseg.video._still import stills
 from clockseg.video._webp import Animation, animated, animation
 from clockseg.video.clip import Clip, Header
+from clockseg.video.limits import MAX_PIXELS
 from clockseg.video.span import WHOLE, Span
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -41,7 +41,7 @@ def open_clip(
     >>> open_clip("no-such-file.mp4")
     Traceback (most recent call last):
         ...
-    clockseg._errors.VideoError: no-such-file.mp4: no such file or folder. Give a video file, an image or a folder of images.
+    clockseg.errors.VideoError: no-such-file.mp4: no such file or folder. Give a video file, an image or a folder of images.
     """
     path = Path(path)
     if path.is_dir():

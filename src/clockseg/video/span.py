@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)

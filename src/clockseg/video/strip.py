@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg._types import Image
+from clockseg.errors import UsageError
+from clockseg.types import Image
 
 _BACK, _NAME, _DIM = (23, 25, 29), (226, 229, 233), (150, 156, 164)
 _HELD, _FIRED, _FILL, _NOW = (98, 104, 112), (255, 176, 56), (255, 255, 255), (255, 255, 255)

@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
-from clockseg._errors import UsageError, VideoError
-from clockseg._types import Image, Size
+from clockseg.errors import UsageError, VideoError
+from clockseg.types import Image, Size
 from clockseg.video._audio import Sound
 from clockseg.video._colour import matrix_for
 from clockseg.video._part import CONTAINERS, Part

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from clockseg._types import Array
 from clockseg.carry import Flow, Warp
-from clockseg.gate import at_least_every, difference, either
-from clockseg.maps import relative_difference
+from clockseg.clocks.gate import at_least_every, difference, either
+from clockseg.clocks.maps import relative_difference
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.networks.cut_schedule import MOST_HELD, MOVE
-from clockseg.schedule import Named, carried, skip_frame
-from clockseg.stages import StagedNetwork
+from clockseg.types import Array
 
 PERIOD = 3
 """The whole network runs on every third frame, where what it gave moves along in between, or it couldn't be divided."""

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import UsageError
-from clockseg._watching import check, watches
 from clockseg.clocks import PICTURE
-from clockseg.schedule import Named, Schedule, carried, schedule_for
-from clockseg.session import Session
-from clockseg.stages import StagedNetwork
-from clockseg.trace import Record, Tally
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.trace import Record, Tally
+from clockseg.clockwork.watching import check, watches
+from clockseg.errors import UsageError
 from clockseg.wrapping.advice import advised
 from clockseg.wrapping.call import Asked, Calls, Forward
 from clockseg.wrapping.outcome import Outcome

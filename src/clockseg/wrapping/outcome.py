@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from clockseg._errors import UsageError
+from clockseg.errors import UsageError
 from clockseg.graph.torch_export import pick
 
 

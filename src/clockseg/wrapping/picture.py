@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clockseg._errors import UsageError
-from clockseg._types import Image
+from clockseg.errors import UsageError
+from clockseg.types import Image
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clockseg._errors import NetworkError, UsageError, nearest
-from clockseg._types import FRAME_SIZE, IMAGE, Array
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import ENGINES, engine
 from clockseg.engines import torch as in_torch
+from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import choose
 from clockseg.graph.price import node_work
@@ -25,7 +25,7 @@ from clockseg.graph.torch_export import pick
 from clockseg.networks.cut_names import parse_cuts
 from clockseg.networks.cut_torch import cut
 from clockseg.networks.onnx_export import INPUT, OUTPUT, to_onnx
-from clockseg.stages import StagedNetwork
+from clockseg.types import FRAME_SIZE, IMAGE, Array
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 MODULE, TORCH = "module", "torch"

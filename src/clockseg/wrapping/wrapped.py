@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clockseg._errors import MissingDependency, UsageError
 from clockseg.carry import parse_carry
-from clockseg.schedule import Named, Schedule
-from clockseg.spec import parse_schedule
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,1 +1,0 @@
-"""What ``clockseg.planning`` is made of."""

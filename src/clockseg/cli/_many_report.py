@@ -1,0 +1,127 @@
+"""What ``segment`` tells: how far it is, what became of each video, and, of several, a table of all at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from clockseg.cli._progress import shown, together
+from clockseg.cli._table import align, percent
+from clockseg.cli._terminal import indented
+from clockseg.clockwork.trace import Progress
+from clockseg.errors import ClocksegError
+from clockseg.segmenting.inputs import Input
+from clockseg.segmenting.many import Outcome
+from clockseg.segmenting.segmentation import Segmented
+
+LONGEST_NAME = 60
+LONGEST_TABLE = 40
+"""Rows; of more videos only those that failed or were cut short are in the table."""
+
+
+class Report:
+    """Tells of ``inputs`` as they go; the table comes when the ``with`` block is left."""
+
+    def __init__(self, inputs: Sequence[Input], *, quiet: bool) -> None:
+        self._inputs, self._quiet = inputs, quiet
+        self._outcomes: list[Outcome] = []
+        self._stack = ExitStack()
+        self._update: Callable[[str, Progress], None] = lambda source, progress: None
+        self._ended: Callable[[str], None] = lambda source: None
+
+    def __enter__(self) -> Self:
+        if len(self._inputs) == 1:
+            alone = self._stack.enter_context(shown(self._inputs[0].source, quiet=self._quiet))
+            self._update = lambda source, progress: alone(progress)
+        else:
+            self._update, self._ended = self._stack.enter_context(together(len(self._inputs), quiet=self._quiet))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        if isinstance(error, KeyboardInterrupt):
+            print("clockseg: the same command with --resume goes on from here.", file=sys.stderr)
+        if len(self._inputs) > 1 and not self._quiet and self._outcomes:
+            place = {input.key: number for number, input in enumerate(self._inputs)}
+            print(_table(sorted(self._outcomes, key=lambda one: place[one.input.key]), len(place)))
+
+    def progress(self, input: Input, progress: Progress) -> None:
+        """How far one of them is."""
+        self._update(input.source, progress)
+
+    def tell(self, outcome: Outcome) -> None:
+        """What became of one."""
+        self._outcomes.append(outcome)
+        source = outcome.input.source
+        self._ended(source)
+        if len(self._inputs) == 1:
+            self._stack.close()
+        if outcome.error is not None:
+            text = _said(outcome.error)
+            print(f"clockseg: error: {indented(text if source in text else f'{source}: {text}')}", file=sys.stderr)
+        for problem in () if outcome.done is None else outcome.done.problems:
+            print(f"clockseg: warning: {indented(f'{source}: {problem}')}", file=sys.stderr)
+        if outcome.error is None and not self._quiet:
+            print(_told(outcome.done) if outcome.done else indented(f"{source}: done before"), flush=True)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ClocksegError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def _told(done: Segmented) -> str:
+    summary: dict[str, Any] = done.summary
+    if summary["network_rate"] is None:
+        return f"{done.folder}: 1 frame"
+    rates = ", ".join(f"{name} {percent(rate)}" for name, rate in summary["fire_rate"].items())
+    moved = "" if summary["carry"] == "identity" else f"; carry {summary['carry']}"
+    return (
+        f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
+        f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
+        f"every stage on every frame: {percent(summary['relative_time_estimate'])}, "
+        f"multiply-adds: {percent(summary['relative_multiply_adds'])}{moved}"
+    )
+
+
+def _table(outcomes: Sequence[Outcome], given: int) -> str:
+    """A row a video, or, of many, a row of each that isn't whole; and the sum."""
+    shown = outcomes if len(outcomes) <= LONGEST_TABLE else [one for one in outcomes if not one.whole]
+    rows = [["video", "frames", "network ran on", "time", ""], *map(_row, shown)]
+    failed = sum(one.error is not None for one in outcomes)
+    cut = sum(not one.whole for one in outcomes) - failed
+    before = sum(one.before is not None for one in outcomes)
+    parts = [f"{len(outcomes) - failed} of {given} videos segmented"]
+    parts += [f"{before} of them before"] if before else []
+    parts += [f"{cut} with problems"] if cut else []
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"{given - len(outcomes)} to come"] if given > len(outcomes) else []
+    total = f"{', '.join(parts)}; {sum(_figures(one).get('frames') or 0 for one in outcomes)} frames"
+    return "\n".join((*([align(rows)] if shown else []), total))
+
+
+def _row(outcome: Outcome) -> list[str]:
+    told = _figures(outcome)
+    state = "failed" if outcome.error is not None else "" if outcome.whole else "with problems"
+    share = (percent(told.get(name)) for name in ("network_rate", "relative_time_estimate"))
+    return [
+        _short(outcome.input.source),
+        str(told.get("frames", "")),
+        *share,
+        "done before" if outcome.before else state,
+    ]
+
+
+def _short(text: str) -> str:
+    """A name with its middle left out, if it is long."""
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME // 2]}…{text[-LONGEST_NAME // 2 :]}"
+
+
+def _figures(outcome: Outcome) -> dict[str, Any]:
+    if outcome.before is not None:
+        return outcome.before.figures | {"frames": outcome.before.frames}
+    return {} if outcome.done is None else outcome.done.summary

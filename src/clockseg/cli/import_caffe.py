@@ -1,0 +1,93 @@
+"""``clockseg import``: from the paper's weights, in Caffe's format, to a checkpoint that everything here reads."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from clockseg.cli._new_files import check_new_files
+from clockseg.cli._options import need, positive
+from clockseg.cli.train_fcn import NETWORKS
+from clockseg.errors import UsageError
+
+DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.
+
+Which net it is, its width and its classes are told from its layers; each name and shape is checked. Names of 2014,
+enlargements stored in full and the 20th channel of older nets for Cityscapes are brought up to date. Factors on pool4 and
+pool3 (nets trained at once) go into the weights behind them, if the file has them as layers; if not, say --at-once."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg import`` and its options."""
+    parser = subparsers.add_parser(
+        "import",
+        help="read the paper's weights from Caffe's format",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
+    parser.add_argument("--out", required=True, metavar="FILE.safetensors", type=Path, help="the checkpoint to write")
+    parser.add_argument("--network", choices=NETWORKS, help="which net (default: told from its layers)")
+    parser.add_argument(
+        "--classes", type=positive, metavar="N", help="refuse a net of another number; 20 keeps the 20th of Cityscapes"
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="voc|nyud|cityscapes|FILE.json",
+        help="what the classes are; a file as data sets have it, classes.json (default: told from their number)",
+    )
+    parser.add_argument(
+        "--mean", type=_mean, metavar="B,G,R", help="mean of the pictures it was trained on (default: of these labels)"
+    )
+    parser.add_argument(
+        "--at-once",
+        action="store_true",
+        help="trained with factors .01 and .0001 on pool4 and pool3 that it doesn't hold",
+    )
+    parser.add_argument("--half", action="store_true", help="write weights of 16 bits, half the size")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE.safetensors if it is there")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import, and print what was found and what was mended."""
+    need("safetensors", what="importing")
+    from clockseg.paper.fcn_checkpoint import write_state
+    from clockseg.paper.import_caffe import import_caffe
+
+    if args.out.suffix != ".safetensors":
+        raise UsageError(f"--out {args.out}: give a name that ends in .safetensors.")
+    check_new_files(args.out, overwrite=args.overwrite)
+    found = import_caffe(
+        args.source,
+        network=args.network,
+        classes=args.classes,
+        labels=args.labels,
+        mean=args.mean,
+        at_once=args.at_once,
+    )
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    write_state(found.state, found.description, args.out, half=args.half)
+    shape, names = found.description.shape, found.description.classes.names
+    weights = sum(value.size for value in found.state.values())
+    print(f"{args.out} ({args.out.stat().st_size / 1e6:.1f} MB)")
+    print(f"{shape.variant}, {len(names)} classes ({names[0]} .. {names[-1]}), {weights:,} weights")
+    return 0
+
+
+def _mean(text: str) -> tuple[float, float, float]:
+    """Three numbers, for argparse.
+
+    >>> _mean("104,116.7,122.7")
+    (104.0, 116.7, 122.7)
+    """
+    try:
+        blue, green, red = (float(number) for number in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not three numbers, such as 104.0,116.7,122.7") from None
+    if not all(0 <= value <= 255 for value in (blue, green, red)):
+        raise argparse.ArgumentTypeError(f"{text!r}: a mean of pixels is 0 to 255, for blue, green and red")
+    return blue, green, red

@@ -1,0 +1,171 @@
+"""``clockseg reproduce``: the paper's tables and figures, published numbers beside measured ones."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.cli._new_files import add_plot_option, check_new_files, plots
+from clockseg.cli._options import add_engine_options, need
+from clockseg.cli._table import align
+from clockseg.cli._terminal import behind, indented, one_line
+from clockseg.errors import ClocksegError, UsageError
+
+if TYPE_CHECKING:
+    from clockseg.paper.report import Report
+    from clockseg.paper.source import Setting
+
+EXPERIMENTS = {
+    "velocity": "how fast each stage's labels change, against depth and accuracy (Table 1, section 3)",
+    "pipeline-pascal": "pipelines against truncated networks of equal latency, on translated stills",
+    "pipeline": "the same on NYUDv2 and YouTube-Objects",
+    "fixed-rate": "skip-frame, exponential and alternating, on translated stills",
+    "schedules": "all schedules on NYUDv2, YouTube-Objects and Cityscapes",
+    "adaptive-curve": "the adaptive clock's accuracy against its rate and cost; the pixel clock beside it",
+    "adaptive-videos": "single videos: when the clock fires, and what it costs",
+    "qualitative": "windows in which a pipeline gains most over skip-frame, and least",
+}
+
+PLOTTED = ("velocity", "pipeline-pascal", "pipeline", "fixed-rate", "schedules", "adaptive-curve")
+"""Those with numbers in the paper that fit one picture."""
+
+DESCRIPTION = f"""Do a table or figure of the paper again: published numbers beside measured ones.
+
+{chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
+
+DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets). WEIGHTS
+holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
+protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
+DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install 'clockseg[plots]'). Stand-ins take one to
+ten minutes each on two cores; the paper's own data many hours without a GPU."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg reproduce`` and its options."""
+    parser = subparsers.add_parser(
+        "reproduce",
+        help="the paper's tables and figures again",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where the data is (default: the folder data in $CLOCKSEG_DATA)"
+    )
+    parser.add_argument("--weights", type=Path, metavar="DIR", help="where the authors' weights are, imported")
+    parser.add_argument(
+        "--standin",
+        nargs="?",
+        const="street",
+        choices=("street", "fcn8s-narrow"),
+        metavar="NETWORK",
+        help="use what stands in for the paper's data and weights: street (default), or fcn8s-narrow, the paper's "
+        "architecture with an eighth of its channels",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
+    add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_engine_options(parser.add_argument_group("network"))
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the experiments and print their tables."""
+    setting = _setting(args)
+    if args.out is not None:
+        check_new_files(args.out / "report", overwrite=True)
+        need("matplotlib", what="--out, which draws figures,", extra="plots")
+    if args.plot is not None and args.name not in PLOTTED:
+        raise UsageError(f"--plot is for one of {', '.join(PLOTTED)}; give --out DIR for the pictures of {args.name}.")
+    check_new_files(*plots(args), overwrite=True)
+    reports = {}
+    for name in EXPERIMENTS if args.name == "all" else [args.name]:
+        try:
+            reports[name] = _run_one(name, args, setting)
+        except ClocksegError as error:
+            if args.name != "all":
+                raise
+            # One experiment that can't be run does not stop the others.
+            print(f"clockseg: error: {indented(f'{name}: {error}')}", file=sys.stderr)
+    if args.json:
+        print(json.dumps({name: report.facts() for name, report in reports.items()}, allow_nan=False))
+    return 0 if args.name != "all" or len(reports) == len(EXPERIMENTS) else 1
+
+
+def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
+    from clockseg.paper.report import write
+
+    report: Report = importlib.import_module(f"clockseg.paper.{name.replace('-', '_')}").run(setting)
+    if not args.json:
+        print(text(report))
+    if args.plot is not None:
+        _draw(report, args.plot)
+    if args.out is not None:
+        files = write(report, args.out, command=_command(name, args))
+        if not args.json:
+            print(f"written: {', '.join(map(str, files))}\n")
+    return report
+
+
+def _draw(report: Report, path: Path) -> None:
+    """Of rows, the published beside the measured; else the experiment's own figure, which has both."""
+    from clockseg.paper.published import draw_published, draw_rates
+    from clockseg.paper.rows import records
+
+    if report.rows:
+        draw = draw_rates if report.name == "adaptive-curve" else draw_published
+        draw(report.title, records(report.rows), path)
+    else:
+        report.figures[0].draw(path)
+
+
+def _setting(args: argparse.Namespace) -> Setting:
+    from clockseg.networks.load import load
+    from clockseg.paper.source import Setting
+
+    given = os.environ.get("CLOCKSEG_DATA")
+    data = args.data or (Path(given) / "data" if given else None)
+    if data is None:
+        raise UsageError("where is the data? Give --data DIR (clockseg reproduce --help says what it holds).")
+    if not args.standin and args.weights is None:
+        raise UsageError(
+            "the paper's tables need the authors' weights: give --weights DIR (docs/fcn8s.md), or --standin to run the "
+            "protocol on what stands in."
+        )
+    # The paper runs every picture at its own size.
+    size = args.size or (None if args.standin else "own")
+    engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": size}
+    return Setting(
+        data, lambda network: load(network, **engine), args.weights, args.standin, say=_telling(args.name, args.quiet)
+    )
+
+
+def _telling(name: str, quiet: bool) -> Callable[[str], None]:
+    """What shows on a terminal how far an experiment is, on one line."""
+
+    def say(text: str) -> None:
+        if sys.stderr.isatty() and not quiet:
+            print(f"\r{one_line(f'{name}: {text}')}\033[K", end="\r", file=behind(sys.stderr), flush=True)
+
+    return say
+
+
+def _command(name: str, args: argparse.Namespace) -> str:
+    return f"clockseg reproduce {name} --data DIR " + (f"--standin {args.standin}" if args.standin else "--weights DIR")
+
+
+def text(report: Report) -> str:
+    """A report as the terminal shows it."""
+    parts = [report.title, ""]
+    if report.lines:
+        parts += [align(report.lines, left=3), ""]
+    parts += [*map(str, report.claims)]
+    parts += [f"note: {note}" for note in report.notes]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,196 @@
+"""``clockseg segment``: videos in, label maps, overlays and traces out."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clockseg.cli._options import (
+    above_zero,
+    add_frames_options,
+    add_network_options,
+    add_pixels_option,
+    add_schedule_options,
+    count,
+    kinds,
+    positive,
+)
+from clockseg.cli._planned import as_planned
+from clockseg.errors import DataError
+from clockseg.video.limits import MAX_HOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clockseg.cli._many_report import Report
+    from clockseg.cli._recipe import Recipe
+    from clockseg.segmenting.many import Outcome
+    from clockseg.segmenting.segmentation import Work
+    from clockseg.segmenting.workers import Workers
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """``segment`` and its options."""
+    parser = commands.add_parser(
+        "segment",
+        help="segment videos with clocked stages",
+        description="Segment videos with clocked stages. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one "
+        "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and summary.json; "
+        "of a network without classes, which gives numbers such as depth, values.mkv (a half float a pixel). "
+        "DIR/manifest.jsonl has a line a video. One bad input does not stop the others.",
+    )
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="a video file, an image, a folder of images (one clip) or of videos (all in it), a pattern in quotes, such as "
+        "'cam*/**/*.mp4', or @LIST, a file with a path a line (@-: standard input); -- before names that start with -",
+    )
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
+    parser.add_argument(
+        "--write",
+        type=kinds,
+        metavar="KINDS",
+        help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="a page to look at beside them: report.html (clockseg report)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
+    parser.add_argument(
+        "--flicker",
+        action="store_true",
+        help="tell in the summary how much of the labels' change from frame to frame motion does not explain",
+    )
+    add_network_options(parser)
+    add_schedule_options(parser, several=False)
+    add_frames_options(parser)
+    _add_part_options(parser)
+    _add_many_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_part_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("part of each video")
+    group.add_argument("--start", type=moment, metavar="TIME", help="from there on: seconds, or H:MM:SS (default: all)")
+    group.add_argument("--end", type=moment, metavar="TIME", help="up to there (default: all)")
+    group.add_argument(
+        "--stream", type=count, metavar="N", help="which of several video streams, from 0 (default: the best)"
+    )
+    add_pixels_option(group)
+    group.add_argument(
+        "--max-hours",
+        type=above_zero,
+        default=MAX_HOURS,
+        metavar="N",
+        help="refuse videos whose header says that they are longer (default: %(default)g)",
+    )
+
+
+def _add_many_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("many videos")
+    group.add_argument(
+        "--jobs",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="processes that share the work and the cores: videos, and pieces of long ones (default: 1)",
+    )
+    group.add_argument(
+        "--cluster",
+        metavar="auto|ADDRESS",
+        help="run the jobs as actors of a Ray cluster that shares the videos' and DIR's file system, each with --threads cores "
+        "(default: this machine's, shared out); needs clockseg[ray]",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with what DIR/manifest.jsonl tells: what is done is not done again, and pieces that are whole stay",
+    )
+
+
+def moment(text: str) -> Fraction:
+    """Seconds, or minutes or hours before them, for argparse.
+
+    >>> moment("90.5"), moment("1:30"), moment("1:00:00")
+    (Fraction(181, 2), Fraction(90, 1), Fraction(3600, 1))
+    """
+    if not re.fullmatch(r"(?:\d{1,9}|(?:\d{1,4}:)?[0-5]?\d:[0-5]?\d)(?:\.\d{1,9})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, or H:MM:SS, such as 90.5 or 1:30")
+    parts = [Fraction(part) for part in text.split(":")]
+    return sum((part * 60**power for power, part in enumerate(reversed(parts))), Fraction(0))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Segment each input; 1 if any failed or was cut short."""
+    from clockseg.cli._many_report import Report
+    from clockseg.cli._recipe import recipe
+    from clockseg.segmenting.inputs import inputs
+    from clockseg.segmenting.many import segment_many
+
+    found = inputs(args.inputs)
+    args = as_planned(args, args.schedule)
+    how = recipe(_pinned(args))
+    work = how()
+    with Report(found, quiet=args.quiet) as report:
+        outcomes = segment_many(
+            found,
+            args.out,
+            lambda: _workers(args, how, work),
+            how.setting(work),
+            limit=args.limit,
+            overwrite=args.overwrite,
+            resume=args.resume,
+            told=report.progress,
+        )
+        with closing(outcomes):
+            return _through(outcomes, report, alone=len(found) == 1, page=args.report)
+
+
+def _pinned(args: argparse.Namespace) -> argparse.Namespace:
+    """With the engine that the run used which is to be resumed: another gives other bytes."""
+    from clockseg.segmenting.manifest import read
+
+    if not (args.resume and args.engine == "auto"):
+        return args
+    engines = {str(entry.setting.get("engine", "auto")).split()[0] for _, entry in read(args.out)}
+    return argparse.Namespace(**vars(args) | {"engine": min(engines, default="auto")})
+
+
+def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
+    from clockseg.engines.provenance import cores
+    from clockseg.segmenting.workers import Here, Processes
+
+    threads = max(1, cores() // args.jobs)
+    if args.cluster is not None:
+        from clockseg.segmenting.cluster import Actors
+
+        return Actors(how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads)
+    if args.jobs == 1:
+        return Here(lambda: work)
+    return Processes(how.pinned(work, threads=threads), args.jobs)
+
+
+def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool, page: bool) -> int:
+    """Tell each outcome as it comes; the exit code."""
+    whole = True
+    for outcome in outcomes:
+        if alone and outcome.error is not None and not isinstance(outcome.error, OSError | DataError):
+            raise outcome.error
+        report.tell(outcome)
+        if page and outcome.done is not None:
+            _write_page(outcome.done.folder)
+        whole &= outcome.whole
+    return 0 if whole else 1
+
+
+def _write_page(folder: Path) -> None:
+    from clockseg.report import write
+    from clockseg.segmenting.results import REPORT
+
+    write([folder], folder / REPORT, overwrite=True, told=lambda said: print(f"clockseg: {said}", file=sys.stderr))

@@ -1,0 +1,186 @@
+"""``clockseg train fcn8s`` and the other FCNs; the authoring side, which needs torch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.cli._options import above_zero, add_data_options, count, need_torch, positive, size
+from clockseg.cli._table import percent
+from clockseg.cli._training import watched
+from clockseg.errors import UsageError
+
+if TYPE_CHECKING:
+    from clockseg.paper.fcn_recipe import FCNRecipe
+
+NETWORKS = {
+    "fcn8s": "the paper's network",
+    "fcn16s": "without the skip from pool3",
+    "fcn32s": "without skips: fc7 alone",
+    "pool3": "a net that ends at pool3: the baseline of one stage",
+    "pool4": "a net that ends at pool4: the baseline of two stages",
+}
+DESCRIPTION = """Train a fully convolutional network on the labelled frames of a data set in any layout.
+
+Recipes. at-once: from VGG-16, all in one go. staged: FCN-32s, then 16s from it, then 8s (fcn8s, fcn16s, fcn32s). Both as
+they were published: one whole picture a step, the summed softmax loss (1e3 to 1e5 is normal, which is why the rates are so
+low), SGD with momentum .99. scratch: ours, from random weights, for narrow nets (--width) and where there are no VGG-16
+weights: Adam, the mean loss, random views at a small size.
+
+DIR gets NET.safetensors (for `clockseg export`), NET.state.pt (to resume from) and log.jsonl: the loss along the way, and
+with --validation the scores whenever a state is saved."""
+
+
+def add_parsers(networks: Any) -> None:
+    """A parser for each net, all with the same options."""
+    for name, what in NETWORKS.items():
+        parser = networks.add_parser(
+            name, help=what, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("data", metavar="DATA", type=Path, help="a data set with labels")
+        parser.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
+        parser.add_argument("--resume", action="store_true", help="go on with what is in DIR, if there is something")
+        parser.add_argument("--validation", type=Path, metavar="DATA", help="a data set to score")
+        parser.add_argument(
+            "--validation-layout", metavar="SPEC", help="how that one lies on disk (default: --layout's)"
+        )
+        add_data_options(parser)
+        _add_network(parser.add_argument_group("network"))
+        _add_recipe(parser.add_argument_group("recipe"))
+        _add_machine(parser.add_argument_group("machine"))
+        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+        parser.set_defaults(run=run, variant=name)
+
+
+def _add_network(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--width",
+        type=above_zero,
+        default=1.0,
+        metavar="FACTOR",
+        help="share of the channels, such as 0.25 (default: 1)",
+    )
+    group.add_argument("--fc", type=positive, metavar="N", help="channels of fc6 and fc7 (default: 4096, times FACTOR)")
+    start = group.add_mutually_exclusive_group()
+    start.add_argument(
+        "--vgg16", type=Path, metavar="FILE", help="start from VGG-16's weights: a .caffemodel, or torchvision's .pth"
+    )
+    start.add_argument(
+        "--from",
+        dest="initial",
+        type=Path,
+        metavar="FILE",
+        help="start from an FCN (.safetensors); its scores only if it has the same classes",
+    )
+    start.add_argument("--random", action="store_true", help="start from random weights (default for scratch alone)")
+
+
+def _add_recipe(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--recipe", default="at-once", choices=("at-once", "staged", "scratch"), help="see above (default: at-once)"
+    )
+    group.add_argument("--iterations", type=positive, metavar="N", help="steps of each net (default: the recipe's)")
+    group.add_argument("--rate", type=above_zero, metavar="R", help="learning rate of each net (default: the recipe's)")
+    group.add_argument(
+        "--loss",
+        choices=("sum", "mean"),
+        help="over the pixels of a step (default: the recipe's). mean makes the same steps as sum in at-once and staged: "
+        "their rates are multiplied by 187500, the pixels of a 500x375 picture, and their decay divided",
+    )
+    group.add_argument("--batch", type=positive, metavar="N", help="views a step, for scratch (default: 2)")
+    group.add_argument(
+        "--size",
+        type=size,
+        metavar="WIDTHxHEIGHT",
+        help="fit pictures into this (default: their own; scratch: 320x240)",
+    )
+    group.add_argument(
+        "--halves", action="store_true", help="train on the left and right half of pictures, as done for Cityscapes"
+    )
+    group.add_argument("--seed", type=count, default=1337, metavar="N", help="of everything random (default: 1337)")
+
+
+def _add_machine(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where to compute (default: cpu)")
+    group.add_argument("--minutes", type=above_zero, metavar="M", help="end each net after so long at the latest")
+    group.add_argument(
+        "--save-every", type=positive, metavar="N", help="steps between saved states and scores (default: the recipe's)"
+    )
+    group.add_argument("--workers", type=count, default=1, metavar="N", help="processes that read ahead (default: 1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, and print where the result is."""
+    need_torch("training")
+    from clockseg.paper.fcn_layers import FCNShape
+    from clockseg.paper.fcn_phase import FCNChoices
+    from clockseg.paper.fcn_training import train_fcn
+
+    recipe = _recipe(args)
+    shape = FCNShape(args.variant).narrowed(args.width)
+    choices = FCNChoices(
+        device=args.device,
+        seed=args.seed,
+        workers=args.workers,
+        resume=args.resume,
+        minutes=args.minutes,
+        vgg16=args.vgg16,
+        initial=args.initial,
+        halves=args.halves,
+    )
+    found = train_fcn(
+        args.data,
+        args.out,
+        recipe=recipe,
+        shape=replace(shape, fc=args.fc or shape.fc),
+        choices=choices,
+        layout=args.layout,
+        validation=args.validation,
+        validation_layout=args.validation_layout,
+        say=watched(_line, quiet=args.quiet),
+    )
+    if not args.quiet:
+        print(f"{found}\nnext: clockseg export {args.variant} {found} --out {args.variant}.onnx")
+    return 0
+
+
+def _recipe(args: argparse.Namespace) -> FCNRecipe:
+    """The recipe with what the user chose otherwise."""
+    from clockseg.paper.fcn_recipe import recipe
+
+    if isinstance(args.size, int):
+        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 320x240.")
+    if args.recipe != "scratch" and not (args.vgg16 or args.initial or args.random):
+        raise UsageError(
+            f"--recipe {args.recipe} starts from VGG-16: give --vgg16 FILE, --from an FCN or --random, or --recipe scratch."
+        )
+    if args.recipe != "scratch" and args.batch is not None:
+        raise UsageError(f"--recipe {args.recipe} takes one picture a step; --batch is for --recipe scratch.")
+    found = recipe(args.recipe, args.variant)
+    if args.loss not in (None, found.loss):
+        if found.loss == "mean":
+            raise UsageError("--recipe scratch has the mean loss: Adam's steps don't depend on the loss' scale.")
+        found = found.averaged()
+    phases = tuple(
+        replace(phase, rate=args.rate or phase.rate, iterations=args.iterations or phase.iterations)
+        for phase in found.phases
+    )
+    return replace(
+        found,
+        phases=phases,
+        batch=args.batch or found.batch,
+        working=args.size or found.working,
+        every=args.save_every or found.every,
+    )
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Of an entry of the log, what one wants to watch."""
+    if entry["event"] == "score":
+        return f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {percent(entry['mean_iu'])}"
+    if entry["event"] == "step":
+        return f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
+    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'classes', 'device')})}"

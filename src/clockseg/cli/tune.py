@@ -1,0 +1,233 @@
+"""``clockseg tune``: the threshold that gives a fire rate, on unlabelled video."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.cli._clips import Account, clips_of, each, frames_of
+from clockseg.cli._new_files import add_plot_option, check_new_schedule
+from clockseg.cli._options import (
+    add_data_options,
+    add_frames_options,
+    add_network_options,
+    load_network,
+    positive,
+)
+from clockseg.cli._table import percent
+from clockseg.errors import UsageError
+
+if TYPE_CHECKING:
+    from clockseg.cli._tuned import Found
+    from clockseg.clocks import Watch
+    from clockseg.clockwork.network import StagedNetwork
+    from clockseg.clockwork.schedule import Named, Schedule
+    from clockseg.datasets.clips import Clip
+    from clockseg.execution.recording import Recording
+
+DESCRIPTION = """Find the threshold at which a clock fires on a share of frames, on unlabelled video.
+
+Every stage runs once on every frame; then schedules are tried on what was recorded, decision by decision as they would
+run. Rates are over the frames after each clip's first. The schedule is printed, and written with --out as a file that
+--schedule FILE.toml takes.
+
+A fixed threshold lets the fire rate follow the motion: on other video than it was tuned on it is another one, by as much
+as the motion differs. So by default the schedule is paced: its threshold starts at the one found and then moves so that
+the rate stays. --keep threshold gives the paper's clock, with the fixed threshold. The curve is of the fixed threshold."""
+
+NEAR = 0.03
+"""A rate further from the one asked for is told of."""
+CLOCKS = ("adaptive", "difference", "confidence")
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg tune`` and its options."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="find the threshold for a fire rate, on unlabelled video",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not looked at")
+    add_data_options(parser)
+    parser.add_argument(
+        "--fire-rate", required=True, type=_share, metavar="RATE", help="the share of frames that should fire, 0 to 1"
+    )
+    group = parser.add_argument_group("clock")
+    group.add_argument(
+        "--clock",
+        default="adaptive",
+        metavar="SPEC",
+        help='adaptive, difference(of="pixels") or confidence, with all arguments but the threshold (default: adaptive)',
+    )
+    group.add_argument(
+        "--watch", type=positive, metavar="STAGE", help="the stage it watches (default: the last but one)"
+    )
+    group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
+    group.add_argument(
+        "--keep",
+        choices=("rate", "threshold"),
+        default="rate",
+        help="what stays when the motion changes: the fire rate, or the threshold, as in the paper (default: rate)",
+    )
+    add_network_options(parser)
+    add_frames_options(parser)
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule there")
+    add_plot_option(out, "the fire rate at each threshold, and what each rate keeps and costs")
+    out.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.set_defaults(run=run)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share of frames from 0 to 1, such as 0.5")
+    return share
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """The schedules to be tried, as text, by their threshold; ``pace``: the rate that is kept, None for a fixed threshold.
+
+    >>> _Clock('difference', 'of="pixels"', cap=8).text(0.1)
+    'either(difference(0.1, of="pixels"), at_least_every(8))'
+    >>> _Clock("adaptive", pace=0.5).text(0.02)
+    'paced(adaptive(0.02), 0.5)'
+    """
+
+    name: str
+    arguments: str = ""
+    cap: int | None = None
+    pace: float | None = None
+
+    def text(self, threshold: float) -> str:
+        clock = f"{self.name}({', '.join(filter(None, (repr(threshold), self.arguments)))})"
+        paced = clock if self.pace is None else f"paced({clock}, {self.pace!r})"
+        return paced if self.cap is None else f"either({paced}, at_least_every({self.cap}))"
+
+    def __call__(self, threshold: float) -> Schedule | Named:
+        from clockseg.clocks.spec import parse_schedule
+
+        return parse_schedule(self.text(threshold))
+
+
+def _clock(text: str, watch: int | None, cap: int | None) -> _Clock:
+    """The clock that ``--clock --watch --cap`` describe.
+
+    >>> _clock("adaptive()", 1, None).text(0.25)
+    'adaptive(0.25, watch=1)'
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        node = ast.Constant(None)
+    call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in CLOCKS or call.args:
+        raise UsageError(
+            f"--clock {text!r}: give {', '.join(CLOCKS)}, with all arguments but the threshold by name, such as "
+            'difference(of="pixels").'
+        )
+    arguments = [ast.unparse(keyword).replace("'", '"') for keyword in call.keywords]
+    if watch is not None:
+        arguments.append(f"watch={watch}")
+    return _Clock(call.func.id, ", ".join(arguments), cap)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record, tune, print and write; 1 if a clip failed or was cut short."""
+    clock = _clock(args.clock, args.watch, args.cap)
+    _check(args, clock)
+    account = Account()
+    clips = clips_of(args, account)
+    if not clips:
+        return 1
+    net = load_network(args)
+    keep = _keep(net, clock)
+    recorded = list(each(clips, lambda clip: _record(args, net, clip, keep, account), account))
+    if not recorded:
+        return 1
+    found = _found(args, net, clock, recorded)
+    if args.out is not None:
+        from clockseg.planning.schedule_file import write_schedule_file
+
+        write_schedule_file(found.file(), args.out, overwrite=args.overwrite)
+    if args.plot is not None:
+        from clockseg.report.plots import draw_tuning
+
+        draw_tuning(found.fixed, args.plot, schedule=found.fixed_schedule)
+    print(json.dumps(found.facts(), allow_nan=False) if args.json else found.text(args.out))
+    _warn(found)
+    return 1 if account.troubles else 0
+
+
+def _check(args: argparse.Namespace, clock: _Clock) -> None:
+    """Refuse now what would be refused when all is recorded."""
+    if args.keep == "rate" and clock.name == "confidence":
+        raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
+    check_new_schedule(args)
+
+
+def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:
+    """What is recorded: what the clock watches, and the last stage's labels, to tell what holding it costs."""
+    from clockseg.clockwork.schedule import schedule_for
+    from clockseg.clockwork.watching import check
+    from clockseg.execution.recording import label_map, needs
+
+    schedule = schedule_for(clock(0.5), len(net))
+    check(net, schedule)
+    last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
+    return needs(schedule) | last
+
+
+def _record(
+    args: argparse.Namespace, net: StagedNetwork, clip: Clip, keep: frozenset[Watch], account: Account
+) -> Recording:
+    from clockseg.execution.recording import record
+
+    frames = frames_of(clip, net, account, quiet=args.quiet)
+    return record(net, (frame.image for frame in frames), keep=keep)
+
+
+def _found(
+    args: argparse.Namespace, net: StagedNetwork, clock: _Clock, recorded: Sequence[tuple[Clip, Recording]]
+) -> Found:
+    from clockseg.cli._tuned import Found
+    from clockseg.planning.tuning import tried, tune, tune_near
+
+    rate, recordings = args.fire_rate, [recording for _, recording in recorded]
+    fixed = tune(recordings, clock, rate)
+    chosen, point = clock, fixed.point
+    if args.keep == "rate" and 0 < rate < 1 and point.threshold > 0:
+        chosen = replace(clock, pace=rate)
+        point = tune_near(recordings, chosen, rate, point.threshold).point
+    schedule = chosen.text(point.threshold)
+    trials = [tried([recording], chosen(point.threshold)) for recording in recordings]
+    clips = [(str(clip.path), len(recording)) for clip, recording in recorded]
+    found = tuple(zip(clips, trials, strict=True))
+    return Found(net, schedule, clock.text(fixed.point.threshold), point, fixed, found, _setting(args))
+
+
+def _setting(args: argparse.Namespace) -> dict[str, Any]:
+    """What a threshold holds for, beside the network."""
+    size = {} if args.size is None else {"size": args.size}
+    return {"precision": args.precision, "every": args.every, **size}
+
+
+def _warn(found: Found) -> None:
+    if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
+        print(
+            f"clockseg: warning: {percent(found.fixed.asked)} of frames can't be reached on these clips; "
+            f"the closest is {percent(found.point.fire_rate)}.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,197 @@
+"""``clockseg velocity``: how fast each depth of a network changes over videos."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.cli._clips import Account, clips_of, each, frames_of
+from clockseg.cli._new_files import add_plot_option, check_new_files, plots
+from clockseg.cli._options import add_data_options, add_frames_options, add_network_options, load_network
+from clockseg.cli._table import align, percent, shown
+from clockseg.files import whole
+
+if TYPE_CHECKING:
+    from clockseg.clockwork.network import StagedNetwork
+    from clockseg.datasets.clips import Clip
+    from clockseg.evaluation.velocity import Shot, Velocity
+
+DESCRIPTION = """Tell how fast each depth of a network changes over video (the paper's Table 1).
+
+Every frame is compared with the one before: its pixels, the label map of every stage, the output, and the annotation
+where there is one. A clip is a shot: the mean over its frames, then the mean and deviation over shots. The deeper the
+stage, the slower it should be, or no clock can save anything there.
+
+accuracy: of the stage's own labels, where there is an annotation. velocity: the share of labels that differ from the frame
+before, with its deviation over shots. exceeds deepest: on which share of frames the stage changes more than the last one.
+rank corr.: how well its changes tell, frame by frame, those of the last stage and of the output (1: in the same order)."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """``clockseg velocity`` and its options."""
+    parser = subparsers.add_parser(
+        "velocity",
+        help="how fast each stage changes over videos",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips, with or without labels")
+    add_data_options(parser)
+    parser.add_argument(
+        "--leave-first",
+        action="store_true",
+        help="leave a clip's first frame out of its mean; as in the authors' code it is compared with itself, a zero",
+    )
+    parser.add_argument(
+        "--depths", metavar="N,N,..", type=_numbers(int), help="of the stages (default: layers counted in the graph)"
+    )
+    parser.add_argument(
+        "--accuracies",
+        metavar="A,A,..",
+        type=_numbers(float, most=1),
+        help="mean IU of the stages' own score maps, 0 to 1, to show beside",
+    )
+    add_network_options(parser)
+    add_frames_options(parser)
+    out = parser.add_argument_group("output")
+    out.add_argument("--csv", type=Path, metavar="FILE", help="write a row a frame")
+    add_plot_option(out, "how much each depth changes, and the course of the stillest and the most moving clip")
+    out.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.set_defaults(run=run)
+
+
+def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
+    def parsed(text: str) -> tuple[float, ...]:
+        try:
+            found = tuple(kind(part) for part in text.split(","))
+        except ValueError:
+            found = (math.nan,)
+        if not all(0 <= number <= most for number in found):
+            ends = "" if most == math.inf else f" from 0 to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers{ends} with commas, one a stage")
+        return found
+
+    return parsed
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare frame with frame, and print; 1 if a clip failed or was cut short."""
+    from clockseg.evaluation.velocity import Velocity
+
+    _check_files(args)
+    account = Account()
+    clips = clips_of(args, account)
+    if not clips:
+        return 1
+    net = load_network(args)
+    depths = _depths(args) if args.depths is None else args.depths
+    nothing = Velocity(
+        net.name, tuple(stage.name for stage in net.stages), (), not args.leave_first, depths, args.accuracies or ()
+    )
+    shots = tuple(shot for _, shot in each(clips, lambda clip: _shot(args, net, clip, account), account))
+    if not shots:
+        return 1
+    found = replace(nothing, shots=shots)
+    _write(args, found)
+    print(json.dumps({"engine": net.engine, **found.facts()}, allow_nan=False) if args.json else text(found))
+    return 1 if account.troubles else 0
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    csv_files = [] if args.csv is None else [args.csv]
+    check_new_files(*csv_files, *plots(args), overwrite=args.overwrite)
+
+
+def _depths(args: argparse.Namespace) -> tuple[int, ...]:
+    """Counted in the graph that the network's file holds."""
+    import numpy as np
+
+    from clockseg.graph.depth import depths
+    from clockseg.networks.load import load
+
+    graph = load(args.network, engine=None, size=args.size)
+    frame = np.zeros((graph.sidecar.input.height, graph.sidecar.input.width, 3), np.uint8)
+    height, width = graph.prepare(frame)["image"].shape[1:3]
+    return depths(graph, (width, height))
+
+
+def _shot(args: argparse.Namespace, net: StagedNetwork, clip: Clip, account: Account) -> Shot:
+    from clockseg.evaluation.velocity import shot
+
+    ignore = 255 if clip.classes is None else clip.classes.ignore
+    return shot(net, clip.name, frames_of(clip, net, account, quiet=args.quiet), ignore=ignore)
+
+
+def _write(args: argparse.Namespace, found: Velocity) -> None:
+    if args.csv is not None:
+        _write_csv(found, args.csv)
+    if args.plot is not None:
+        from clockseg.report.plots import draw_velocity
+
+        draw_velocity(found, args.plot)
+
+
+def _write_csv(found: Velocity, path: Path) -> None:
+    """A row a frame; what there is nothing for is empty."""
+    with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["clip", "frame", "pixels", *found.stages, "output", "labels"])
+        for shot in found.shots:
+            series = (shot.pixels, *shot.stages, shot.output, shot.labels)
+            for index, *values in zip(shot.indices, *series, strict=True):
+                rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
+
+
+def text(found: Velocity) -> str:
+    """The table of depths, and one of shots where there are several."""
+    told = found.facts()
+    head = [
+        "",
+        "depth",
+        "accuracy",
+        "velocity",
+        "deviation",
+        "exceeds deepest",
+        "rank corr. deepest",
+        "rank corr. output",
+    ]
+    rows = [head, _other_row("pixels", told), *map(_stage_row, told["stages"]), _other_row("output", told)]
+    if told["labels"]["mean"] is not None:
+        rows.append(_other_row("labels", told))
+    return align(rows) if len(found.shots) == 1 else f"{align(rows)}\n\n{_shots(found.stages, told['shots'])}"
+
+
+def _other_row(name: str, told: dict[str, Any]) -> list[str]:
+    return [name, "", "", _number(told[name]["mean"]), _number(told[name]["deviation"]), "", "", ""]
+
+
+def _stage_row(stage: dict[str, Any]) -> list[str]:
+    return [
+        stage["stage"],
+        shown(stage["depth"], str),
+        percent(stage["accuracy"]),
+        _number(stage["mean"]),
+        _number(stage["deviation"]),
+        percent(stage["exceeds_deepest"]),
+        _number(stage["rank_correlation_deepest"]["mean"]),
+        _number(stage["rank_correlation_output"]["mean"]),
+    ]
+
+
+def _shots(stages: Sequence[str], shots: Sequence[dict[str, Any]]) -> str:
+    rows = [["shot", "frames", "pixels", *stages, "output"]]
+    for shot in shots:
+        numbers = (shot["pixels"], *shot["stages"], shot["output"])
+        rows.append([shot["shot"], str(shot["frames"]), *map(_number, numbers)])
+    return align(rows)
+
+
+def _number(value: float | None) -> str:
+    return shown(value, lambda number: f"{number:.3f}")

@@ -1,0 +1,97 @@
+"""Objects by name on the command line: ``either(adaptive(0.25), at_least_every(8))``, ``package.module:object``.
+
+Calls with literals, tuples, lists and other such calls as arguments; nothing else is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clockseg.errors import UsageError, nearest
+
+LONGEST = 2000
+"""Characters of a specification; longer ones are refused before they are parsed."""
+
+
+def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
+    """The object that ``text`` names; ``imports=False``, for texts out of files: package.module:object is refused.
+
+    >>> named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
+    (1, 2, 2)
+    """
+    text = text.strip()
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+        if not imports:
+            raise UsageError(
+                f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
+            )
+        return _imported(text, what)
+    if not text or len(text) > LONGEST:
+        raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")
+    try:
+        tree = ast.parse(text, mode="eval").body
+        return _value(tree, text, known, what)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(
+            f"{what} {text!r} can't be read ({getattr(error, 'msg', None) or type(error).__name__}); "
+            f"give a name or a call, such as adaptive(0.25). {_known(known)}"
+        ) from None
+
+
+def _known(known: Mapping[str, Any]) -> str:
+    return f"Known: {', '.join(sorted(known))}."
+
+
+def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> Any:
+    if isinstance(node, ast.Name):
+        if node.id not in known:
+            raise UsageError(f"there is no {what} {node.id!r}. {nearest(node.id, known)}")
+        return known[node.id]
+    if isinstance(node, ast.Call):
+        return _call(node, text, known, what)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(_value(element, text, known, what) for element in node.elts)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise UsageError(
+            f"{what} {text!r}: {ast.unparse(node)!r} is neither a number, a text in quotes, a tuple nor a known name."
+        ) from None
+
+
+def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any:
+    if not isinstance(node.func, ast.Name) or any(isinstance(a, ast.Starred) for a in node.args):
+        raise UsageError(f"{what} {text!r}: only calls of known names are read. {_known(known)}")
+    function = _value(node.func, text, known, what)
+    args = [_value(arg, text, known, what) for arg in node.args]
+    kwargs = {kw.arg: _value(kw.value, text, known, what) for kw in node.keywords if kw.arg is not None}
+    if len(kwargs) != len(node.keywords):
+        wrong = "** is not read" if any(kw.arg is None for kw in node.keywords) else "an argument is given twice"
+        raise UsageError(f"{what} {text!r}: {wrong}; give arguments by name, each once.")
+    try:
+        return function(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(f"{what} {text!r}: {error}. A list of values is one argument: ((1, 2, 4)).") from None
+
+
+def _imported(text: str, what: str) -> Any:
+    module, _, path = text.partition(":")
+    # As with python -m: a module in the current folder is found.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+        for attribute in path.split("."):
+            found = getattr(found, attribute)
+    except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
+        raise UsageError(f"{what} {text!r} can't be imported: {error}. Give package.module:object.") from None
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    return found

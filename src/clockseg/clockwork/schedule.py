@@ -1,0 +1,180 @@
+"""How a network runs: one clock and one delay a stage, one carry; and the schedules of the paper by name.
+
+A named schedule is a function of the number of stages: ``alternating(3)``, ``adaptive(0.25)(3)``. Wherever clockseg
+takes a ``Schedule`` it takes such a function too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+from clockseg.carry import Carry, identity
+from clockseg.clocks import ALWAYS, Clock, Every, as_clock
+from clockseg.clocks.every import whole_number
+from clockseg.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a staged network runs (paper, section 4).
+
+    ``clocks``: one a stage, or plain functions of the tick. ``delays``: 0 where a stage reads its predecessor's value
+    of this frame, 1 where that of the frame before (pipelining). ``carry``: what becomes of what is held. ``nested``:
+    with delay 0 a stage fires only if the one before it does, so that whatever fires gives the oracle's value.
+
+    >>> Schedule((ALWAYS, ALWAYS, Every(2))).segments()
+    (range(0, 3),)
+    """
+
+    clocks: tuple[Clock, ...]
+    delays: tuple[int, ...] = ()
+    carry: Carry = identity
+    nested: bool = True
+
+    def __post_init__(self) -> None:
+        clocks = tuple(as_clock(clock) for clock in self.clocks)
+        object.__setattr__(self, "clocks", clocks)
+        object.__setattr__(self, "delays", tuple(self.delays) or (0,) * len(clocks))
+        if not clocks:
+            raise UsageError("a schedule of no clocks; give one clock a stage.")
+        if len(self.delays) != len(clocks) or set(self.delays) - {0, 1} or self.delays[0]:
+            raise UsageError(f"delays {self.delays} for {len(clocks)} stages; give one 0 or 1 a stage, the first 0.")
+        if self.nested:
+            self._check_nested()
+
+    def __len__(self) -> int:
+        """The number of stages."""
+        return len(self.clocks)
+
+    def segments(self) -> tuple[range, ...]:
+        """The runs of stages between delays: they read only what the frame before left, so they may run at once.
+
+        >>> pipelined(2)(3).segments()
+        (range(0, 2), range(2, 3))
+        """
+        starts = [0, *(i for i, delay in enumerate(self.delays) if delay), len(self)]
+        return tuple(range(a, b) for a, b in pairwise(starts))
+
+    def _check_nested(self) -> None:
+        for i, (before, clock) in enumerate(pairwise(self.clocks), start=1):
+            if self.delays[i] or not (isinstance(before, Every) and isinstance(clock, Every)):
+                continue
+            if clock.period % before.period:
+                raise UsageError(
+                    f"stage {i + 1} would fire every {clock.period} frames, also when stage {i} (every "
+                    f"{before.period}) does not: not nested. Give multiples, such as (1, 2, 4), or nested=False."
+                )
+
+
+Named: TypeAlias = Callable[[int], Schedule]
+"""A schedule by name: a function of the number of stages."""
+
+
+def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
+    """``schedule`` for a network of ``stages`` stages.
+
+    >>> schedule_for(exponential, 3).clocks
+    (Every(period=1), Every(period=2), Every(period=4))
+    """
+    if isinstance(schedule, str) or not (isinstance(schedule, Schedule) or callable(schedule)):
+        raise UsageError(
+            f"{schedule!r} is no schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
+            "or text through clockseg.parse_schedule."
+        )
+    made = schedule if isinstance(schedule, Schedule) else _made(schedule, stages)
+    if not isinstance(made, Schedule):
+        raise UsageError(
+            f"{schedule!r} gives {made!r}, no Schedule; give a Schedule or a function of the number of stages."
+        )
+    if len(made) != stages:
+        raise UsageError(f"the schedule is for {len(made)} stages, the network has {stages}; give one clock a stage.")
+    return made
+
+
+def _made(schedule: Named, stages: int) -> Schedule:
+    try:
+        return schedule(stages)
+    except TypeError as error:
+        raise UsageError(
+            f"{schedule!r} can't be asked for a schedule ({error}); give a Schedule or a function of the number of stages."
+        ) from error
+
+
+def carried(schedule: Schedule | Named, carry: Carry) -> Named:
+    """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
+
+    >>> from clockseg.carry import Flow, Warp
+    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
+    warp(flow)
+    """
+    if not isinstance(carry, Carry) or isinstance(carry, type):
+        raise UsageError(f"carried(.., {carry!r}): no carry; give one such as identity or Warp(Flow()).")
+    return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
+
+
+def frame_oracle(stages: int) -> Schedule:
+    """Every stage on every frame.
+
+    >>> frame_oracle(2).clocks
+    (Every(period=1), Every(period=1))
+    """
+    return Schedule((ALWAYS,) * whole_number(stages, "the number of stages"))
+
+
+def skip_frame(n: int) -> Named:
+    """The whole network on every ``n``-th frame; the last output in between.
+
+    >>> skip_frame(2)(3).clocks
+    (Every(period=2), Every(period=2), Every(period=2))
+    """
+    whole_number(n, "skip_frame's n")
+    return lambda stages: Schedule((Every(n),) * stages)
+
+
+def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
+    """Stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
+
+    >>> fixed_rate((1, 2, 2))(3).clocks
+    (Every(period=1), Every(period=2), Every(period=2))
+    """
+    if isinstance(periods, (str, int)) or not isinstance(periods, Sequence):
+        raise UsageError(f"fixed_rate({periods!r}); give one period a stage, such as fixed_rate((1, 2, 4)).")
+    made = Schedule(tuple(Every(period) for period in periods), nested=nested)
+    return lambda stages: schedule_for(made, stages)
+
+
+def alternating(stages: int) -> Schedule:
+    """The last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
+
+    >>> alternating(3).clocks[-1]
+    Every(period=2)
+    """
+    return Schedule((*(ALWAYS,) * (stages - 1), Every(2)))
+
+
+def exponential(stages: int) -> Schedule:
+    """Stage l on every 2^(l-1)-th frame (paper, section 4.2).
+
+    >>> exponential(3).clocks
+    (Every(period=1), Every(period=2), Every(period=4))
+    """
+    return Schedule(tuple(Every(2**i) for i in range(stages)))
+
+
+def pipelined(k: int) -> Named:
+    """A pipeline of ``k`` segments: the last k - 1 stages read what the frame before left (paper, section 4.1).
+
+    >>> pipelined(3)(3).delays
+    (0, 1, 1)
+    """
+    whole_number(k, "pipelined's k")
+
+    def made(stages: int) -> Schedule:
+        if k > stages:
+            raise UsageError(f"pipelined({k}) of a network of {stages} stages; k is at most the number of stages.")
+        return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
+
+    return made

@@ -1,0 +1,1 @@
+"""Measurements: accuracy against labels, agreement with every frame, flicker, latency and cost."""

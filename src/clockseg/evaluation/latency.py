@@ -1,0 +1,190 @@
+"""Latency and throughput of ways to run a network: from a frame to its output, and frames a second."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, alternating, frame_oracle, pipelined, skip_frame
+from clockseg.errors import UsageError
+from clockseg.execution.pipeline import AtOnce, How, Runner, Threaded, running, stage_seconds
+from clockseg.types import Image
+
+UNMEASURED = 2
+"""Frames at the start of each turn: the threads of the turn before come to rest, and caches are this one's."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """What one way to run took, in seconds.
+
+    ``waits``: from a frame to its output, a tuple a round with a number a frame. ``busy``: a number a round, from its
+    first frame to when the next after its last could be taken, with what is done between frames. ``threads``: of each
+    segment.
+
+    >>> one = Latency("full", (2,), ((0.02, 0.04), (0.02, 0.02)), (0.06, 0.04))
+    >>> one.median, one.fps, one.relative(one)
+    (0.02, 40.0, 1.0)
+    """
+
+    name: str
+    threads: tuple[int, ...]
+    waits: tuple[tuple[float, ...], ...] = field(repr=False)
+    busy: tuple[float, ...] = field(repr=False)
+
+    @property
+    def frames(self) -> int:
+        """How many were measured."""
+        return sum(map(len, self.waits))
+
+    @property
+    def mean(self) -> float:
+        """Of the waits; for schedules on which frames differ, such as skip-frame, more telling than the median."""
+        return fmean(self._all())
+
+    @property
+    def median(self) -> float:
+        """Of the waits."""
+        return median(self._all())
+
+    def tail(self, percent: float) -> float:
+        """The wait that ``percent`` % of the frames don't exceed, such as 95 or 99 (nearest rank)."""
+        return float(np.percentile(list(self._all()), percent, method="inverted_cdf"))
+
+    @property
+    def fps(self) -> float:
+        """Frames a second, one directly after another."""
+        return self.frames / sum(self.busy)
+
+    def relative(self, other: Latency) -> float:
+        """This mean wait over the other's: the median over rounds of the ratio in one round, which both shared."""
+        return median(fmean(a) / fmean(b) for a, b in zip(self.waits, other.waits, strict=True))
+
+    def relative_fps(self, other: Latency) -> float:
+        """This throughput over the other's, as ``relative``."""
+        return median(b / a for a, b in zip(self.busy, other.busy, strict=True))
+
+    def facts(self, full: Latency) -> dict[str, Any]:
+        """What ``clockseg bench pipeline --json`` prints: plain values, ratios over ``full``."""
+        return {
+            "name": self.name,
+            "threads": list(self.threads),
+            "latency_ms": {
+                "mean": _milliseconds(self.mean),
+                "median": _milliseconds(self.median),
+                "p95": _milliseconds(self.tail(95)),
+                "p99": _milliseconds(self.tail(99)),
+            },
+            "fps": round(self.fps, 3),
+            "relative_latency": round(self.relative(full), 4),
+            "relative_fps": round(self.relative_fps(full), 4),
+        }
+
+    def _all(self) -> Iterator[float]:
+        return (wait for round in self.waits for wait in round)
+
+
+def measure(
+    runners: Mapping[str, Runner],
+    images: Sequence[Any],
+    *,
+    rounds: int = 8,
+    now: Callable[[], float] = time.perf_counter,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[Latency, ...]:
+    """The latency of each runner over ``images``, in rounds: in each, every runner has a turn, in another order.
+
+    A round before the first compiles and isn't measured. At least ``UNMEASURED`` images; sessions go on from turn to turn.
+    """
+    if len(images) < UNMEASURED or rounds < 1:
+        raise UsageError(f"{len(images)} images, {rounds} rounds; give at least {UNMEASURED} images and 1 round.")
+    waits: dict[str, list[tuple[float, ...]]] = {name: [] for name in runners}
+    busy: dict[str, list[float]] = {name: [] for name in runners}
+    for number in range(rounds + 1):
+        order = list(runners)
+        random.Random(number).shuffle(order)
+        for name in order:
+            one, took = _turn(runners[name], images, now)
+            if number:
+                waits[name].append(one)
+                busy[name].append(took)
+        progress(number)
+    return tuple(Latency(name, one.threads, tuple(waits[name]), tuple(busy[name])) for name, one in runners.items())
+
+
+def _turn(runner: Runner, images: Sequence[Any], now: Callable[[], float]) -> tuple[tuple[float, ...], float]:
+    for image in images[:UNMEASURED]:
+        runner.session(image)
+        runner.between()
+    waits, begun = [], now()
+    for image in images:
+        start = now()
+        runner.session(image)
+        waits.append(now() - start)
+        runner.between()
+    return tuple(waits), now() - begun
+
+
+@contextmanager
+def pipeline_runners(
+    net: Threaded,
+    *,
+    threads: int,
+    images: Sequence[Any],
+    hows: Sequence[How] = ("serial", "concurrent", "ahead"),
+    beside: Mapping[str, StagedNetwork] | None = None,
+    at_once: AtOnce | None = None,
+) -> Iterator[dict[str, Runner]]:
+    """What the paper compares, on ``threads`` threads each: the uncut network, first and named "full", and by schedule.
+
+    Those are the frame oracle, alternating, skip-frame, and each pipeline of up to three segments in each of ``hows``.
+    ``beside``: other networks by name, each run whole on every frame. ``images`` (two at least) tell what stages take, for
+    the shares of threads; ``at_once`` as of ``running``. ``UsageError`` for a network of one stage, which has no pipeline.
+    """
+    whole = net(threads)
+    if len(whole) < 2:
+        raise UsageError(f"network {whole.name!r} has one stage; a pipeline needs two. Cut it at more tensors.")
+    schedules: dict[str, Schedule | Named] = {
+        "frame_oracle": frame_oracle,
+        "alternating": alternating,
+        "skip_frame(2)": skip_frame(2),
+    }
+    costs = stage_seconds(whole, images)
+    with ExitStack() as stack:
+
+        def start(net: Threaded, schedule: Schedule | Named, how: How = "serial") -> Runner:
+            return stack.enter_context(running(net, schedule, how=how, threads=threads, costs=costs, at_once=at_once))
+
+        found = {"full": start(_as_it_is(whole.uncut()), frame_oracle)}
+        found |= {name: start(net, schedule) for name, schedule in schedules.items()}
+        for k in range(2, min(3, len(whole)) + 1):
+            found |= {f"pipelined({k}) {how}": start(net, pipelined(k), how) for how in hows}
+        for name, other in (beside or {}).items():
+            found[name] = start(_as_it_is(other.uncut()), frame_oracle)
+        yield found
+
+
+def noise(net: StagedNetwork, count: int) -> list[Image]:
+    """``count`` pictures of a texture that moves, uint8 RGB [h, w, 3], of the size ``net`` says it works at."""
+    if net.sidecar is None:
+        raise UsageError(f"network {net.name!r} doesn't say which size its frames are; give a video.")
+    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
+    picture = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    return [np.roll(picture, 2 * number, axis=1) for number in range(count)]
+
+
+def _as_it_is(net: StagedNetwork) -> Threaded:
+    """A network that is compiled already."""
+    return lambda threads: net
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 3)

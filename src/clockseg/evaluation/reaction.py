@@ -1,0 +1,240 @@
+"""Reaction lag: how many frames pass until what appears or vanishes in the oracle's labels does so in a schedule's.
+
+A region *appears* at frame t where the oracle's labels of t have a connected region (8 neighbours) of one class, of at
+least a thousandth of the frame, of which no pixel had that class at t - 1. It *vanishes* where the oracle's labels of
+t - 1 have one of which no pixel has that class at t. Label maps have made such a change where the class is on at least
+half of the region, or no longer on at least half of it. Only a steady change is an event, not a flicker: the oracle had
+not made it on the two frames before t, and has made it on t and t + 1.
+
+A schedule has *reacted* at the first frame t + k, k >= 0, at which its labels have made the change: k is its lag, 0 for
+the oracle. It has *missed* the event if by then the oracle has taken the change back; the event is left *open* if the clip
+ends first, or 100 frames have passed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from clockseg.errors import UsageError
+from clockseg.libraries import opencv
+from clockseg.types import Array, Labels
+
+Kind: TypeAlias = Literal["appear", "vanish"]
+Outcome: TypeAlias = Literal["reacted", "missed", "open"]
+
+LEAST_SHARE = 0.001
+"""A region is at least this share of the frame: 173 pixels of 480x360."""
+STEADY = 2
+"""For so many frames before and after a change the oracle must keep to it."""
+LONGEST = 100
+"""After so many frames an event is left open, so that waiting takes no more memory however long the clip."""
+
+
+class Lag(NamedTuple):
+    """What became of an event, and after how many frames."""
+
+    kind: Kind
+    outcome: Outcome
+    frames: int
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """How many events there were of each change, outcome and number of frames; addable.
+
+    >>> late = Reaction(Counter({Lag("appear", "reacted", 0): 2, Lag("vanish", "reacted", 3): 3}))
+    >>> late.median(), late.median("appear"), (late + late).events, Reaction().median() is None
+    (3, 0, 10, True)
+    """
+
+    counts: Counter[Lag] = field(default_factory=Counter)
+
+    def __add__(self, other: Reaction) -> Reaction:
+        return Reaction(self.counts + other.counts) if isinstance(other, Reaction) else NotImplemented
+
+    @property
+    def events(self) -> int:
+        """How many events there were."""
+        return self.counts.total()
+
+    def median(self, kind: Kind | None = None) -> int | None:
+        """The fewest frames within which half of the events are reacted to; None if that never is, or there are none.
+
+        An event left open counts for as long as it was watched (Kaplan and Meier, 1958): without it, late schedules would
+        look faster. A missed one is never reacted to.
+        """
+        lags = [(lag, number) for lag, number in self.counts.items() if kind in (None, lag.kind)]
+        reacted = Counter[int]()
+        for lag, number in lags:
+            reacted[lag.frames] += number if lag.outcome == "reacted" else 0
+        waiting = Fraction(1)
+        for frames in sorted(reacted):
+            watched = sum(number for lag, number in lags if lag.frames >= frames or lag.outcome == "missed")
+            waiting *= 1 - Fraction(reacted[frames], watched)
+            if 2 * waiting <= 1:
+                return frames
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """As plain values: median lags in frames, the share of events reacted to at once, and the numbers behind them."""
+        outcomes = Counter[str]()
+        for lag, number in self.counts.items():
+            outcomes[lag.outcome] += number
+            outcomes["at once"] += number if lag[1:] == ("reacted", 0) else 0
+        return {
+            "median": self.median(),
+            "appear": self.median("appear"),
+            "vanish": self.median("vanish"),
+            "at_once": outcomes["at once"] / self.events if self.events else None,
+            "events": self.events,
+            "missed": outcomes["missed"],
+            "open": outcomes["open"],
+        }
+
+
+class Event(NamedTuple):
+    """A region that appears or vanishes: its class, and its pixels, bool [h, w], in a window of the frame."""
+
+    kind: Kind
+    label: int
+    window: tuple[slice, slice]
+    region: Array
+
+    def made(self, labels: Labels) -> bool:
+        """Whether these labels have made the change, on at least half of the region."""
+        there = np.count_nonzero((labels[self.window] == self.label) & self.region)
+        area = np.count_nonzero(self.region)
+        return bool(2 * (there if self.kind == "appear" else area - there) >= area)
+
+
+def events(before: Labels, now: Labels) -> Iterator[Event]:
+    """What appears and vanishes between two frames of label maps [h, w] of one shape, steady or not.
+
+    >>> before, now = np.zeros((2, 20, 20), np.uint8)
+    >>> now[2:6, 3:9] = 1
+    >>> [(event.kind, event.label, int(event.region.sum())) for event in events(before, now)]
+    [('appear', 1, 24)]
+    """
+    if before.shape != now.shape or now.ndim != 2:
+        raise UsageError(f"label maps of {list(before.shape)} and {list(now.shape)}; give two of one shape [h, w].")
+    differs = before != now
+    yield from _alone("appear", now, differs)
+    yield from _alone("vanish", before, differs)
+
+
+def _alone(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
+    """The connected regions of ``labels`` that differ in every pixel."""
+    least = max(1, round(LEAST_SHARE * labels.size))
+    there, pixels = np.unique(labels[differs], return_counts=True)
+    for label in there[pixels >= least]:
+        mask = labels == label
+        new, old = mask & differs, mask & ~differs
+        beside_old = opencv().dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)
+        # Mostly what differs is the edge of something that moves; to look for regions takes much longer than this.
+        if np.count_nonzero(new & ~beside_old) >= least:
+            for window, region in _regions(new, least):
+                if not (region & beside_old[window]).any():
+                    yield Event(kind, int(label), window, region)
+
+
+def _regions(mask: Array, least: int) -> Iterator[tuple[tuple[slice, slice], Array]]:
+    """The connected regions of at least ``least`` pixels, each in the window that it fills."""
+    cv2 = opencv()
+    _, regions = cv2.connectedComponents(mask.view(np.uint8))
+    for index in np.flatnonzero(np.bincount(regions[mask]) >= least):
+        left, top, width, height = cv2.boundingRect((regions == index).view(np.uint8))
+        window = (slice(top, top + height), slice(left, left + width))
+        yield window, regions[window] == index
+
+
+class _Waiting(NamedTuple):
+    """An event that is not over, for how many frames it was watched, and each schedule's lag if it has reacted."""
+
+    event: Event
+    frames: int
+    lags: tuple[int | None, ...]
+
+    def after(self, labels: Sequence[Labels]) -> _Waiting:
+        lags = (
+            self.frames if lag is None and self.event.made(shown) else lag
+            for lag, shown in zip(self.lags, labels, strict=True)
+        )
+        return self._replace(frames=self.frames + 1, lags=tuple(lags))
+
+    @property
+    def over(self) -> bool:
+        return self.frames >= STEADY and (None not in self.lags or self.frames >= LONGEST)
+
+
+class Reactions:
+    """How schedules react over one clip: ``see`` each frame's labels, the oracle's and those of every schedule.
+
+    >>> dark, light = np.zeros((2, 8, 8), np.uint8)
+    >>> light[2:6, 2:6] = 1
+    >>> clip = Reactions(2)
+    >>> for oracle, late in zip((dark, dark, light, light), (dark, dark, dark, light)):
+    ...     clip.see(oracle, [oracle, late])
+    >>> [reaction.median("appear") for reaction in clip.end()]
+    [0, 1]
+    """
+
+    def __init__(self, schedules: int) -> None:
+        self._past: deque[Labels] = deque(maxlen=STEADY)
+        self._waiting: list[_Waiting] = []
+        self._counts: list[Counter[Lag]] = [Counter() for _ in range(schedules)]
+
+    def see(self, oracle: Labels, labels: Sequence[Labels]) -> None:
+        """One more frame; one of another size than before begins another clip."""
+        if self._past and self._past[-1].shape != oracle.shape:
+            self.end()
+        waiting = self._waiting + [_Waiting(event, 0, (None,) * len(labels)) for event in self._new(oracle)]
+        self._past.append(oracle)
+        self._waiting = []
+        for one in waiting:
+            if not one.event.made(oracle):
+                self._close(one, "missed")
+            elif (one := one.after(labels)).over:
+                self._close(one, "open")
+            else:
+                self._waiting.append(one)
+
+    def end(self) -> tuple[Reaction, ...]:
+        """The clip is over: the reaction of each schedule."""
+        for one in self._waiting:
+            self._close(one, "open")
+        self._waiting = []
+        self._past.clear()
+        return tuple(Reaction(counts) for counts in self._counts)
+
+    def _new(self, oracle: Labels) -> list[Event]:
+        if len(self._past) < STEADY:
+            return []
+        return [event for event in events(self._past[-1], oracle) if not any(map(event.made, self._past))]
+
+    def _close(self, one: _Waiting, otherwise: Outcome) -> None:
+        """Counts an event, unless it was a flicker; ``otherwise`` is what became of it where there was no reaction."""
+        if one.frames < STEADY:
+            return
+        for counts, lag in zip(self._counts, one.lags, strict=True):
+            late = Lag(one.event.kind, otherwise, one.frames - 1)
+            counts[late if lag is None else Lag(one.event.kind, "reacted", lag)] += 1
+
+
+def reaction(oracle: Iterable[Labels], labels: Iterable[Labels]) -> Reaction:
+    """The reaction of one clip's label maps [h, w] to the oracle's, frame by frame; one shape, as many of both.
+
+    >>> dark, light = np.zeros((2, 8, 8), np.uint8)
+    >>> light[2:6, 2:6] = 1
+    >>> reaction([dark, dark, light, light], [dark, dark, dark, light]).median()
+    1
+    """
+    clip = Reactions(1)
+    for now, shown in zip(oracle, labels, strict=True):
+        clip.see(now, [shown])
+    return clip.end()[0]

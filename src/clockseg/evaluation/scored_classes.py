@@ -1,0 +1,64 @@
+"""The classes that networks and clips are compared in, and whether what a network gives is a map of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import DataError, UsageError
+from clockseg.types import Labels
+
+
+def class_names(
+    net: StagedNetwork, classes: Sequence[str] | None = None, baselines: Sequence[tuple[str, StagedNetwork]] = ()
+) -> tuple[str, ...]:
+    """What ``net`` gives the ids of: ``classes``, else its sidecar's; a baseline that says otherwise is a ``UsageError``."""
+    names = tuple(classes or (net.sidecar.classes if net.sidecar is not None else ()))
+    if not names:
+        raise UsageError(
+            f"network {net.name!r} does not say what its classes are; give classes=[name, ..] in their order."
+        )
+    for name, other in baselines:
+        if other.sidecar is not None and tuple(other.sidecar.classes) != names:
+            raise UsageError(
+                f"network {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
+                f"{', '.join(names)}; give networks of the same classes in the same order."
+            )
+    return names
+
+
+def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tuple[tuple[str, ...], Labels | None]:
+    """The classes a clip is scored in, and the lookup from the network's ids to theirs; None where they are the same."""
+    classes = clip.classes
+    if classes is None or (classes.names == names and classes.renames is None):
+        return names, None
+    if not (clip.labelled or classes.others is not None or classes.renames is not None):
+        return names, None
+    try:
+        return classes.names, classes.lookup(names)
+    except DataError as error:
+        raise DataError(
+            f"{clip.path} has {len(classes.names)} classes ({', '.join(classes.names)}), network {net.name!r} has "
+            f"{len(names)} ({', '.join(names)}); {error} Clips without labels are evaluated for agreement alone."
+        ) from None
+
+
+def checked_labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
+    """The output of ``net`` for ``frame``, if it is a label map of the frame's size; else ``UsageError``.
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", str.upper),))
+    >>> checked_labels([[0, 1]], ClipFrame(0, np.zeros((1, 2, 3), np.uint8), None), net).tolist()
+    [[0, 1]]
+    """
+    labels = np.asarray(output)
+    if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
+        raise UsageError(
+            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)} for a frame of {list(frame.image.shape)}; "
+            "evaluation compares label maps: class ids [h, w] of the frame's size."
+        )
+    return labels

@@ -1,0 +1,1 @@
+"""Executors: how the pending parts of a frame are run."""

@@ -1,0 +1,237 @@
+"""One pass of the frame oracle, kept so that schedules can be tried on it without running the network again.
+
+Whatever fires gives the oracle's value of the frame it reflects: a stage's body reads the stage before it and nothing
+else. So what any clock is shown at any frame is in the recording, and ``replay`` decides exactly as a ``Session`` would:
+it is a session, on a network whose stages look their values up. That holds for every schedule whose carry is the
+identity, nested or not, delayed or not, made of clocks that go by what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clockseg.carry import identity
+from clockseg.clocks import PICTURE, Budget, Change, Clock, Watch
+from clockseg.clocks.maps import labels
+from clockseg.clockwork.network import Stage, StagedNetwork, same
+from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.session import Memory, Session, fill
+from clockseg.clockwork.trace import Record, Seconds
+from clockseg.clockwork.watching import check, check_replayable, parts
+from clockseg.errors import UsageError
+from clockseg.execution.store import Place, Store
+from clockseg.types import Array, Image
+
+
+def label_map(stage: int) -> Watch:
+    """The label map of a stage's scores (1 is the first), for ``record(keep=..)``: a byte a place, all that a change needs.
+
+    >>> label_map(2)
+    Watch(of='labels', stage=2)
+    """
+    return Watch("labels", stage)
+
+
+def needs(schedule: Schedule) -> frozenset[Watch]:
+    """What must be recorded to replay ``schedule``; ``UsageError`` if it can't be replayed, with the reason.
+
+    Changes need label maps; differences and confidence the scores or features they watch, or the pictures.
+
+    >>> from clockseg.clocks.gate import adaptive
+    >>> needs(adaptive(0.25)(3))
+    frozenset({Watch(of='labels', stage=2)})
+    """
+    if schedule.carry != identity:
+        raise UsageError(
+            f"carry {schedule.carry} can't be replayed: clocks would be shown what it moved, which isn't recorded. "
+            "Give the identity, or a clockseg.execution.tape.Tape, which records what a carry moves."
+        )
+    found: set[Watch] = set()
+    for number, clock in enumerate(schedule.clocks, start=1):
+        for part in parts(clock):
+            found |= _needs(part, number)
+    return frozenset(found)
+
+
+def _needs(clock: Clock, number: int) -> frozenset[Watch]:
+    check_replayable(clock, number)
+    if isinstance(clock, Budget) and clock.signal is not None:
+        return frozenset()  # what its signal is made of says so itself
+    if isinstance(clock, Change):
+        return frozenset(label_map(watch.stage) for watch in clock.looks(number))
+    return clock.looks(number)
+
+
+class _Recorded(NamedTuple):
+    """One frame: its picture's shape, the seconds of its full pass, and where what was kept of it lies."""
+
+    shape: tuple[int, ...]
+    seconds: Seconds
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What ``record`` keeps: of each frame, what the clocks may look at, and the seconds of every stage.
+
+    ``stages``: their names; ``scored``: the numbers of those that have a score map; ``kept``: what was kept, in order;
+    ``sidecar``: the network's own, which names classes.
+    A slice, such as ``recording[:125]``, is a recording of those frames, whose first is filled; it shares the memory.
+    """
+
+    network: str
+    stages: tuple[str, ...]
+    scored: frozenset[int]
+    kept: tuple[Watch, ...]
+    frames: tuple[_Recorded, ...]
+    store: Store
+    sidecar: Any = None
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self.frames)
+
+    def __getitem__(self, frames: slice) -> Recording:
+        if not isinstance(frames, slice) or frames.step not in (None, 1):
+            raise UsageError(f"recording[{frames!r}]; give a run of frames, such as recording[:125].")
+        return replace(self, frames=self.frames[frames])
+
+    def look(self, watch: Watch, index: int) -> Array:
+        """What was kept under ``watch`` of frame ``index``."""
+        return self.store[self.frames[index].places[self.kept.index(watch)]]
+
+    def seconds(self, index: int) -> Seconds:
+        """Where the time of the full pass over frame ``index`` went."""
+        return self.frames[index].seconds
+
+
+def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch] | None = None) -> Recording:
+    """Run every stage over all frames of a clip, once, and keep what ``keep`` names.
+
+    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; what a schedule
+    ``needs``. By default the label maps of every stage that has a score map, which is what change clocks watch: some kB a
+    frame, where scores and features take hundreds and pictures millions of bytes (on disk beyond 64 MB).
+
+    >>> light = Stage("light", lambda image: np.stack([128.0 - image, image])[None])
+    >>> recording = record(StagedNetwork("one", (light,)), [np.uint8([[9, 200]])])
+    >>> recording.look(label_map(1), 0).tolist()
+    [[[0, 1]]]
+    """
+    scored = frozenset(number for number, stage in enumerate(net.stages, start=1) if stage.scores is not None)
+    kept = tuple(sorted(map(label_map, scored) if keep is None else set(keep)))
+    for watch in kept:
+        _check_keep(net, watch, scored)
+    store, frames, schedule = Store(), list[_Recorded](), frame_oracle(len(net))
+    for image in images:
+        if not frames or frames[-1].shape != np.shape(image):
+            # Engines compile for this size now, and not in what is timed.
+            fill(net, schedule, image)
+        _, memory = fill(net, schedule, image)
+        places = tuple(store.add(_looked_at(net, memory, watch, image)) for watch in kept)
+        frames.append(_Recorded(np.shape(image), memory.record.seconds, places))
+    names = tuple(stage.name for stage in net.stages)
+    return Recording(net.name, names, scored, kept, tuple(frames), store, net.sidecar)
+
+
+def _check_keep(net: StagedNetwork, watch: Watch, scored: frozenset[int]) -> None:
+    if watch == PICTURE:
+        return
+    if watch.of not in ("labels", "scores", "features") or not 1 <= watch.stage <= len(net):
+        raise UsageError(
+            f"{watch} can't be recorded of network {net.name!r}; give the labels, scores or features of a stage, "
+            f"1 to {len(net)}, or PICTURE."
+        )
+    if watch.of != "features" and watch.stage not in scored:
+        raise UsageError(
+            f"network {net.name!r} has no class scores at stage {watch.stage} ({net.stages[watch.stage - 1].name}); "
+            "keep its features."
+        )
+
+
+def _looked_at(net: StagedNetwork, memory: Memory, watch: Watch, image: Image) -> Array:
+    if watch == PICTURE:
+        return np.asarray(image)
+    stage, kept = net.stages[watch.stage - 1], memory.stages[watch.stage - 1]
+    if watch.of == "features" or stage.scores is None:
+        return np.asarray(stage.features(kept.trunk))
+    scores = stage.scores(kept.held)
+    return labels(scores) if watch.of == "labels" else np.asarray(scores)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Stands for a frame of a recording, as its picture and as what every stage makes of it."""
+
+    recording: Recording
+    index: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.recording.frames[self.index].shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.recording.look(PICTURE, self.index), dtype)
+
+
+def replay(recording: Recording, schedule: Schedule | Named) -> Iterator[Record]:
+    """The record of each frame, as a ``Session`` under ``schedule`` would give it: the same firings and signals.
+
+    ``seconds`` is an estimate: what was recorded of the stages that fire, and of fusing and finishing if any does; the
+    clocks' own time is left out. ``UsageError`` if the schedule can't be replayed or needs what wasn't kept.
+
+    >>> from clockseg.clockwork.schedule import alternating
+    >>> stages = tuple(Stage(name, lambda image: image, scores=None) for name in "ab")
+    >>> recording = record(StagedNetwork("two", stages), [np.uint8([1])] * 3)
+    >>> [one.fired for one in replay(recording, alternating)]
+    [(True, True), (True, False), (True, True)]
+    """
+    made = schedule_for(schedule, len(recording.stages))
+    wanted, net = needs(made), _stand_in(recording)
+    check(net, made)
+    missing = wanted - set(recording.kept)
+    if missing:
+        raise UsageError(
+            f"the schedule watches {', '.join(map(_told, sorted(missing)))}, which wasn't recorded; "
+            "record with keep=needs(schedule)."
+        )
+    return _replayed(recording, net, made)
+
+
+def _told(watch: Watch) -> str:
+    return "the picture" if watch == PICTURE else f"the {watch.of} of stage {watch.stage}"
+
+
+def _replayed(recording: Recording, net: StagedNetwork, schedule: Schedule) -> Iterator[Record]:
+    session = Session(net, schedule)
+    for index in range(len(recording)):
+        session(_Frame(recording, index))
+        yield session.record._replace(seconds=_estimated(recording.seconds(index), session.record.fired))
+
+
+def _estimated(full: Seconds, fired: tuple[bool, ...]) -> Seconds:
+    stages = tuple(spent if fires else 0.0 for spent, fires in zip(full.stages, fired, strict=True))
+    return Seconds(stages, fuse=full.fuse, finish=full.finish) if any(fired) else Seconds(stages)
+
+
+def _stand_in(recording: Recording) -> StagedNetwork:
+    """A network whose trunk, heads and output are the frame they belong to, and whose score maps are looked up."""
+
+    def looked_up(watch: Watch) -> Any:
+        return lambda frame: recording.look(watch, frame.index)
+
+    def scores(number: int) -> Any:
+        if number not in recording.scored:
+            return None
+        whole = Watch("scores", number)
+        # A change takes label maps as well as scores.
+        return looked_up(whole if whole in recording.kept else label_map(number))
+
+    stages = tuple(
+        Stage(name, scores=scores(number), body=same, features=looked_up(Watch("features", number)))
+        for number, name in enumerate(recording.stages, start=1)
+    )
+    return StagedNetwork(recording.network, stages, sidecar=recording.sidecar)

@@ -1,0 +1,252 @@
+"""One pass of the frame oracle with what its stages hold, so that schedules can be played on it, labels and all.
+
+A ``Recording`` keeps what clocks look at under the identity. A tape also keeps what is moved and fused: then ``play`` gives
+the very outputs of a ``Session``, bit for bit, whatever the carry. It is a session too, on a network whose bodies and heads
+look their values up, while groups, finish, conclude, correction and the carry are the real ones.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clockseg.carry import Estimator, Motion, Sight, Warp, identity
+from clockseg.clocks import PICTURE
+from clockseg.clockwork.network import StagedNetwork, Value
+from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.session import Memory, Session, fill
+from clockseg.clockwork.trace import Record, Seconds
+from clockseg.clockwork.watching import check, check_replayable, parts, watches
+from clockseg.errors import UsageError
+from clockseg.execution.keeping import looks_at_maps, together
+from clockseg.execution.promise import Promise
+from clockseg.execution.stand_in import Shot, stand_in, standing_in
+from clockseg.execution.store import Place, Store
+from clockseg.types import Image
+
+
+class Wanted(NamedTuple):
+    """What of each frame goes on a tape, beside the output.
+
+    ``pictures``: as they came; ``prepared``: as the network reads them; ``held``, ``trunks``: of these stages (0 is the
+    first); ``fused``: what was fused, as far as it is worth moving; ``motions``: what is seen and found by each of these.
+    """
+
+    pictures: bool = False
+    prepared: bool = False
+    fused: bool = False
+    held: frozenset[int] = frozenset()
+    trunks: frozenset[int] = frozenset()
+    motions: frozenset[Estimator] = frozenset()
+
+    def plus(self, other: Wanted) -> Wanted:
+        """What either wants.
+
+        >>> Wanted(fused=True).plus(Wanted(held=frozenset({1}))).fused
+        True
+        """
+        return Wanted(
+            self.pictures or other.pictures,
+            self.prepared or other.prepared,
+            self.fused or other.fused,
+            self.held | other.held,
+            self.trunks | other.trunks,
+            self.motions | other.motions,
+        )
+
+
+def wanted(net: StagedNetwork, schedules: Iterable[Schedule | Named]) -> Wanted:
+    """What a tape needs for all of these to be played; ``UsageError`` for one that can't be, with the reason.
+
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage
+    >>> wanted(StagedNetwork("one", (Stage("a", str),)), [skip_frame(2)]).held
+    frozenset()
+    """
+    found = Wanted()
+    for schedule in schedules:
+        found = found.plus(_wanted(net, schedule_for(schedule, len(net))))
+    return found
+
+
+def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
+    check(net, schedule)
+    _check_playable(schedule)
+    looks = [watch for index in range(len(schedule)) for watch in watches(schedule, index)]
+    corrected = net.correction is not None and schedule.carry.of != "held"
+    reads = net.correction.reads if net.correction is not None and corrected else None
+    names = [stage.name for stage in net.stages]
+    held = frozenset(range(len(net))) if _fuses(schedule) else frozenset[int]()
+    return Wanted(
+        pictures=PICTURE in looks,
+        prepared=corrected and reads is None,
+        fused=schedule.carry.of == "fused" or corrected,
+        held=held | {watch.stage - 1 for watch in looks if watch.of == "scores"},
+        trunks=frozenset(watch.stage - 1 for watch in looks if watch.of == "features")
+        | ({names.index(reads)} if reads is not None else frozenset()),
+        motions=frozenset({schedule.carry.motion}) if isinstance(schedule.carry, Warp) else frozenset(),
+    )
+
+
+def _fuses(schedule: Schedule) -> bool:
+    """Whether what some stages made on one frame may be fused with what others made on another, or moved one by one."""
+    whole = schedule.nested and len(schedule.segments()) == 1
+    apart = any(looks_at_maps(schedule, index) or not together(schedule, index) for index in range(1, len(schedule)))
+    return not whole or apart or (schedule.carry != identity and schedule.carry.of == "held")
+
+
+def _check_playable(schedule: Schedule) -> None:
+    if schedule.carry != identity and not isinstance(schedule.carry, Warp):
+        raise UsageError(f"carry {schedule.carry} can't be played from a tape; give identity or warp(..).")
+    for number, clock in enumerate(schedule.clocks, start=1):
+        for part in parts(clock):
+            check_replayable(part, number)
+
+
+_NOTHING = Sight(np.zeros((0, 0), np.uint8))
+Kept = Place | Mapping[str, Place]
+"""Where a value lies, an array or a dict of them."""
+
+
+class _Taped(NamedTuple):
+    """One frame: its picture's shape, whether a clip begins with it, and where what was kept lies, by name."""
+
+    shape: tuple[int, ...]
+    first: bool
+    places: Mapping[Any, Kept]
+    shares: Mapping[Estimator, tuple[float, float]]
+
+
+class Played(NamedTuple):
+    """One frame played: ``output.value`` is what the session gives, ``output.key`` tells it from all others on this tape.
+
+    ``record``: who fired, and what was carried; its seconds are 0.
+    """
+
+    output: Promise
+    record: Record
+
+
+@dataclass(eq=False)
+class Tape:
+    """Frames taken one by one: ``net`` runs whole on each, and ``keep`` of it stays (``wanted``; in a file beyond 64 MB).
+
+    ``UsageError`` for values that aren't arrays or dicts of arrays, such as torch's tensors.
+    ``warp(codec)`` goes by frames further back; after a refill within a clip a session has forgotten these, a tape has not.
+
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", lambda image: image + 1),))
+    >>> tape = Tape(net, wanted(net, [skip_frame(2)]))
+    >>> for level in range(3):
+    ...     output = tape.add(np.full(2, level))
+    >>> [played.output.value.tolist() for played in tape.play(skip_frame(2))]
+    [[1, 1], [1, 1], [3, 3]]
+    """
+
+    net: StagedNetwork
+    keep: Wanted
+    store: Store
+
+    def __init__(self, net: StagedNetwork, keep: Wanted, *, store: Store | None = None) -> None:
+        self.net, self.keep, self.store = net, keep, store or Store()
+        self._frames: list[_Taped] = []
+        self._seen: dict[Estimator, Sight] = {}
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self._frames)
+
+    def add(self, image: Image, *, vectors: Any = None, first: bool = False) -> Any:
+        """One more frame, and its output; ``first`` if a clip begins with it, as it does where the frames' size changes."""
+        first = first or not self._frames or self._frames[-1].shape != np.shape(image)
+        output, memory = fill(self.net, frame_oracle(len(self.net)), image)
+        places: dict[Any, Kept] = {"output": self._put(memory.fused.output)}
+        for name, value in self._values(memory, image):
+            places[name] = self._put(value)
+        shares = self._see(image, vectors, places, first)
+        self._frames.append(_Taped(np.shape(image), first, places, shares))
+        return output
+
+    def _values(self, memory: Memory, image: Image) -> Iterator[tuple[Any, Value]]:
+        if self.keep.pictures:
+            yield "picture", np.asarray(image)
+        if self.keep.prepared:
+            yield "prepared", self.net.prepare(image)
+        if self.keep.fused:
+            yield "fused", self.net.fused(memory.fused.value)
+        yield from ((("held", index), memory.stages[index].held) for index in self.keep.held)
+        yield from ((("trunk", index), memory.stages[index].trunk) for index in self.keep.trunks)
+
+    def _see(
+        self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
+    ) -> dict[Estimator, tuple[float, float]]:
+        """What each estimator sees of the frame, and the motion since the one before."""
+        shares = {}
+        prepared = self.net.prepare(image) if self.keep.motions else None
+        for estimator in self.keep.motions:
+            sight = Warp(estimator).see(prepared, image, vectors)
+            places["grey", estimator] = self._put(sight.grey)
+            if not first:
+                found = replace(estimator.observe(self._seen[estimator], sight), then=_NOTHING, now=_NOTHING)
+                # Whatever kind of motion it is; of fields and numbers all of them.
+                places["motion", estimator] = self.store.add(np.frombuffer(pickle.dumps(found), np.uint8))
+            self._seen[estimator], shares[estimator] = sight, sight.share
+        return shares
+
+    def _put(self, value: Value) -> Kept:
+        if isinstance(value, Mapping):
+            return {name: self._put_array(array) for name, array in value.items()}
+        return self._put_array(value)
+
+    def _put_array(self, value: Any) -> Place:
+        if not isinstance(value, np.ndarray):
+            raise UsageError(
+                f"network {self.net.name!r} gives {type(value).__name__}, which can't be taped; give one that runs in "
+                "openvino or onnxruntime, whose values are arrays."
+            )
+        return self.store.add(value)
+
+    def look(self, name: Any, index: int) -> Value:
+        """What was kept under ``name`` of frame ``index``; ``UsageError`` if it wasn't."""
+        place = self._frames[index].places.get(name)
+        if place is None:
+            raise UsageError(f"{name} isn't on the tape; make it with keep=wanted(net, [schedule, ..]).")
+        if isinstance(place, Place):
+            return self.store[place]
+        return {part: self.store[one] for part, one in place.items()}
+
+    def motion(self, estimator: Estimator, index: int) -> Motion:
+        """The motion that ``estimator`` found from the frame before ``index`` to it."""
+        found: Motion = pickle.loads(self.look(("motion", estimator), index).tobytes())
+        return replace(found, then=self._sight(estimator, index - 1), now=self._sight(estimator, index))
+
+    def _sight(self, estimator: Estimator, index: int) -> Sight:
+        return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
+
+    def play(self, schedule: Schedule | Named) -> Iterator[Played]:
+        """What a ``Session`` under ``schedule``, reset where clips begin, gives for each frame; the network isn't run.
+
+        ``UsageError`` if it can't be played; where something it needs isn't on the tape, as that is looked up.
+        """
+        made = schedule_for(schedule, len(self.net))
+        check(self.net, made)
+        _check_playable(made)
+        session = Session(stand_in(self.net, self), standing_in(made, self))
+        for index, frame in enumerate(self._frames):
+            if frame.first:
+                session.reset()
+            output = session(Shot(self, index))
+            yield Played(output, session.record._replace(seconds=Seconds((0.0,) * len(made))))
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Of the picture of frame ``index``."""
+        return self._frames[index].shape
+
+    def begins(self, index: int) -> bool:
+        """Whether a clip begins with frame ``index``."""
+        return self._frames[index].first

@@ -1,0 +1,144 @@
+"""The adaptive clock's accuracy against how often it fires and what it costs (the paper's figure).
+
+Protocol: YouTube-Objects as in ``schedules``, thresholds 0 and .10 to .50; beside each share of full frames what it
+costs, for a frame that isn't full still runs the first two stages. The points (1,1,n) fire as often, but by the counter;
+the pixel clock at thresholds that give it the adaptive clock's rates. Command: ``clockseg reproduce adaptive-curve --data
+DIR --weights DIR``. Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from clockseg.clocks.gate import adaptive
+from clockseg.clockwork.schedule import fixed_rate
+from clockseg.paper.adaptive import at_fire_rate, recorded
+from clockseg.paper.claims import Claim, above
+from clockseg.paper.method import Method
+from clockseg.paper.methods import SHARES, oracle
+from clockseg.paper.pixel_clock import pixel_clock
+from clockseg.paper.report import Figure, Report
+from clockseg.paper.rows import ORACLE, Row
+from clockseg.paper.source import Setting, Source
+from clockseg.planning.tuning import tried
+from clockseg.report.plots.style import MUTED, PAGE, figure, schedule_colour
+
+PROTOCOL = """\
+Each threshold over all clips; full frames: the share of frames scored on which the last stage fired; relative saving:
+what of the full network's time that saves, since the first two stages run anyway. (1,1,n) runs the last stage on each
+n-th frame, from every phase. The pixel clock has the thresholds at which it fires as often as the adaptive clock; its
+measure is ours, for the paper gives none."""
+
+THRESHOLDS = (0.0, *(round(0.05 * step, 2) for step in range(2, 11)))
+PERIODS = (2, 3, 4)
+ADAPTIVE, COUNTER, PIXELS = "adaptive", "(1,1,n)", "pixel clock"
+
+
+def _published(data: str, source: str, method: str, rate: float, mean_iu: float, fw_iu: float | None = None) -> Row:
+    """A point of the curve; what it saves is told by the paper's shares, for the last stage alone can rest."""
+    return Row(data, method, source, mean_iu, fw_iu, full_frames=rate, saving=SHARES[2] * (1 - rate / 100))
+
+
+PUBLISHED = (
+    _published("YouTube-Objects", "paper", ORACLE, 100.0, 70.0, 91.4),
+    _published("YouTube-Objects", "paper", ADAPTIVE, 93.0, 70.0),
+    _published("YouTube-Objects", "paper", ADAPTIVE, 52.0, 68.3),
+    _published("YouTube-Objects", "paper", ADAPTIVE, 21.0, 59.0),
+    _published("YouTube-Objects", "notebook", ORACLE, 100.0, 70.000, 91.425),
+    _published("YouTube-Objects", "notebook", "adaptive(0.1)", 93.3, 69.992, 91.418),
+    _published("YouTube-Objects", "notebook", "adaptive(0.25)", 52.0, 68.343, 90.943),
+    _published("YouTube-Objects", "notebook", "adaptive(0.2545)", 50.0, 68.496, 90.955),
+    _published("YouTube-Objects", "notebook", "adaptive(0.35)", 21.9, 58.986, 88.465),
+    _published("Cityscapes", "notebook", ORACLE, 100.0, 66.388, 89.528),
+    _published("Cityscapes", "notebook", "adaptive(0.25)", 94.5, 65.8, 89.4),
+    _published("Cityscapes", "notebook", "adaptive(0.375)", 83.1, 64.2, 88.8),
+    _published("Cityscapes", "notebook", "adaptive(0.47)", 50.0, 61.8, 87.6),
+    _published("Cityscapes", "notebook", "adaptive(0.5)", 41.6, 60.1, 86.9),
+)
+
+
+def _scored(source: Source, setting: Setting) -> list[Row]:
+    """All points of one data set: the oracle, each threshold, each period, and the pixel clock at the thresholds' rates."""
+    net, before = source.networks.full, source.filled
+    labels = recorded(net, source.clips, adaptive, first=before)
+    pictures = recorded(net, source.clips, pixel_clock, first=before)
+    rates = [tried(labels, adaptive(threshold)).fire_rate for threshold in THRESHOLDS]
+    foils = {at_fire_rate(pictures, rate, pixel_clock).threshold for rate in rates}
+    periods = [n for n in PERIODS if n <= source.first_scored + 1]
+    methods = [
+        *oracle(source.networks),
+        *(Method(f"{ADAPTIVE}({threshold})", net, adaptive(threshold), first=before) for threshold in THRESHOLDS),
+        *(Method(f"(1,1,{n})", net, fixed_rate((1,) * (len(net) - 1) + (n,)), phases=n) for n in periods),
+        *(Method(f"{PIXELS}({threshold})", net, pixel_clock(threshold), first=before) for threshold in sorted(foils)),
+    ]
+    return source.rows(methods, say=setting.say)
+
+
+def run(setting: Setting) -> Report:
+    """Score every point on each data set and draw the curves."""
+    found, curves = list(PUBLISHED), {}
+    for source in setting.videos("YouTube-Objects", "Cityscapes"):
+        rows = _scored(source, setting)
+        curves[source.name] = rows
+        found += rows
+    return Report(
+        "adaptive-curve",
+        "Accuracy against full frames and cost",
+        PROTOCOL,
+        tuple(found),
+        tuple(claim for rows in curves.values() for claim in claims(rows)),
+        setting.notes,
+        tuple(_figure(name, rows) for name, rows in curves.items()),
+    )
+
+
+def claims(rows: Sequence[Row]) -> list[Claim]:
+    """At equal rates: adaptive against the counter and against pixels; between points the curve is taken as straight."""
+    found = []
+    for kind, text in (("(1,1,", "the adaptive clock is above the counter"), (PIXELS, "it is above the pixel clock")):
+        for row in _points(rows, kind):
+            rate, there = row.full_frames or 0.0, _at_rate(_points(rows, ADAPTIVE), row.full_frames or 0.0)
+            if there is not None and 0 < rate < 100 and row.mean_iu is not None:
+                figures = f"{there:.1f} against {row.mean_iu:.1f} at {rate:.1f} % full frames"
+                found.append(Claim(text, f"{row.data}, {row.method}", above(there, row.mean_iu), figures))
+    return found
+
+
+def _points(rows: Sequence[Row], kind: str) -> list[Row]:
+    """The rows of one kind of method, by rate."""
+    return sorted((row for row in rows if row.method.startswith(kind)), key=lambda row: row.full_frames or 0.0)
+
+
+def _at_rate(points: Sequence[Row], rate: float) -> float | None:
+    """The mean IU that straight lines between ``points`` have at ``rate``; None outside them."""
+    rates = [point.full_frames or 0.0 for point in points]
+    if not rates or not rates[0] <= rate <= rates[-1]:
+        return None
+    return float(np.interp(rate, rates, [point.mean_iu or 0.0 for point in points]))
+
+
+def _figure(name: str, rows: Sequence[Row]) -> Figure:
+    stem = f"adaptive-curve-{name.lower().replace(' ', '-')}"
+    return Figure(stem, f"{name}: mean IU against full frames, and against time saved", partial(_draw, rows, name))
+
+
+def _draw(rows: Sequence[Row], name: str, path: Path) -> None:
+    colours = {ADAPTIVE: "adaptive", "(1,1,": "alternating", PIXELS: "difference"}
+    with figure(path, size=(PAGE, 3.2)) as drawn:
+        left, right = drawn.subplots(1, 2, sharey=True)
+        for kind, colour in colours.items():
+            points, label = _points(rows, kind), COUNTER if kind == "(1,1," else kind
+            for axes, at in ((left, "full_frames"), (right, "saving")):
+                values = [getattr(point, at) for point in points]
+                axes.plot(values, [point.mean_iu for point in points], "o-", color=schedule_colour(colour), label=label)
+        oracle_row = rows[0]
+        for axes in (left, right):
+            axes.axhline(oracle_row.mean_iu, color=MUTED, linewidth=0.8, linestyle=":")
+            axes.grid(visible=True)
+        left.set(xlabel="full frames, %", ylabel="mean IU, %", title=name)
+        right.set(xlabel="time saved, %")
+        left.legend(loc="lower right")

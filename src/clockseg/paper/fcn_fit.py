@@ -1,0 +1,118 @@
+"""The training loop of one FCN."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clockseg.errors import TrainingError
+from clockseg.paper.fcn import FCN
+from clockseg.paper.fcn_recipe import FCNRecipe, Loss, Phase
+from clockseg.paper.vgg16 import Mean
+from clockseg.training.batches import Batches
+from clockseg.training.fit import progress, rate_factor
+from clockseg.training.log import Log
+from clockseg.training.run import Run
+
+LINES = 10
+"""Lines in the log from one saved state to the next."""
+
+
+def start(net: FCN, phase: Phase, recipe: FCNRecipe) -> Run:
+    """A run at step 0."""
+    groups = parameter_groups(net, recipe)
+    if recipe.optimiser == "sgd":
+        return Run(net, torch.optim.SGD(groups, phase.rate, momentum=recipe.momentum))
+    return Run(net, torch.optim.Adam(groups, phase.rate, betas=(recipe.momentum, 0.999)))
+
+
+def parameter_groups(net: FCN, recipe: FCNRecipe) -> list[dict[str, Any]]:
+    """Weights, and biases, which learn at `bias_rate` times the rate and don't decay. `share` is a group's share of it."""
+    learned = [value for value in net.parameters() if value.requires_grad]
+    return [
+        {"params": [value for value in learned if value.ndim > 1], "weight_decay": recipe.decay, "share": 1.0},
+        {"params": [value for value in learned if value.ndim == 1], "weight_decay": 0.0, "share": recipe.bias_rate},
+    ]
+
+
+def softmax_loss(score: Tensor, labels: Tensor, ignore: int, kind: Loss) -> Tensor:
+    """The softmax loss of scores [n, k, h, w] for labels [n, h, w], summed over the pixels that aren't `ignore`.
+
+    `kind` mean: divided by their number; 0 where there are none.
+    """
+    total = F.cross_entropy(score.float(), labels.long(), ignore_index=ignore, reduction="sum")
+    return total if kind == "sum" else total / (labels != ignore).sum().clamp(min=1)
+
+
+def prepared(images: Tensor, mean: Mean) -> Tensor:
+    """What an FCN reads: pictures [n, h, w, 3], uint8 RGB, as BGR minus `mean` (of blue, green, red), [n, 3, h, w]."""
+    return images.flip(-1).float().sub(torch.tensor(mean, device=images.device)).permute(0, 3, 1, 2)
+
+
+def fit(
+    run: Run,
+    phase: Phase,
+    recipe: FCNRecipe,
+    batches: Batches,
+    mean: Mean,
+    log: Log,
+    *,
+    minutes: float | None,
+    check: Callable[[], None],
+) -> None:
+    """Trains to the phase's end, or to `minutes` if that comes first (a rate that falls is zero then, too).
+
+    `check` is called after each `recipe.every` steps and at the end. `TrainingError` if the loss is no longer finite.
+    """
+    where = next(run.net.parameters()).device
+    ignore, losses = batches.views.frames.classes.ignore, []
+    checked = run.step
+    views, began = batches.from_step(run.step), time.monotonic() - run.seconds
+    while (done := progress(run, phase.iterations, minutes)) < 1:
+        images, labels = (part.to(where, non_blocking=True) for part in next(views))
+        rate = phase.rate * (rate_factor(done, recipe.warm_up) if recipe.falls else 1.0)
+        losses.append(update(run, prepared(images, mean), labels, rate, recipe, ignore=ignore))
+        run.step, run.seconds = run.step + 1, time.monotonic() - began
+        if run.step % max(1, recipe.every // LINES) == 0:
+            log(
+                {
+                    "event": "step",
+                    "net": phase.variant,
+                    "step": run.step,
+                    "loss": float(f"{sum(losses) / len(losses):.5g}"),
+                    "rate": float(f"{rate:.4g}"),
+                    "minutes": round(run.seconds / 60, 3),
+                }
+            )
+            losses = []
+        if run.step % recipe.every == 0:
+            check()
+            checked = run.step
+    if run.step != checked:
+        check()
+
+
+def update(run: Run, data: Tensor, labels: Tensor, rate: float, recipe: FCNRecipe, *, ignore: int) -> float:
+    """One step of the optimiser; the loss before it, which must be finite (`TrainingError`)."""
+    run.net.train()
+    for group in run.optimiser.param_groups:
+        group["lr"] = rate * group["share"]
+    loss = softmax_loss(run.net(data).score, labels, ignore, recipe.loss)
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise TrainingError(
+            f"the loss is {value} at step {run.step + 1}, at a rate of {rate:g}: the steps are too large. Train again with a "
+            f"lower --rate, such as {rate / 10:g}, or go on from the last saved state with it and --resume."
+        )
+    run.optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    if recipe.clip is not None:
+        nn.utils.clip_grad_norm_(run.net.parameters(), recipe.clip)
+    run.optimiser.step()
+    return value

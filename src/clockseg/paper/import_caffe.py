@@ -1,0 +1,207 @@
+"""The paper's weights, as Caffe saved them, for the nets here: names, shapes and classes checked, what differs mended.
+
+Names of 2014 become those of 2016; enlargements stored in full become one kernel a class; the fixed factors on pool4 and
+pool3 of nets trained at once go into the weights behind them; the 20th channel of older Cityscapes nets goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clockseg.errors import NetworkError
+from clockseg.paper.caffemodel import read_caffemodel
+from clockseg.paper.fcn_checkpoint import FCNDescription, check_state
+from clockseg.paper.fcn_layers import CONVS, FCNShape, Layer, Variant, bilinear, layers
+from clockseg.paper.fcn_trained_on import TrainedOn, trained_on
+from clockseg.types import Array
+
+AT_ONCE = {"scale_pool4": 0.01, "scale_pool3": 0.0001}
+"""What features are multiplied with before score_pool4 and score_pool3 in nets that were trained at once."""
+_OLD = {"score2": "upscore2", "score4": "upscore_pool4", "upsample_fused_16": "upscore_pool4"}
+_OLD_LAST = ("upscore", "upsample", "bigscore")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Weights by name, what they are, and what to tell the user: ``notes``, a sentence each."""
+
+    state: dict[str, Array]
+    description: FCNDescription
+    notes: tuple[str, ...]
+
+
+def import_caffe(
+    source: Path,
+    *,
+    network: Variant | None = None,
+    classes: int | None = None,
+    labels: str | None = None,
+    mean: tuple[float, float, float] | None = None,
+    at_once: bool = False,
+) -> Imported:
+    """The FCN in the .caffemodel ``source``; NetworkError says what is missing in it or doesn't fit.
+
+    ``network``: which net (None: told from its layers). ``classes``: how many it must have; 19 drops the meaningless last
+    of 20. ``labels``: what they are, "voc", "nyud", "cityscapes" or a classes.json (None: told from their number);
+    ``mean``: blue, green, red (None: of those). ``at_once``: the weights are of an at-once net whose factors aren't in the
+    file.
+    """
+    found = _named(source)
+    shape = _shape(found, network or _variant(found, source), source)
+    last = next((name for name in _OLD_LAST if name in found), shape.last)
+    found.setdefault(shape.last, found.pop(last, []))
+    scales = {name: found.pop(name) for name in AT_ONCE if name in found}
+    state, notes = _state(found, shape, source)
+    meaning = trained_on(labels, shape.classes, wanted=classes)
+    if meaning.dropped:
+        state, shape = _first_classes(state, shape, meaning)
+    check_state(state, shape, source=str(source))
+    if broken := [name for name, value in state.items() if not np.isfinite(value).all()]:
+        raise NetworkError(f"{source}: {', '.join(broken)} hold values that are no finite numbers.")
+    notes += _fold(state, scales, source, at_once=at_once)
+    description = FCNDescription(shape, meaning.classes, mean or meaning.mean, "bgr", meaning.working)
+    return Imported(state, description, (*notes, *meaning.notes))
+
+
+def _named(source: Path) -> dict[str, list[Array]]:
+    """Layer -> its blobs, under today's names."""
+    found: dict[str, list[Array]] = {}
+    for layer in read_caffemodel(source):
+        name = layer.name.replace("-", "_")
+        name = _OLD.get(name, name)
+        if name in found:
+            raise NetworkError(f"{source} has two layers {name!r}, so that one can't tell which is meant.")
+        found[name] = list(layer.blobs)
+    return found
+
+
+def _variant(found: dict[str, list[Array]], source: Path) -> Variant:
+    marks: tuple[tuple[str, Variant], ...] = (
+        ("score_pool3", "fcn8s"),
+        ("score_pool4", "fcn16s"),
+        ("fc7", "fcn32s"),
+        ("conv4_1", "pool4"),
+        ("conv3_1", "pool3"),
+    )
+    variant = next((variant for mark, variant in marks if mark in found), None)
+    if variant is None or "score_fr" not in found:
+        raise NetworkError(
+            f"{source} is no FCN: it has {_some(found)}, and no {'score_fr' if variant else 'conv3_1'}. "
+            "ImageNet's VGG-16 is where training starts (`clockseg train fcn8s`), not what is imported."
+        )
+    return variant
+
+
+def _shape(found: dict[str, list[Array]], variant: Variant, source: Path) -> FCNShape:
+    """Channels and classes from the sizes of biases; what the variant doesn't have keeps the paper's."""
+    plain = FCNShape(variant)
+
+    def outputs(name: str, default: int) -> int:
+        blobs = found.get(name, [])
+        return blobs[1].size if len(blobs) == 2 else default
+
+    one, two, three, four, five = (
+        outputs(f"conv{block}_1", width) if block <= plain.blocks else width
+        for block, width in enumerate(plain.widths, 1)
+    )
+    classes = outputs("score_fr", 0)
+    if not 2 <= classes <= 255:
+        raise NetworkError(f"{source}: score_fr scores {classes} classes; 2 to 255 are possible.")
+    fc = outputs("fc6", plain.fc) if plain.blocks == len(CONVS) else plain.fc
+    return FCNShape(variant, classes, (one, two, three, four, five), fc)
+
+
+def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tuple[dict[str, Array], list[str]]:
+    """The weights of a net's layers, and what to tell of those that are missing and of those that are left over."""
+    state: dict[str, Array] = {}
+    notes, missing, full = [], [], []
+    for layer in (layer for layer in layers(shape) if layer.weights):
+        blobs = found.pop(layer.name, [])
+        if blobs:
+            state |= _converted(layer, blobs, source)
+            full += [layer.name] if layer.kind == "deconv" and blobs[0].shape[1:2] != (1,) else []
+        elif layer.kind == "deconv":
+            state |= {name: np.broadcast_to(bilinear(layer.kernel), size) for name, size in layer.weights.items()}
+            notes.append(f"{layer.name} isn't in the file; it is the bilinear kernel.")
+        else:
+            missing.append(layer.name)
+    if missing:
+        raise NetworkError(_lacking(source, shape, missing, list(found)))
+    if full:
+        notes.append(f"{', '.join(full)} were stored with kernels between classes, all zero; each class keeps its own.")
+    if found:
+        notes.append(f"not used, since an {shape.variant} has no such layers: {_some(found)}.")
+    return state, notes
+
+
+def _converted(layer: Layer, blobs: list[Array], source: Path) -> dict[str, Array]:
+    """A layer's weights in the shapes they have here, float32."""
+    if layer.kind == "deconv":
+        blobs = [_a_kernel_a_class(layer, blobs, source)]
+    if len(blobs) != len(layer.weights):
+        raise NetworkError(f"{source}: {layer.name} has {len(blobs)} blobs; {len(layer.weights)} are weights and bias.")
+    made = zip(layer.weights.items(), blobs, strict=True)
+    with np.errstate(over="ignore"):  # what float32 can't hold is refused as not finite
+        return {name: _reshaped(blob, size).astype(np.float32, copy=False) for (name, size), blob in made}
+
+
+def _a_kernel_a_class(layer: Layer, blobs: list[Array], source: Path) -> Array:
+    """Enlargements are stored as [C, 1, k, k], or as [C, C, k, k] with zeros off the diagonal."""
+    kernels, *bias = blobs
+    if any(values.any() for values in bias):
+        raise NetworkError(f"{source}: {layer.name} adds a bias, which an FCN's enlargements don't have.")
+    if kernels.ndim != 4 or kernels.shape[1] == 1 or kernels.shape[0] != kernels.shape[1]:
+        return kernels
+    own = np.eye(len(kernels), dtype=bool)
+    if kernels[~own].any():
+        raise NetworkError(
+            f"{source}: {layer.name} mixes classes: it has weights off its diagonal, where an FCN enlarges each by itself."
+        )
+    return kernels[own][:, None]
+
+
+def _reshaped(blob: Array, size: tuple[int, ...]) -> Array:
+    """``blob`` as it was stored when every blob had four axes, or by a layer that saw its input as one row."""
+    bare = blob.shape
+    while len(bare) > 1 and bare[0] == 1:
+        bare = bare[1:]
+    flat = (size[0], int(np.prod(size[1:])))
+    return blob.reshape(size) if bare in (size, flat) else blob
+
+
+def _first_classes(state: dict[str, Array], shape: FCNShape, meaning: TrainedOn) -> tuple[dict[str, Array], FCNShape]:
+    """Without the last channels: of all that scores and of all that enlarges scores."""
+    count = len(meaning.classes.names)
+    kept = {name: value[:count] if name.startswith(("score_", "upscore")) else value for name, value in state.items()}
+    return kept, FCNShape(shape.variant, count, shape.widths, shape.fc)
+
+
+def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path, *, at_once: bool) -> list[str]:
+    """Scales of features become scales of the weights that read them, so that biases keep theirs."""
+    notes = []
+    for name, usual in AT_ONCE.items():
+        weight = f"{name.replace('scale', 'score')}.weight"
+        if weight not in state or not (at_once or name in scales):
+            continue
+        scale, *shift = scales.get(name, [np.array(usual)])
+        if scale.size not in (1, state[weight].shape[1]) or any(values.any() for values in shift):
+            raise NetworkError(
+                f"{source}: {name} has {scale.size} factors{' and a shift' if shift else ''}; "
+                f"it may have one, or {state[weight].shape[1]}, and no shift."
+            )
+        state[weight] = state[weight] * scale.reshape(1, -1, 1, 1).astype(np.float32)
+        notes.append(f"the factor {scale.mean():g} on {name.removeprefix('scale_')} is now part of {weight}.")
+    return notes
+
+
+def _lacking(source: Path, shape: FCNShape, missing: list[str], left: list[str]) -> str:
+    text = f"{source} lacks {', '.join(missing)} of an {shape.variant}"
+    return f"{text}; it also has {_some(left)}, which it doesn't use." if left else f"{text}."
+
+
+def _some(names: dict[str, list[Array]] | list[str]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")

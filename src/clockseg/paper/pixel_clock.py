@@ -1,0 +1,44 @@
+"""The pixel clock, the foil of the paper's adaptive figure: as the adaptive clock, but it watches the picture.
+
+The paper shows its firings and defines neither its measure nor its threshold. Here the measure is the one of its table of
+velocities (section 3): the mean over pixels of the relative difference, on pixels from which the mean is subtracted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clockseg.clocks import ALWAYS, PICTURE, Decision, Tick, Watch
+from clockseg.clocks.change import number
+from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.evaluation.velocity import pixel_difference
+
+
+@dataclass(frozen=True)
+class PixelChange:
+    """Fires when the picture differs from that of the last firing by at least ``threshold``, 0..2."""
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        number(self.threshold, "the threshold")
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """The signal is the pixel difference."""
+        tick = tick.at(PICTURE)
+        signal = pixel_difference(tick.watched, tick.reference)
+        return Decision(signal >= self.threshold, signal), None
+
+    def looks(self, stage: int) -> frozenset[Watch]:
+        """At the picture."""
+        return frozenset({PICTURE})
+
+
+def pixel_clock(threshold: float) -> Named:
+    """The last stage fires when the picture changed by at least ``threshold``, 0..2; those before it always.
+
+    >>> pixel_clock(0.25)(3).clocks[2]
+    PixelChange(threshold=0.25)
+    """
+    return lambda stages: Schedule((*(ALWAYS,) * (stages - 1), PixelChange(threshold)))

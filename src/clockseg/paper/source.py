@@ -1,0 +1,231 @@
+"""Where an experiment's clips and networks come from: the paper's data sets and weights, or stand-ins for them.
+
+``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets);
+the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins need neither: the bundled
+network on a clip whose every frame is labelled, in ``DIR/camvid/val``, and on the videos in ``DIR``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets import Clip, read_data
+from clockseg.datasets.translated import translate
+from clockseg.errors import DataError
+from clockseg.networks.load import BUNDLED
+from clockseg.paper.method import Method, score, silent
+from clockseg.paper.methods import Networks, measured
+from clockseg.paper.rows import Row
+
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
+DISTANCES = (1, 5, 10)
+"""Every how many frames the stand-in's dense clip is taken."""
+STEP = 2
+"""Of the stand-in's dense clip every so many-th frame is a still to be translated."""
+LONGEST = 250
+"""Frames of a stand-in's video that are used."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Clips, the networks that run on them, and from which frame of a clip on they are scored.
+
+    ``filled``: the frame that an adaptive clock is filled at, which it isn't judged by.
+    """
+
+    name: str
+    clips: tuple[Clip, ...]
+    networks: Networks
+    classes: int
+    first_scored: int = 2
+    filled: int = 1
+
+    def rows(self, methods: Sequence[Method], *, say: Callable[[str], None] = silent) -> list[Row]:
+        """Each method's measured row on these clips; the first method is the frame oracle."""
+        scores = score(methods, self.clips, classes=self.classes, first_scored=self.first_scored, say=say)
+        return measured(self.name, methods, scores)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a user gave: where data and weights are, and what may stand in for them.
+
+    ``load``: from a network's name or file to a staged network that runs. ``standin``: the bundled network that runs in
+    the paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
+    ``say`` is told how far an experiment is.
+    """
+
+    data: Path
+    load: Callable[[str | Path], StagedNetwork]
+    weights: Path | None = None
+    standin: str | None = None
+    step: int = STEP
+    distances: tuple[int, ...] = DISTANCES
+    longest: int = LONGEST
+    say: Callable[[str], None] = silent
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of where the figures come from."""
+        return (STANDIN_NOTE.format(self.standin),) if self.standin else ()
+
+    def translated(self, shift: int) -> Source:
+        """Translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
+        if self.standin:
+            stills = [replace(clip, every=self.step) for clip in self._dense]
+            name, nets = f"CamVid stills, shift {shift}", self._standins
+        else:
+            stills = read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
+            name, nets = f"PASCAL, shift {shift}", self._networks("voc")
+        return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills))
+
+    def videos(self, *names: str) -> Iterator[Source]:
+        """The data sets of these names that are there; or the dense clip, taken every 1, 5 and 10 frames."""
+        if self.standin:
+            for distance in self.distances:
+                yield self._every(distance)
+            return
+        found = [name for name in names if (self.data / PLACES[name].folder).is_dir()]
+        if not found:
+            wanted = ", ".join(PLACES[name].folder for name in names)
+            raise DataError(
+                f"{self.data} holds none of {wanted}; put a data set there (docs/datasets), or use --standin."
+            )
+        for name in found:
+            place = PLACES[name]
+            clips = place.read(self._folder(place.folder))
+            yield Source(
+                name, tuple(clips), self._networks(place.weights), _classes(clips), place.first_scored, place.filled
+            )
+
+    def stills(self) -> Source:
+        """Labelled frames by themselves: PASCAL's seg11valid, or those of the dense clip."""
+        clips = (
+            self._dense if self.standin else read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
+        )
+        return Source(
+            "stills", tuple(clips), self._standins if self.standin else self._networks("voc"), _classes(clips), 0
+        )
+
+    def films(self, *, every: int = 10) -> Source:
+        """Videos to be looked at one by one: shots of YouTube-Objects, each N-th frame; or whole, what videos DIR has."""
+        if not self.standin:
+            clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
+            return Source("YouTube-Objects", tuple(clips), self._networks("voc"), _classes(clips))
+        folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
+        clips = [*self._dense, *(clip for folder in folders for clip in _in_folder(folder))]
+        return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
+
+    def _every(self, distance: int) -> Source:
+        """The dense clip at a distance of so many frames, once from each of the first frames on.
+
+        So all phases are scored, but for each such clip's first three frames.
+        """
+        clips = [_from(clip, offset, distance) for clip in self._dense for offset in range(distance)]
+        if min(len(clip.images) for clip in clips) < 5:
+            raise DataError(
+                f"{self.data / 'camvid/val'}: too few frames to take every {distance}; {5 * distance} are needed."
+            )
+        return Source(
+            f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3, filled=2
+        )
+
+    @cached_property
+    def _dense(self) -> list[Clip]:
+        folder = self._folder("camvid/val")
+        published = (self.data / "camvid" / "valannot").is_dir()
+        found = read_data(folder.parent, layout="camvid", split="val") if published else read_data(folder)
+        clips = [clip for clip in found if clip.labelled]
+        if not clips:
+            raise DataError(f"{self.data / 'camvid/val'}: no clip with labels; stand-ins are scored on one.")
+        return clips
+
+    @cached_property
+    def _standins(self) -> Networks:
+        full = self.standin or "street"
+        truncated = [self.load(name) if name in BUNDLED else None for name in (f"{full}-stride8", f"{full}-stride16")]
+        return Networks(self.load(full), *truncated)
+
+    def _networks(self, data: str) -> Networks:
+        full, *truncated = WEIGHTS[data]
+        pool3, pool4 = (self._weights(stem) for stem in truncated or (None, None))
+        found = self._weights(full)
+        if found is None:
+            raise DataError(
+                f"{self.weights or '--weights'}: no {full}.safetensors or {full}.onnx; make it with clockseg import "
+                f"{full}.caffemodel --out {full}.safetensors (docs/fcn8s.md), and give its folder with --weights."
+            )
+        return Networks(self.load(found), *(self.load(file) if file else None for file in (pool3, pool4)))
+
+    def _weights(self, stem: str | None) -> Path | None:
+        if stem is None or self.weights is None:
+            return None
+        files = [self.weights / f"{stem}{suffix}" for suffix in (".safetensors", ".onnx")]
+        return next((file for file in files if file.is_file()), None)
+
+    def _folder(self, name: str) -> Path:
+        found = self.data / name
+        if not found.is_dir():
+            raise DataError(f"{found} is missing; --data names the folder that holds {name} (docs/datasets).")
+        return found
+
+
+STANDIN_NOTE = (
+    "Stand-ins: the paper's protocol on CamVid's dense clip (101 labelled frames at 15 Hz, one drive) with the bundled "
+    "network `{}`, in three stages, and its truncated networks where it has some. Figures are not comparable with the "
+    "paper's; orderings are."
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a data set lies in DIR, whose weights run on it, and how its clips are read."""
+
+    folder: str
+    weights: str
+    read: Callable[[Path], list[Clip]]
+    first_scored: int = 2
+    filled: int = 1
+
+
+PLACES = {
+    "NYUDv2": Place("nyud", "nyud", lambda path: read_data(path, layout="nyud")),
+    "YouTube-Objects": Place(
+        "youtube-objects", "voc", lambda path: read_data(path, layout="youtube_objects", every=10)
+    ),
+    "Cityscapes": Place(
+        "cityscapes",
+        "cityscapes",
+        lambda path: read_data(path, layout="cityscapes", after=0),
+        first_scored=3,
+        filled=0,
+    ),
+}
+WEIGHTS = {
+    "voc": ("voc-fcn8s-heavy", "voc-fcn-pool3", "voc-fcn-pool4"),
+    "nyud": ("nyud-fcn8s-rgb-heavy", "nyud-fcn-pool3", "nyud-fcn-pool4"),
+    "cityscapes": ("cityscapes-fcn8s-heavy", "cityscapes-fcn-pool3", "cityscapes-fcn-pool4"),
+}
+
+
+def _from(clip: Clip, offset: int, distance: int) -> Clip:
+    """Every ``distance``-th frame of a clip, from frame ``offset`` on, as a clip of its own."""
+    name = f"{clip.name} {offset}::{distance}"
+    return replace(clip, name=name, images=clip.images[offset::distance], labels=clip.labels[offset::distance])
+
+
+def _in_folder(folder: Path) -> list[Clip]:
+    """The clips of a folder of clips; or each video in it."""
+    videos = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in VIDEO_SUFFIXES)
+    return [clip for file in videos for clip in read_data(file)] if videos else read_data(folder)
+
+
+def _classes(clips: list[Clip]) -> int:
+    known = next((clip.classes for clip in clips if clip.classes is not None), None)
+    if known is None:
+        raise DataError("the clips have no class names; add a classes.json beside them.")
+    return len(known.names)

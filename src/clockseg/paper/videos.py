@@ -1,0 +1,143 @@
+"""The paper's two videos: panels side by side, and a schedule's output over the raster of its firings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from clockseg.errors import UsageError
+from clockseg.paper.canvas import Raster, capital_height, framed, grid, legend, line, masked
+from clockseg.paper.rows import ORACLE
+from clockseg.paper.screening import Screening
+from clockseg.types import Image, Size
+from clockseg.video.write import OverlayWriter, fitted
+
+PANEL_WIDTHS = (320, 640)
+"""The least and the most a panel is wide, in pixels, unless told."""
+PICTURE_WIDTHS = (480, 960)
+"""The same for the single picture of the adaptive video."""
+
+
+def pipeline_video(
+    screening: Screening, path: str | os.PathLike[str], *, columns: int = 2, width: int | None = None
+) -> None:
+    """Writes the input and what each schedule of ``screening`` gave as panels, ``columns`` in a row, at the clip's times.
+
+    A screening of a pipeline and of skip-frame gives the paper's four: input, frame oracle, pipeline, skip-frame. Over
+    each stand its name and the share of this frame's pixels that agree with the oracle's; below them all a legend.
+    ``width``: of a panel, in pixels (default: the picture's own, within ``PANEL_WIDTHS``). ``VideoError`` if it can't be
+    written; the file gets its name when it is whole.
+
+    >>> import tempfile
+    >>> from clockseg.datasets.clips import Clip, ClipFrame
+    >>> from clockseg.paper.screening import screen
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage, StagedNetwork
+    >>> net = StagedNetwork("red", (Stage("only", lambda image: image[..., 0] // 128),))
+    >>> frames = [ClipFrame(k, np.full((16, 24, 3), 80 * k, np.uint8), None) for k in range(3)]
+    >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=frames)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pipeline_video(screening, f"{folder}/pipeline.mp4")
+    ...     os.listdir(folder)
+    ['pipeline.mp4']
+    """
+    if columns < 1:
+        raise UsageError(f"columns={columns}; give how many panels stand in a row, 1 or more.")
+    size = _size(screening, width, PANEL_WIDTHS)
+    capital = capital_height(size[0])
+    classes = legend(screening.legend(), columns * (size[0] + capital) - capital, capital=capital)
+
+    def draw(position: int, image: Image) -> Image:
+        drawn = {name: _tinted(screening, name, position, image) for name in screening.shown}
+        notes = {"input": _time(screening, position)} | {name: _agrees(screening, name, position) for name in drawn}
+        panels = [
+            np.concatenate([line(size[0], name, notes[name], capital=capital, bold=True), fitted(picture, size)])
+            for name, picture in ({"input": image} | drawn).items()
+        ]
+        return framed([grid(panels, columns=columns, gap=capital), classes], gap=capital)
+
+    _write(screening, path, draw)
+
+
+def adaptive_video(
+    screening: Screening,
+    path: str | os.PathLike[str],
+    *,
+    schedule: str | None = None,
+    foil: str | None = None,
+    width: int | None = None,
+) -> None:
+    """Writes what ``schedule`` gave over the picture, and under it the raster of the last stage's firings.
+
+    As in the paper's supplement: over the whole clip a black bar at each firing, and a blue bar at the current frame.
+    ``schedule``: one of the screening's (default: its first); ``foil``: another one, such as a clock on the pixels, whose
+    raster is drawn below. ``width``: of the picture, in pixels (default: its own, within ``PICTURE_WIDTHS``).
+    ``VideoError`` if it can't be written; the file gets its name when it is whole.
+
+    >>> import tempfile
+    >>> from clockseg.datasets.clips import Clip, ClipFrame
+    >>> from clockseg.paper.screening import screen
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage, StagedNetwork
+    >>> net = StagedNetwork("red", (Stage("only", lambda image: image[..., 0] // 128),))
+    >>> frames = [ClipFrame(k, np.full((16, 24, 3), 80 * k, np.uint8), None) for k in range(3)]
+    >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=frames)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     adaptive_video(screening, f"{folder}/adaptive.mp4", schedule="skip-frame")
+    ...     os.listdir(folder)
+    ['adaptive.mp4']
+    """
+    schedule = screening.first if schedule is None else schedule
+    size = _size(screening, width, PICTURE_WIDTHS)
+    capital = capital_height(size[0])
+    names = [schedule] if foil is None else [schedule, foil]
+    rasters = {name: Raster(screening.of(name).fired, width=size[0], height=3 * capital) for name in names}
+    classes = legend(screening.legend(), size[0], capital=capital)
+
+    def draw(position: int, image: Image) -> Image:
+        bands = [fitted(_tinted(screening, schedule, position, image), size)]
+        for name, raster in rasters.items():
+            state = "fires" if screening.of(name).fired[position] else "holds"
+            bands += [line(size[0], _rate(screening, name), state, capital=capital), raster.draw(position)]
+        return framed([*bands, classes], gap=capital)
+
+    _write(screening, path, draw)
+
+
+def _write(screening: Screening, path: str | os.PathLike[str], draw: Callable[[int, Image], Image]) -> None:
+    with suppress(OSError):  # the writer says what is wrong with the folder
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with OverlayWriter(path, fps=screening.fps) as writer:
+        for position, frame in enumerate(screening.frames()):
+            writer.append(draw(position, frame.image), screening.times[position])
+
+
+def _size(screening: Screening, width: int | None, widths: tuple[int, int]) -> Size:
+    """The size at which pictures are shown: that of the first frame, scaled."""
+    if width is not None and width < 1:
+        raise UsageError(f"width={width}; give a picture's width in pixels, 1 or more.")
+    height, own = screening.of(ORACLE).labels(0).shape
+    wide = width or min(max(own, widths[0]), widths[1])
+    return wide, max(1, round(height * wide / own))
+
+
+def _tinted(screening: Screening, schedule: str, position: int, image: Image) -> Image:
+    return masked(image, screening.of(schedule).labels(position), screening.colours)
+
+
+def _time(screening: Screening, position: int) -> str:
+    seconds = screening.times[position]
+    return f"frame {screening.indices[position]}" + ("" if seconds is None else f", {seconds:.2f} s")
+
+
+def _agrees(screening: Screening, schedule: str, position: int) -> str:
+    return "" if schedule == ORACLE else f"agrees {100 * screening.same(schedule, position):.1f} %"
+
+
+def _rate(screening: Screening, schedule: str) -> str:
+    rate = screening.of(schedule).fire_rate
+    return schedule if rate is None else f"{schedule} fires on {100 * rate:.0f} % of frames"

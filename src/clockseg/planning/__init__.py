@@ -1,0 +1,1 @@
+"""Choosing a schedule: tuning thresholds and planning for a video."""

@@ -1,0 +1,112 @@
+"""What a frame costs, by what is done at it: measured by sessions and the uncut network by turns, on the same frames."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick, Watch
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule, frame_oracle
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.trace import Record
+from clockseg.planning.candidates import Family
+from clockseg.types import Image
+
+PERIOD = 3
+"""A clock fires on every third frame while it is measured, one behind it on every sixth."""
+WARM = 4
+"""Frames at the start that are run once more before: engines compile, memory is found."""
+
+
+class Sample(NamedTuple):
+    """A frame to measure on."""
+
+    image: Image
+    vectors: Any = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of a frame of each family, by which stages fired and what was carried; ``uncut``: of the uncut reference."""
+
+    uncut: float
+    seconds: Mapping[Family, Mapping[tuple[tuple[bool, ...], str], float]]
+
+    def of(self, family: Family, record: Record) -> float:
+        """Of one frame, in multiples of the uncut reference's."""
+        known = self.seconds[family]
+        found = known.get((record.fired, record.carried))
+        # What was never measured, such as a refill, is as dear as the dearest.
+        return (max(known.values()) if found is None else found) / self.uncut
+
+    def plus(self, other: Costs) -> Costs:
+        """With families that were measured in another run, against the same reference at that time."""
+        scale = self.uncut / other.uncut
+        more = {family: {way: scale * one for way, one in known.items()} for family, known in other.seconds.items()}
+        return Costs(self.uncut, {**self.seconds, **more})
+
+
+def measured(
+    reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[Sample]
+) -> Costs:
+    """Medians over ``samples``, consecutive frames, each through the uncut ``reference`` and every family's session."""
+    sessions = {family: Session(net, forced(schedule)) for family, (net, schedule) in families.items()}
+    uncut = Session(reference.uncut(), frame_oracle)
+    every = [uncut, *sessions.values()]
+    for session in every:
+        for sample in samples[:WARM]:
+            session(sample.image, vectors=sample.vectors)
+        session.reset()
+    spent: dict[int, dict[Any, list[float]]] = {id(session): defaultdict(list) for session in every}
+    for number, sample in enumerate(samples):
+        # Who runs after whom matters to caches.
+        for session in random.Random(number).sample(every, len(every)):
+            session(sample.image, vectors=sample.vectors)
+            record = session.record
+            if number:
+                spent[id(session)][record.fired, record.carried].append(record.seconds.network)
+    seconds = {family: _medians(spent[id(session)]) for family, session in sessions.items()}
+    return Costs(statistics.median(spent[id(uncut)][(True,), ""]), seconds)
+
+
+def _medians(spent: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
+    return {way: statistics.median(seconds) for way, seconds in spent.items()}
+
+
+def forced(schedule: Schedule) -> Schedule:
+    """``schedule`` with clocks that are asked and not heard: they fire at fixed periods, so that every way is met.
+
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> forced(skip_frame(16)(2)).clocks
+    (Every(period=3), Every(period=3))
+    """
+    made: list[Clock] = []
+    period = PERIOD
+    for clock in schedule.clocks:
+        if clock == ALWAYS:
+            made.append(clock)
+        elif isinstance(clock, Every) and made and clock == schedule.clocks[len(made) - 1]:
+            # Equal periods fire together; other clocks that are equal look at different maps.
+            made.append(made[-1])
+        else:
+            made.append(Every(period) if isinstance(clock, Every) else _Forced(clock, period))
+            period *= 2
+    return replace(schedule, clocks=tuple(made))
+
+
+@dataclass(frozen=True)
+class _Forced:
+    clock: Clock
+    period: int
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        decision, state = self.clock(tick, state)
+        return Decision(tick.t % self.period == 0, decision.signal), state
+
+    def looks(self, stage: int) -> frozenset[Watch]:
+        return self.clock.looks(stage)

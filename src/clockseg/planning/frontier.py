@@ -1,0 +1,97 @@
+"""What is wanted of a plan, which schedule is nearest to it, and which are worth a look at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from clockseg.errors import UsageError
+from clockseg.evaluation.agreement import Agreement
+from clockseg.planning.trial import Sums, Trial
+
+Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]
+_SUCH_AS = {"time": 0.33, "fps": 30}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Either the agreement to ``keep`` (0..1) in the least time, or the most agreement in a ``time`` (1: the uncut
+    reference's) or at so many frames a second (``fps``; the mean over frames).
+
+    ``measure``: of agreement. What is asked for is asked of the blocks that are tuned on; ``keep`` with a margin, of the
+    agreement's standard error over these blocks, since the best of many schedules is a little lucky on them.
+
+    >>> Goal(keep=0.99).measure
+    'pixel_acc'
+    """
+
+    keep: float | None = None
+    time: float | None = None
+    fps: float | None = None
+    measure: Measure = "pixel_acc"
+
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.keep, self.time, self.fps)) != 1:
+            raise UsageError(f"keep={self.keep}, time={self.time}, fps={self.fps}; give one of them.")
+        if self.keep is not None and not 0 < self.keep <= 1:
+            raise UsageError(f"keep={self.keep!r}; give a share above 0 and at most 1, such as 0.99.")
+        for name, one in (("time", self.time), ("fps", self.fps)):
+            if one is not None and not 0 < one < math.inf:
+                raise UsageError(f"{name}={one!r}; give a number above 0, such as {_SUCH_AS[name]}.")
+
+    def settled(self, uncut_seconds: float) -> Goal:
+        """With frames a second as a time, now that it is known how long the uncut reference takes.
+
+        >>> Goal(fps=50).settled(0.04).time
+        0.5
+        """
+        return self if self.fps is None else Goal(time=1 / (self.fps * uncut_seconds), measure=self.measure)
+
+    def agreement(self, sums: Sums) -> float:
+        """By its measure."""
+        return sums.agreement.pixel_acc if self.measure == "pixel_acc" else sums.agreement.mean_iu
+
+    def promised(self, trial: Trial) -> float:
+        """The agreement that can be promised: that on the blocks it was chosen by, less its standard error."""
+        return self.agreement(trial.tuned) - self.error(trial)
+
+    def error(self, trial: Trial) -> float:
+        """The standard error of the agreement over the blocks, by leaving out one at a time (jackknife); 0 for one block."""
+        blocks, total = trial.blocks, trial.tuned.agreement
+        if len(blocks) < 2:
+            return 0.0
+        left = [self._without(total, one) for one in blocks]
+        mean = sum(left) / len(left)
+        return math.sqrt((len(left) - 1) / len(left) * sum((one - mean) ** 2 for one in left))
+
+    def _without(self, total: Agreement, block: Sums) -> float:
+        one = block.agreement
+        rest = Agreement(total.right - one.right, total.truth - one.truth, total.shown - one.shown)
+        return rest.pixel_acc if self.measure == "pixel_acc" else rest.mean_iu
+
+    def met(self, trial: Trial) -> bool:
+        """Whether the trial reaches what is asked for."""
+        if self.keep is not None:
+            return self.promised(trial) >= self.keep
+        return self.time is not None and trial.tuned.relative_time <= self.time
+
+    def best(self, trials: Iterable[Trial]) -> Trial:
+        """The best of those that meet the goal; if none does, the one that comes nearest to it."""
+        found = list(trials)
+        meeting = [trial for trial in found if self.met(trial)]
+        if self.keep is not None:
+            cheap = min(meeting, key=lambda trial: trial.tuned.relative_time, default=None)
+            return cheap or max(found, key=self.promised)
+        good = max(meeting, key=self.promised, default=None)
+        return good or min(found, key=lambda trial: trial.tuned.relative_time)
+
+
+def frontier(goal: Goal, trials: Iterable[Trial]) -> list[Trial]:
+    """Those of which none is both faster and in better agreement, the fastest first, as the tuned blocks tell."""
+    found: list[Trial] = []
+    for trial in sorted(trials, key=lambda one: (one.tuned.relative_time, -goal.promised(one))):
+        if not found or goal.promised(trial) > goal.promised(found[-1]):
+            found.append(trial)
+    return found

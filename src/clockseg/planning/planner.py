@@ -1,0 +1,163 @@
+"""The best way to run a network on your video, found without labels: one full pass, then hundreds of schedules played on it.
+
+Every schedule is scored against the labels that the reference, the first network, gives on every frame, and timed by what
+its frames cost in sessions measured here. Blocks of the video by turns choose the plan and are held back to judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clockseg.carry import Auto, Codec
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets.clips import Clip
+from clockseg.errors import UsageError
+from clockseg.evaluation.scored_classes import class_names
+from clockseg.planning.candidates import (
+    CARRIES,
+    ORACLE,
+    SKIP,
+    UNCORRECTED,
+    VECTORS,
+    Candidate,
+    Kind,
+    asked_for,
+    clocks,
+    possible,
+    schedule_of,
+)
+from clockseg.planning.frontier import Goal as Goal
+from clockseg.planning.frontier import frontier
+from clockseg.planning.search import Search
+from clockseg.planning.taping import Asked, first_frame, taped
+from clockseg.planning.trial import Trial as Trial
+
+FRAMES = 400
+"""Looked at, of all clips together."""
+BYTES = 2_000_000_000
+"""Of all tapes together, on disk but for the first 64 MB of each; where frames are large, fewer of them are looked at."""
+
+
+class Variant(NamedTuple):
+    """A network as it may run: ``network``, ``size`` and ``precision`` as the command line has them."""
+
+    net: StagedNetwork
+    network: str
+    size: str | None = None
+    precision: str = "f32"
+
+    @property
+    def name(self) -> str:
+        """In a few words."""
+        return " ".join(filter(None, (self.net.name, self.size, "" if self.precision == "f32" else self.precision)))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What was found: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
+
+    ``uncut_seconds``: of the uncut reference (the first of ``variants``) a frame; all times are in multiples of it.
+    ``frames``: how many were looked at. ``bytes``: of the tapes.
+    """
+
+    goal: Goal
+    variants: tuple[Variant, ...]
+    chosen: Trial
+    frontier: tuple[Trial, ...]
+    trials: tuple[Trial, ...]
+    uncut_seconds: float
+    frames: int
+    bytes: int
+
+    @property
+    def variant(self) -> Variant:
+        """The network that the plan runs."""
+        return self.variants[self.chosen.variant]
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is met on the blocks that the plan was chosen by."""
+        return self.goal.met(self.chosen)
+
+    @property
+    def promised(self) -> float:
+        """The agreement that the plan promises, by the goal's measure."""
+        return self.goal.promised(self.chosen)
+
+
+class Told(NamedTuple):
+    """Who is told while a plan is made: of ``frames`` done and to come, of what begins, and of what could not be decoded."""
+
+    frames: Callable[[int, int], None] = lambda done, of: None
+    step: Callable[[str], None] = lambda sentence: None
+    problem: Callable[[str], None] = lambda sentence: None
+
+
+def plan(
+    variants: Sequence[Variant],
+    clips: Sequence[Clip],
+    goal: Goal,
+    *,
+    classes: Sequence[str] | None = None,
+    also: Sequence[str] = (),
+    limit: int = FRAMES,
+    most_bytes: int = BYTES,
+    told: Told = Told(),  # noqa: B008 - frozen
+) -> Plan:
+    """The best schedule, and the best of ``variants`` to run it on, for video like ``clips``.
+
+    ``variants``: the first is the reference, whose labels are the truth and whose uncut time is 1; the others must have the
+    same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try, as
+    text, with ``{}`` in place of a number. ``limit``: frames looked at; ``most_bytes``: see ``BYTES``. ``UsageError`` for
+    networks that give no label maps or have other classes, ``DataError`` if the clips have too few frames.
+
+    >>> plan([], [], Goal(keep=0.99))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: nothing to plan; give at least one network and one clip.
+    """
+    if not variants or not clips:
+        raise UsageError("nothing to plan; give at least one network and one clip.")
+    nets = [variant.net for variant in variants]
+    names = class_names(nets[0], classes, [(variant.name, variant.net) for variant in variants[1:]])
+    # Where frames refer to later ones, flow is better than what the codec says.
+    vectors = isinstance(Auto().choice(first_frame(clips).vectors), Codec)
+    corrected = any(net.correction is not None for net in nets)
+    carries = [*CARRIES, *(VECTORS if vectors else ()), *(UNCORRECTED if corrected else ())]
+    kinds = [asked_for(text) for text in also]
+    for kind in kinds:
+        _check_asked(kind, nets, carries)
+    every = [_every(net, carries, kinds) for net in nets]
+    found = taped(nets, every, clips, len(names), Asked(limit, most_bytes, vectors, told.frames, told.problem))
+    search = Search(goal, found.scenes, found.samples)
+    told.step(f"{found.frames} frames on tape, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
+    search.start(carries)
+    told.step(f"{len(search.trials)} schedules tried; trying clocks")
+    search.go_on([*clocks(max(map(len, nets))), *kinds])
+    told.step(f"{len(search.trials)} schedules tried")
+    return Plan(
+        search.goal,
+        tuple(variants),
+        search.goal.best(search.trials),
+        tuple(frontier(search.goal, search.trials)),
+        tuple(search.trials),
+        search.uncut_seconds,
+        found.frames,
+        found.bytes,
+    )
+
+
+def _check_asked(kind: Kind, nets: Sequence[StagedNetwork], carries: Sequence[str]) -> None:
+    """Refuse a clock that was asked for and that none of the networks can run under any carry."""
+    asked = [Candidate(kind, kind.numbers[0], carry) for carry in carries]
+    if not any(possible(net, asked) for net in nets):
+        # The reason, under a carry that moves.
+        schedule_of(nets[0], asked[-1])
+
+
+def _every(net: StagedNetwork, carries: Sequence[str], kinds: Sequence[Kind]) -> list[Candidate]:
+    """One candidate of each family that may be tried: what the tape must hold."""
+    families = [(kind, carry) for kind in (ORACLE, SKIP, *clocks(len(net)), *kinds) for carry in carries]
+    return possible(net, [Candidate(kind, kind.numbers[0], carry) for kind, carry in families])

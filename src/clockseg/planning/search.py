@@ -1,0 +1,119 @@
+"""From a few numbers of each clock to those near the goal: what cannot win is not tried."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from clockseg.planning.candidates import ORACLE, SKIP, Candidate, Family, Kind, possible, schedule_of
+from clockseg.planning.costs import Costs, Sample, measured
+from clockseg.planning.frontier import Goal
+from clockseg.planning.trial import Scene, Trial
+
+CLOSER = 4
+"""Numbers tried between the two of a clock between which the goal is met."""
+BEST_CARRIES = 2
+"""Of a network, on which clocks are tried."""
+
+
+class Search:
+    """The trials on all scenes (one a variant, the reference's first) so far, and what their schedules cost."""
+
+    def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[Sample]) -> None:
+        self.goal, self.scenes, self.samples = goal, scenes, samples
+        self.trials: list[Trial] = []
+        self._costs: list[Costs | None] = [None] * len(scenes)
+
+    @property
+    def uncut_seconds(self) -> float:
+        """Of the uncut reference, a frame."""
+        costs = self._costs[0]
+        return math.nan if costs is None else costs.uncut
+
+    def start(self, carries: Sequence[str]) -> None:
+        """Every frame, and every n-th under each carry."""
+        families = [(ORACLE, "identity"), *((SKIP, carry) for carry in carries)]
+        self._try([(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], whole=True)
+
+    def go_on(self, kinds: Sequence[Kind]) -> None:
+        """Clocks of these kinds, under the carries that did best so far."""
+        chosen = {scene.variant: self._best_carries(scene.variant) for scene in self.scenes}
+        self._try(
+            [(variant, kind, carry) for variant, carries in chosen.items() for kind in kinds for carry in carries]
+        )
+
+    def _best_carries(self, variant: int) -> list[str]:
+        """Those under which skip-frame comes nearest to the goal."""
+        by_carry: dict[str, list[Trial]] = defaultdict(list)
+        for trial in self.trials:
+            if trial.variant == variant and trial.candidate.kind == SKIP:
+                by_carry[trial.candidate.carry].append(trial)
+        best = [self.goal.best(trials) for trials in by_carry.values()]
+        found: list[str] = []
+        while best and len(found) < BEST_CARRIES:
+            one = self.goal.best(best)
+            found.append(one.candidate.carry)
+            best.remove(one)
+        return found
+
+    def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
+        """``whole``: also what cannot win, so that the frontier is there from end to end."""
+        ladders = [
+            (self.scenes[variant], possible(self.scenes[variant].tape.net, _ladder(kind, carry)))
+            for variant, kind, carry in asked
+        ]
+        ladders = [(scene, candidates) for scene, candidates in ladders if candidates]
+        self._measure([(scene, candidates[0]) for scene, candidates in ladders])
+        for scene, candidates in ladders:
+            if whole or self._may_win(scene.variant, candidates[0].family):
+                self._climb(scene, candidates)
+
+    def _measure(self, asked: Sequence[tuple[Scene, Candidate]]) -> None:
+        """What each family costs, all of them and the reference on each sample before the next."""
+        keys = {(f"{scene.variant}:{one.family[0]}", one.family[1]): (scene, one) for scene, one in asked}
+        nets = {key: (scene.tape.net, schedule_of(scene.tape.net, one)) for key, (scene, one) in keys.items()}
+        found = measured(self.scenes[0].tape.net, nets, self.samples)
+        self.goal = self.goal.settled(found.uncut)
+        for number, scene in enumerate(self.scenes):
+            mine = {one.family: found.seconds[key] for key, (owner, one) in keys.items() if owner is scene}
+            known, new = self._costs[number], Costs(found.uncut, mine)
+            self._costs[number] = new if known is None else known.plus(new)
+
+    def _may_win(self, variant: int, family: Family) -> bool:
+        """Whether it could beat the best so far if no stage ever fired."""
+        least = min(self._known(variant).seconds[family].values()) / self._known(variant).uncut
+        if self.goal.time is not None:
+            return least <= self.goal.time
+        return not self.trials or least < self.goal.best(self.trials).tuned.relative_time
+
+    def _known(self, variant: int) -> Costs:
+        costs = self._costs[variant]
+        if costs is None:
+            raise LookupError(variant)
+        return costs
+
+    def _climb(self, scene: Scene, candidates: Sequence[Candidate]) -> None:
+        """All of them, then between the two neighbours of which one meets the goal and the other does not."""
+        costs = self._known(scene.variant)
+        trials = [scene.tried(candidate, costs) for candidate in candidates]
+        for _ in range(CLOSER):
+            trials.sort(key=lambda trial: trial.candidate.number)
+            number = self._between(trials)
+            if number is None:
+                break
+            trials.append(scene.tried(trials[0].candidate._replace(number=number), costs))
+        self.trials += trials
+
+    def _between(self, trials: Sequence[Trial]) -> float | None:
+        for left, right in pairwise(trials):
+            if self.goal.met(left) != self.goal.met(right):
+                low, high = left.candidate.number, right.candidate.number
+                middle = (low + high) // 2 if left.candidate.kind.steps else float(f"{math.sqrt(low * high):.3g}")
+                return middle if low < middle < high else None
+        return None
+
+
+def _ladder(kind: Kind, carry: str) -> list[Candidate]:
+    return [Candidate(kind, number, carry) for number in kind.numbers]

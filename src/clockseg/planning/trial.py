@@ -1,0 +1,184 @@
+"""What one schedule would do, played from a tape: agreement and time, block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import pairwise
+from operator import add
+
+import numpy as np
+
+from clockseg.clocks import Every
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.errors import UsageError
+from clockseg.evaluation.agreement import Agreement, agreement, no_agreement
+from clockseg.execution.promise import Key, Promise
+from clockseg.execution.store import Place, Store
+from clockseg.execution.tape import Tape
+from clockseg.planning.blocks import Slot
+from clockseg.planning.candidates import Candidate, schedule_of
+from clockseg.planning.costs import Costs
+from clockseg.types import Labels
+
+MOST_PIXELS = 130_000
+"""Of a frame are compared: of larger ones every second pixel in every second row, or every third, and so on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of some frames: agreement; of those that are timed, ``frames`` in number, multiples of the uncut reference's ``time`` and
+    on how many the ``network`` ran. Addable."""
+
+    agreement: Agreement
+    time: float = 0.0
+    frames: int = 0
+    network: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        if not isinstance(other, Sums):
+            return NotImplemented
+        return Sums(
+            self.agreement + other.agreement,
+            self.time + other.time,
+            self.frames + other.frames,
+            self.network + other.network,
+        )
+
+    def at_rates_of(self, every: Sums) -> Sums:
+        """The same agreement, with the times of ``every`` frame."""
+        return replace(self, time=every.time, frames=every.frames, network=every.network)
+
+    @property
+    def relative_time(self) -> float:
+        """A frame's, against the uncut reference; NaN without frames."""
+        return self.time / self.frames if self.frames else math.nan
+
+    @property
+    def network_rate(self) -> float:
+        """The share of frames on which any stage ran; NaN without frames."""
+        return self.network / self.frames if self.frames else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What ``candidate`` on variant number ``variant`` does: on the blocks it may be chosen by, and on those held back.
+
+    ``blocks``: the former one by one.
+    """
+
+    variant: int
+    candidate: Candidate
+    tuned: Sums
+    held_back: Sums
+    blocks: tuple[Sums, ...]
+
+
+@dataclass(eq=False)
+class Truth:
+    """The reference's labels on every frame that is looked at, thinned out; what variants are scored against."""
+
+    classes: int
+    slots: list[Slot] = field(default_factory=list)
+    store: Store = field(default_factory=Store)
+    places: list[Place] = field(default_factory=list)
+
+    def add(self, slot: Slot, labels: Labels) -> None:
+        """One more frame."""
+        self.slots.append(slot)
+        self.places.append(self.store.add(thinned(labels)))
+
+    def __getitem__(self, index: int) -> Labels:
+        return self.store[self.places[index]]
+
+
+def thinned(labels: Labels) -> Labels:
+    """Every n-th pixel of every n-th row, so that no more than about ``MOST_PIXELS`` are left.
+
+    >>> thinned(np.zeros((1080, 1920), np.uint8)).shape
+    (270, 480)
+    """
+    step = max(1, math.ceil(math.sqrt(labels.size / MOST_PIXELS)))
+    return np.ascontiguousarray(labels[::step, ::step])
+
+
+@dataclass(eq=False)
+class Scene:
+    """A variant's tape before the reference's labels: what is shown is scored once, whichever schedules show it."""
+
+    variant: int
+    tape: Tape
+    truth: Truth
+    known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
+
+    def tried(self, candidate: Candidate, costs: Costs) -> Trial:
+        """``candidate`` played over all frames."""
+        nothing = Sums(no_agreement(self.truth.classes))
+        sums: dict[int, Sums] = {}
+        timed: list[Sums] = []
+        full: list[bool] = []
+        for index, played in enumerate(self.tape.play(schedule_of(self.tape.net, candidate))):
+            block, fired = self.truth.slots[index].block, played.record.fired
+            if not self.tape.begins(index):
+                sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
+            timed.append(
+                replace(nothing, time=costs.of(candidate.family, played.record), frames=1, network=int(any(fired)))
+            )
+            full.append(all(fired))
+        for index in whole_cycles(full, self.tape.begins):
+            block = self.truth.slots[index].block
+            sums[block] = sums.get(block, nothing) + timed[index]
+        return self._trial(candidate, sums, nothing)
+
+    def _trial(self, candidate: Candidate, sums: dict[int, Sums], nothing: Sums) -> Trial:
+        held_back = {slot.block for slot in self.truth.slots if slot.held_back}
+        blocks = tuple(one for block, one in sums.items() if block not in held_back)
+        others = [one for block, one in sums.items() if block in held_back]
+        tuned, left = reduce(add, blocks, nothing), reduce(add, others, nothing)
+        if _blind(schedule_of(self.tape.net, candidate)) or not (tuned.frames and left.frames):
+            # Blocks are no multiples of periods: which half of them has a firing more is chance.
+            tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
+        return Trial(self.variant, candidate, tuned, left, blocks)
+
+    def _score(self, index: int, output: Promise) -> Agreement:
+        found = self.known.get((output.key, index))
+        if found is None:
+            found = agreement(self.truth[index], thinned(labels_of(output.value, self.tape.net)), self.truth.classes)
+            self.known[output.key, index] = found
+        return found
+
+
+def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterator[int]:
+    """The frames that are timed, of runs that begin with a fill: those behind it, up to the last on which every stage fired.
+
+    What comes after that would make a clock look cheaper than it is: the next firing is still to be paid. Where none came at
+    all, the fill is taken for it, and the whole run is timed.
+
+    >>> list(whole_cycles([True, False, False, True, False], lambda index: index == 0))
+    [1, 2, 3]
+    >>> list(whole_cycles([True, False, False, True, False], lambda index: index in (0, 3)))
+    [0, 1, 2, 3, 4]
+    """
+    starts = [index for index in range(len(full)) if begins(index)]
+    for start, end in pairwise([*starts, len(full)]):
+        last = max((index for index in range(start + 1, end) if full[index]), default=None)
+        yield from range(start, end) if last is None else range(start + 1, last + 1)
+
+
+def _blind(schedule: Schedule) -> bool:
+    """Whether its clocks go by the count of frames alone, so that what it takes is no secret of the blocks held back."""
+    return all(isinstance(clock, Every) for clock in schedule.clocks)
+
+
+def labels_of(output: object, net: StagedNetwork) -> Labels:
+    """The output, if it is a label map; else ``UsageError``."""
+    labels = np.asarray(output)
+    if labels.dtype.kind not in "ui" or labels.ndim != 2:
+        raise UsageError(
+            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)}; plans are made for networks that give "
+            "label maps: class ids [h, w]."
+        )
+    return labels

@@ -1,0 +1,268 @@
+"""Finding the threshold that gives a fire rate, on unlabelled video: one recording, many replays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple, TypeAlias
+
+from clockseg.clocks.change import NEVER
+from clockseg.clocks.gate import Gate
+from clockseg.clocks.maps import change
+from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clockwork.trace import Record, Tally
+from clockseg.errors import DataError, UsageError
+from clockseg.execution.recording import Recording, label_map, replay
+
+ByThreshold: TypeAlias = Callable[[float], Schedule | Named]
+"""A schedule for each threshold, such as ``adaptive``."""
+
+MOST_REPLAYS = 80
+"""Before the neighbours of the best are tried."""
+NEIGHBOURS = 8
+"""Pieces tried on either side of the best one: the rate does not fall steadily, since references move with firings."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a schedule would do on recordings; addable. Everything is over the frames after each clip's first.
+
+    ``tally``: who fires; its ``seconds`` are an estimate, ``full_seconds`` those of full passes. ``agreeing``: the sum
+    over frames of the share of places at which the label map that the last stage shows is the oracle's; None if it has
+    no score map.
+    """
+
+    tally: Tally
+    full_seconds: float
+    agreeing: float | None
+
+    @property
+    def fire_rate(self) -> float:
+        """Of the last stage, which fires if any clocked stage does; NaN without frames."""
+        return self.tally.fires[-1] / self.tally.later if self.tally.later else math.nan
+
+    @property
+    def held_agreement(self) -> float | None:
+        """The mean share of places at which the last stage's label map, fresh or held, is what it would be if it fired."""
+        return None if self.agreeing is None or not self.tally.later else self.agreeing / self.tally.later
+
+    @property
+    def relative_time_estimate(self) -> float | None:
+        """Seconds of what fires over those of firing always; clocks' own time left out."""
+        return self.tally.seconds / self.full_seconds if self.full_seconds else None
+
+    def __add__(self, other: Trial) -> Trial:
+        agreeing = None if self.agreeing is None or other.agreeing is None else self.agreeing + other.agreeing
+        return Trial(self.tally + other.tally, self.full_seconds + other.full_seconds, agreeing)
+
+
+class Point(NamedTuple):
+    """A threshold and what it gives. Every threshold in (``low``, ``high``] gives the same firings on these frames."""
+
+    threshold: float
+    trial: Trial
+    low: float
+    high: float
+
+    @property
+    def fire_rate(self) -> float:
+        """The trial's."""
+        return self.trial.fire_rate
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The point whose fire rate is closest to the one asked for, and the curve of all that was tried, by threshold."""
+
+    asked: float
+    point: Point
+    curve: tuple[Point, ...]
+
+
+def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
+    """What ``schedule`` does on all recordings together: each is a clip, its first frame filled and left out of rates.
+
+    >>> import numpy as np
+    >>> from clockseg.execution.recording import record
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage, StagedNetwork
+    >>> still = record(StagedNetwork("one", (Stage("a", lambda image: image, scores=None),)), [np.zeros(1)] * 5)
+    >>> tried([still], skip_frame(2)).fire_rate
+    0.5
+    """
+    trials = [_tried(recording, replay(recording, schedule)) for recording in recordings]
+    if not trials:
+        raise UsageError("no recordings to try a schedule on; give at least one.")
+    return reduce(add, trials)
+
+
+def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
+    tally, last, fill = Tally(recording.stages), len(recording.stages), 0
+    full, agreeing, watched = 0.0, 0.0, label_map(len(recording.stages)) in recording.kept
+    for index, record in enumerate(records):
+        tally = tally.add(record, first=index == 0)
+        fill = index if record.fill else fill
+        if index == 0:
+            continue
+        full += recording.seconds(index).network
+        reflects = fill + record.reflects[-1]
+        if watched and reflects != index:
+            now, held = (recording.look(label_map(last), at) for at in (index, reflects))
+            agreeing += 1 - change(now, held)
+        else:
+            agreeing += 1
+    return Trial(tally, full, agreeing if watched else None)
+
+
+def tune(
+    recordings: Sequence[Recording],
+    schedule: ByThreshold,
+    fire_rate: float,
+    *,
+    points: int = 16,
+    between: tuple[float, float] = (0.0, NEVER),
+) -> Tuned:
+    """The threshold at which the fire rate of the last stage, over all recordings, is closest to ``fire_rate`` (0..1).
+
+    ``schedule``: a function of the threshold, such as ``adaptive``. The fire rate is a step function of the threshold,
+    and not quite a monotone one. A replay tells all signals, so it holds for every threshold between the largest signal
+    that did not fire and the smallest that did: the search goes from piece to piece of that function, first by halves
+    for a curve of about ``points``, then by halves around the rate asked for, then through the pieces next to the best.
+    The threshold returned is the shortest number in its piece. ``DataError`` if no recording has a second frame.
+
+    >>> from clockseg.clocks.gate import adaptive
+    >>> tune([], adaptive, 0.5)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.DataError: nothing to tune on: no clip has two frames or more.
+    """
+    if not 0 <= fire_rate <= 1:
+        raise UsageError(f"a fire rate of {fire_rate!r}; give a share of frames from 0 to 1, such as 0.5.")
+    if isinstance(schedule, Schedule | Gate):
+        raise UsageError("a schedule has its threshold already; give a function of the threshold, such as adaptive.")
+    if not any(len(recording) > 1 for recording in recordings):
+        raise DataError("nothing to tune on: no clip has two frames or more.")
+    search = _Search([recording for recording in recordings if len(recording)], schedule, fire_rate, between)
+    search.spread(points)
+    search.close_in()
+    search.look_around()
+    best = search.best()
+    return Tuned(fire_rate, search.at(_short(best.low, best.high)), tuple(search.points))
+
+
+def tune_near(recordings: Sequence[Recording], schedule: ByThreshold, fire_rate: float, threshold: float) -> Tuned:
+    """``tune`` between half and twice a ``threshold``: for paced schedules, whose rate depends little on where they start.
+
+    >>> from clockseg.clocks.gate import adaptive, paced
+    >>> tune_near([], lambda threshold: paced(adaptive(threshold), 0.5), 0.5, 0.02)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.DataError: nothing to tune on: no clip has two frames or more.
+    """
+    return tune(recordings, schedule, fire_rate, points=2, between=(threshold / 2, min(2 * threshold, NEVER)))
+
+
+class _Search:
+    """The points tried so far, by threshold."""
+
+    def __init__(
+        self, recordings: Sequence[Recording], schedule: ByThreshold, asked: float, between: tuple[float, float]
+    ) -> None:
+        self.recordings, self.schedule, self.asked, self.between = recordings, schedule, asked, between
+        self.points = [self._point(threshold) for threshold in between]
+        self.replays = len(self.points)
+
+    def at(self, threshold: float) -> Point:
+        """The point at ``threshold``, kept among the points."""
+        point = self._point(threshold)
+        self.replays += 1
+        others = [known for known in self.points if (known.low, known.high) != (point.low, point.high)]
+        self.points = sorted([*others, point], key=lambda known: known.threshold)
+        return point
+
+    def spread(self, count: int) -> None:
+        """Halve where the rate makes its widest steps, until there are ``count`` points."""
+        while self.replays < count and (pairs := [pair for pair in pairwise(self.points) if _between(*pair)]):
+            left, right = max(pairs, key=lambda pair: abs(pair[0].fire_rate - pair[1].fire_rate))
+            if left.fire_rate == right.fire_rate:
+                return
+            self.at(_short(left.high, right.low))
+
+    def close_in(self) -> None:
+        """Halve where the rate passes the one asked for, until there is no threshold in between."""
+        while self.replays < MOST_REPLAYS:
+            pairs = [pair for pair in pairwise(self.points) if _between(*pair) and self._passes(*pair)]
+            if not pairs:
+                return
+            self.at(_short(pairs[0][0].high, pairs[0][1].low))
+
+    def look_around(self) -> None:
+        """Try the pieces next to the best one, on both sides."""
+        for step in (lambda point: point.low, lambda point: math.nextafter(point.high, math.inf)):
+            point = self.best()
+            for _ in range(NEIGHBOURS):
+                threshold = step(point)
+                if self._miss(self.best()) <= self._unavoidable or not self._inside(threshold):
+                    break
+                point = self.at(threshold)
+
+    def best(self) -> Point:
+        """The closest; of several the one of the widest piece, which says least of these very frames."""
+        return min(self.points, key=lambda point: (self._miss(point), point.low - point.high))
+
+    def _passes(self, left: Point, right: Point) -> bool:
+        return (left.fire_rate - self.asked) * (right.fire_rate - self.asked) < 0
+
+    def _inside(self, threshold: float) -> bool:
+        return self.between[0] <= threshold < self.between[1]
+
+    def _miss(self, point: Point) -> float:
+        return abs(point.fire_rate - self.asked)
+
+    @property
+    def _unavoidable(self) -> float:
+        """Rates are whole numbers of firings."""
+        return 0.5 / self.points[0].trial.tally.later
+
+    def _point(self, threshold: float) -> Point:
+        made, ends = self.schedule(threshold), _Ends(threshold)
+        trials = [_tried(recording, ends.of(replay(recording, made))) for recording in self.recordings]
+        return Point(threshold, reduce(add, trials), ends.low, ends.high)
+
+
+class _Ends:
+    """Takes note of the signals that come closest to the threshold from below and from above."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold, self.low, self.high = threshold, -math.inf, math.inf
+
+    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            for signal in record.signal:
+                if signal is not None and signal < self.threshold:
+                    self.low = max(self.low, signal)
+                elif signal is not None:
+                    self.high = min(self.high, signal)
+            yield record
+
+
+def _short(low: float, high: float) -> float:
+    """The number of fewest digits above ``low`` and up to ``high``, near the middle; 0 where that is among them.
+
+    >>> _short(0.1832, 0.1891), _short(-math.inf, 0.002)
+    (0.186, 0.0)
+    """
+    if low < 0:
+        return 0.0
+    middle = (low + min(high, NEVER)) / 2
+    shorter = (round(middle, digits) for digits in range(17))
+    return next((number for number in shorter if low < number <= high), high)
+
+
+def _between(left: Point, right: Point) -> bool:
+    """Whether there are thresholds that neither piece covers."""
+    return left.high < right.low

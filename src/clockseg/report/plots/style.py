@@ -1,0 +1,180 @@
+"""One look for every figure, and how a figure becomes files: matplotlib without its global state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.errors import DataError, MissingDependency, UsageError
+from clockseg.files import whole_together
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PAGE, HALF = 7.0, 4.8
+"""Widths in inches of a figure over the whole page, and of one that is still readable at half of it."""
+INK, MUTED, RULE = "#1d2126", "#6a7077", "#d5d8dc"
+"""Text and lines; text of less weight; grids."""
+FIRED, NOW = "#000000", "#1f6fd1"
+"""A firing in a raster, and the current frame (the paper's supplement: black and blue bars)."""
+STAGES = ("#a6cbe3", "#4a90c2", "#0b4f8a")
+"""Shallow to deep."""
+# Okabe and Ito's colours, which people tell apart whatever their colour vision.
+CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a6a4f")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
+"""As many as there are colours would repeat with them: so no two of the first 77 series look alike."""
+DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)))
+"""Of lines, beside their colours."""
+_SCHEDULES = {
+    "frame_oracle": INK,
+    "skip_frame": "#d55e00",
+    "exponential": "#e69f00",
+    "alternating": "#0072b2",
+    "fixed_rate": "#56b4e9",
+    "pipelined(2)": "#009e73",
+    "pipelined(3)": "#6cc2a1",
+    "adaptive": "#cc79a7",
+    "difference": "#8a8f96",
+}
+_STYLE: dict[str, Any] = {
+    "figure.facecolor": "white",
+    # DejaVu Sans comes with matplotlib: the same letters in a PNG everywhere. In an SVG text is set by whoever shows it.
+    "font.family": ["DejaVu Sans", "sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "text.color": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",  # text stays text: it can be searched, copied and read out
+    "svg.hashsalt": "clockseg",  # else every file has identifiers of its own
+}
+# No dates and no version numbers: the same input gives the same bytes.
+_METADATA: dict[str, dict[str, Any]] = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
+
+
+def schedule_colour(schedule: str) -> str:
+    """The colour of a schedule, the same in every figure; grey for one that has none of its own.
+
+    >>> schedule_colour("adaptive(0.25)") == schedule_colour("adaptive(0.1, 0.3)")
+    True
+    """
+    return _SCHEDULES.get(schedule) or _SCHEDULES.get(schedule.split("(")[0], MUTED)
+
+
+def marked(index: int) -> dict[str, Any]:
+    """Colour and marker of the series number ``index``, 0 the first: it is told by either.
+
+    >>> marked(0), marked(8)
+    ({'color': '#0072b2', 'marker': 'o'}, {'color': '#d55e00', 'marker': '>'})
+    """
+    return {"color": CYCLE[index % len(CYCLE)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def dashed(index: int) -> dict[str, Any]:
+    """Colour and dashes of the line number ``index``, 0 the first.
+
+    >>> dashed(0)
+    {'color': '#0072b2', 'linestyle': '-'}
+    """
+    return {"color": CYCLE[index % len(CYCLE)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def short(text: str, letters: int) -> str:
+    """``text`` in at most so many letters; the middle is left out.
+
+    >>> short("/model/segformer/stages.0/Transpose_output_0", 20)
+    '/model/segf..utput_0'
+    """
+    if len(text) <= letters:
+        return text
+    end = (letters - 2) * 2 // 5
+    return f"{text[: letters - 2 - end]}..{text[len(text) - end :]}"
+
+
+def label(axes: Axes, text: str, at: tuple[float, float], to: tuple[float, float], **options: Any) -> None:
+    """``text`` beside the point ``at``, moved by ``to`` points, with a white edge so that lines don't cross it."""
+    from matplotlib.patheffects import withStroke
+
+    style = {"fontsize": 8, "path_effects": [withStroke(linewidth=2.5, foreground="white")], **options}
+    axes.annotate(text, at, xytext=to, textcoords="offset points", **style)
+
+
+def check_plot(path: Path) -> None:
+    """``UsageError`` unless ``path`` ends in .svg or .png.
+
+    >>> check_plot(Path("curve.pdf"))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: --plot curve.pdf: give a name that ends in .svg or .png.
+    """
+    if path.suffix not in _METADATA:
+        raise UsageError(f"--plot {path}: give a name that ends in .svg or .png.")
+
+
+@contextmanager
+def figure(
+    path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0), dots: int = 200
+) -> Iterator[Figure]:
+    """A figure to draw in; where the block ends it is written: as ``path``, if that ends in .svg or .png, else as both kinds.
+
+    ``size``: width and height in inches; ``dots``: pixels an inch, 200 being about twice those of a screen. Axes added with
+    ``subplots`` are fitted into it. The style holds in the block. The same drawing gives the same bytes. A block left by an
+    exception writes nothing, and of two files both are written or neither. ``DataError`` if the folder can't be written,
+    ``MissingDependency`` without matplotlib.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("line", "curve.png"):
+    ...         with figure(f"{folder}/{name}", size=(3, 2)) as drawn:
+    ...             lines = drawn.subplots().plot([0, 1, 4])
+    ...     sorted(os.listdir(folder))
+    ['curve.png', 'line.png', 'line.svg']
+    """
+    path = Path(path)
+    kinds = [""] if path.suffix in _METADATA else list(_METADATA)
+    matplotlib, make = _matplotlib()
+    with matplotlib.rc_context(_STYLE):
+        drawn = make(figsize=size, dpi=dots, layout="constrained")
+        yield drawn
+        _save(drawn, [path.with_name(f"{path.name}{kind}") for kind in kinds])
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependency("figures need matplotlib: pip install 'clockseg[plots]'") from error
+    return matplotlib, Figure
+
+
+def _save(drawn: Figure, paths: list[Path]) -> None:
+    """All files or none; a ``Figure`` without pyplot always draws with Agg."""
+    try:
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        with whole_together(*paths) as parts:
+            for path, part in zip(paths, parts, strict=True):
+                drawn.savefig(part, format=path.suffix[1:], metadata=_METADATA[path.suffix])
+    except OSError as error:
+        raise DataError(f"{paths[0]} can't be written ({error}). Give a folder that can be written.") from error

@@ -1,0 +1,1 @@
+"""The main job: from video files to label maps, overlays and traces."""

@@ -1,0 +1,183 @@
+"""Manifest: what became of every video of a run, a line each, so that the run can go on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from clockseg.errors import DataError, UsageError
+from clockseg.files import whole
+
+MANIFEST = "manifest.jsonl"
+"""Its name in the output folder."""
+State: TypeAlias = Literal["waiting", "running", "done", "failed"]
+
+
+class Stamp(NamedTuple):
+    """What tells that a file is another one now: its bytes, and when it was written; None where there is none."""
+
+    bytes: int | None = None
+    modified_ns: int | None = None
+
+
+def stamp(path: str | os.PathLike[str]) -> Stamp:
+    """The stamp of a file, or of a folder.
+
+    >>> stamp("no-such-file.mp4")
+    Stamp(bytes=None, modified_ns=None)
+    """
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return Stamp()
+    return Stamp(stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one video.
+
+    ``input``, its absolute path; ``folder`` of its result, relative to the manifest; ``pieces``: how many it is cut into,
+    ``whole`` of which are there; ``figures``: some of its summary; ``problems``: what could not be decoded; ``error``: why it
+    failed; ``setting``: what it was made with; ``bytes`` and ``modified_ns``: of the input, so that another is known by them.
+    """
+
+    input: str
+    folder: str
+    state: State = "waiting"
+    pieces: int | None = None
+    whole: int = 0
+    frames: int | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    error: str | None = None
+    setting: dict[str, Any] = field(default_factory=dict)
+    bytes: int | None = None
+    modified_ns: int | None = None
+
+    def line(self) -> str:
+        """As a line of the manifest; paths of any bytes come back as they were.
+
+        >>> read_line(Entry("a.mp4", "a", "done", frames=3).line()).frames
+        3
+        """
+        return json.dumps(asdict(self))
+
+
+def read_line(text: str) -> Entry | None:
+    """A line of the manifest; None for one that isn't, such as the last one of a run that was killed while it wrote.
+
+    >>> read_line('{"input": "a.mp4", "fol') is None
+    True
+    """
+    try:
+        told = json.loads(text)
+        entry = Entry(**told | {"problems": tuple(told.get("problems", ()))})
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return entry if isinstance(entry.input, str) and _inside(entry.folder) else None
+
+
+def _inside(folder: Any) -> bool:
+    """Whether it is the name of a folder in the output folder, and nowhere else."""
+    path = Path(folder) if isinstance(folder, str) else None
+    return path is not None and bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+class Manifest:
+    """The manifest of an output folder: a line is added at each change, and the last one of a video counts.
+
+    ``close`` writes it anew, a line a video. Made by ``manifest``.
+    """
+
+    def __init__(self, path: Path, file: FileIO) -> None:
+        self.path, self._file = path, file
+        self.entries = dict(read(path))
+
+    def put(self, entry: Entry) -> None:
+        """Keep what became of a video."""
+        self.entries[entry.input] = entry
+        with _writing(self.path):
+            line = f"{entry.line()}\n".encode()
+            while line:
+                line = line[self._file.write(line) :]
+
+    def close(self) -> None:
+        """One line a video, in the order they were first named; no file where there is none."""
+        if not self.entries:
+            self.path.unlink(missing_ok=True)
+            return
+        with _writing(self.path), whole(self.path) as part:
+            part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{path}: can't be written ({error.strerror}). Give an --out that can be written, has room and stays."
+        ) from error
+
+
+@contextmanager
+def manifest(out: Path) -> Iterator[Manifest]:
+    """The manifest of the folder ``out``, which is made if need be, for this process alone.
+
+    ``UsageError`` if another process is writing there; ``DataError`` if the folder can't be written.
+    """
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file; give a folder.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{out}: can't be made ({error.strerror}). Give an --out that can be written.") from error
+    with _alone(out), (out / MANIFEST).open("ab", buffering=0) as file:
+        found = Manifest(out / MANIFEST, file)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep others out of the folder, where the system can; the lock ends with this process, however it ends."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        flock(held, LOCK_EX | LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UsageError(f"{folder}: another run is writing there. Wait for it, or give another --out.") from error
+    finally:
+        os.close(held)
+
+
+def read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Entry]]:
+    """The videos of a manifest, or of the folder it is in, with the last that was written of each; none if there is none.
+
+    >>> list(read("no-such-folder"))
+    []
+    """
+    file = Path(path)
+    file = file / MANIFEST if file.is_dir() else file
+    if not file.is_file():
+        return
+    try:
+        lines = file.read_text(errors="replace").split("\n")
+    except OSError as error:
+        raise DataError(f"{file}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
+    found = {entry.input: entry for entry in map(read_line, lines) if entry is not None}
+    yield from found.items()
