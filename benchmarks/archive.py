@@ -1,6 +1,6 @@
 """What would an archive of a million hours take? Cores, storage and network, from figures measured here.
 
-    python benchmarks/archive.py [--docs]      results/archive.json and a table for docs/cluster.md
+    python benchmarks/archive.py [--docs]      results/archive.json and a table for docs/many-videos.md
 
 Two videos are segmented with labels and traces written, each as the network recommends, in one process and in two; the
 rest is arithmetic.
@@ -111,7 +111,7 @@ def _table(facts: dict[str, Any]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--docs", action="store_true", help="put the table into docs/cluster.md")
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/many-videos.md")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
 """What runs on every frame after `--at auto`, as a share of time? And how much would the best cut spare, found by trying all?
 
 python benchmarks/auto_cuts.py                   results/auto_cuts.json and the table
-python benchmarks/auto_cuts.py --docs            the same, the table into docs/the-cut-rule.md too
+python benchmarks/auto_cuts.py --docs            the same, the table into docs/cut-your-network.md too
 python benchmarks/auto_cuts.py --only street     one network, printed
 """
 

@@ -5,7 +5,7 @@ each kind of operation the same, by OpenVINO's own profile; and of `street` the 
 schedules, the time measured beside the uncut network on the CamVid clip.
 
     python benchmarks/cost.py           results/cost.json and the tables
-    python benchmarks/cost.py --docs    the same, and the tables into docs/cost.md between its markers
+    python benchmarks/cost.py --docs    the same, and the tables into docs/engines.md between its markers
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _followed(text: str, prices: Prices, records: list[Any]) -> dict[str, Any]:
 
 
 def markdown(found: Mapping[str, Any], followed: list[dict[str, Any]]) -> str:
-    """What docs/cost.md shows."""
+    """What docs/engines.md shows."""
     made = provenance()
     where = (
         f"OpenVINO f32 on {made['machine']['cores']} cores of {made['machine']['processor']}, {made['date']}, "
@@ -242,7 +242,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", action="store_true", help="the tables into docs/cost.md")
+    parser.add_argument("--docs", action="store_true", help="the tables into docs/engines.md")
     parser.add_argument("--repeat", type=int, default=40, help="runs of each network")
     parser.add_argument("--frames", type=int, default=101, help="of the clip")
     parser.add_argument("--threads", type=int, help="of OpenVINO (default: as many as the process may use)")

@@ -1,6 +1,6 @@
 """What does a narrow FCN-8s learn from CamVid alone, without VGG-16? Scores the result of its training.
 
-python benchmarks/fcn8s_narrow.py RUN            RUN: the --out of the training (docs/training.md has the command);
+python benchmarks/fcn8s_narrow.py RUN            RUN: the --out of the training (docs/fcn8s.md has the command);
                                                  results/fcn8s-narrow/{log.jsonl,metrics.json} and the page's figures
     --weights                                    the network as well, with weights of 16 bits (networks/weights)
 """

@@ -1,7 +1,7 @@
 """Heads trained from the network's own output against the heads that came with it: `street` with its scores taken away.
 
 python benchmarks/heads.py            results/heads.json and the tables
-python benchmarks/heads.py --docs     the same, and the tables into docs/heads.md between its markers
+python benchmarks/heads.py --docs     the same, and the tables into docs/train.md between its markers
 
 Three networks that differ in what clocks may watch: the heads that `street` was trained with, heads that `clockseg train
 heads` fits to its output (on CamVid's training frames without their labels, and on two other videos), and features alone.
@@ -163,7 +163,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--frames", type=int, default=240, help="to learn from")
     parser.add_argument("--limit", type=int, help="frames of the clip to score on")
-    parser.add_argument("--docs", action="store_true", help="put the tables into docs/heads.md")
+    parser.add_argument("--docs", action="store_true", help="put the tables into docs/train.md")
     return parser.parse_args()
 
 

@@ -3,7 +3,7 @@
 Trained on the shared videos and DAVIS clips, it is scored on their held-back ends and on the dense CamVid clip.
 
     python benchmarks/learned_clock.py             trains both forms and writes benchmarks/results/learned_clock.json
-    python benchmarks/learned_clock.py --docs      the same, and the table into docs/learned-clock.md between its markers
+    python benchmarks/learned_clock.py --docs      the same, and the table into docs/train.md between its markers
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _row(title: str, milliseconds: str, scored: dict[str, Any], name: str) -> li
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", action="store_true", help="put the table into docs/learned-clock.md")
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/train.md")
     parser.add_argument("--frames", type=int, default=600, help="to run the network on (default: 600)")
     parser.add_argument("--passes", type=int, default=4, help="over them, at other ages each (default: 4)")
     parser.add_argument(

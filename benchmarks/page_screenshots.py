@@ -53,7 +53,6 @@ SETTLED = {
 KEPT = {
     "report-light": (1600, "light", "one", 1060),
     "report-dark": (1600, "dark", "side", 1120),
-    "report-phone": (390, "light", "difference", 1400),
 }
 """For the docs: width, theme, look, and how much of the page."""
 

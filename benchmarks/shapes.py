@@ -4,7 +4,7 @@
 SegFormer-B0 by the torch reader as well. Smaller networks of every shape are in tests/test_shapes.py.
 
     python benchmarks/shapes.py            results/shapes.json and a table
-    python benchmarks/shapes.py --docs     the same, and the table into docs/shapes.md between its markers
+    python benchmarks/shapes.py --docs     the same, and the table into docs/cut-your-network.md between its markers
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", action="store_true", help="the table into docs/shapes.md")
+    parser.add_argument("--docs", action="store_true", help="the table into docs/cut-your-network.md")
     return parser.parse_args()
 
 

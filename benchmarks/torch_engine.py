@@ -3,7 +3,7 @@
 Each way of running it uncut and in its four stages, all firing, in interleaved rounds; ratios are medians over rounds.
 
     python benchmarks/torch_engine.py            results/torch_engine.json and a table
-    python benchmarks/torch_engine.py --docs     the same, and the table into docs/cut-in-torch.md between its markers
+    python benchmarks/torch_engine.py --docs     the same, and the table into docs/pytorch.md between its markers
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
     parser.add_argument("--frames", type=int, default=6, help="frames a round (default 6)")
     parser.add_argument("--threads", type=int, help="of torch (default: all)")
-    parser.add_argument("--docs", action="store_true", help="put the table into docs/cut-in-torch.md")
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/pytorch.md")
     args = parser.parse_args()
     torch.set_num_threads(threads_or_all(args.threads))
     rows = compared(ways(network()), args)

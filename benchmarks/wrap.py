@@ -7,7 +7,7 @@ frames in interleaved rounds, and ratios are medians over rounds. What they fire
 is no question for random weights (docs/frontier.md asks it of trained ones).
 
     python benchmarks/wrap.py            results/wrap.json and a table
-    python benchmarks/wrap.py --docs     the same, and the table into docs/two-lines.md between its markers
+    python benchmarks/wrap.py --docs     the same, and the table into docs/pytorch.md between its markers
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default 7)")
     parser.add_argument("--frames", type=int, default=24, help="frames a round (default 24)")
     parser.add_argument("--threads", type=int, help="of torch and the engines (default: all)")
-    parser.add_argument("--docs", action="store_true", help="put the table into docs/two-lines.md")
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/pytorch.md")
     args = parser.parse_args()
     torch.set_num_threads(threads_or_all(args.threads))
     rows = compared(args)

@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 
 import clockseg
 from clockseg.cli.main import parser
+from clockseg.graph.sidecar import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -28,9 +30,6 @@ GENERATED = {
     "changelog.md",
 }
 """Pages that the site has and no file holds; test_site.py makes them."""
-# Pages that tell in words what others measured.
-TOLD = ("index", "the-idea", "choose-a-clock", "faq", "start")
-
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 
 
@@ -129,6 +128,13 @@ def test_its_python_compiles_and_what_it_names_is_there(page) -> None:
                 assert hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module}.{name}"
 
 
+def test_the_sidecar_of_the_page_on_cutting_is_one() -> None:
+    [text] = [
+        text for language, text in blocks((DOCS / "cut-your-network.md").read_text("utf-8")) if language == "json"
+    ]
+    assert parse(json.dumps(json.loads(text)), source="cut-your-network.md").cuts == (("pool3",), ("pool4",), ("fc7",))
+
+
 def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Each (module, name) of clockseg's that a piece of code takes."""
     for node in ast.walk(tree):
@@ -138,13 +144,29 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield "clockseg", node.attr
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_figures_told_in_words_are_those_of_a_table(name) -> None:
-    pages = [page for page in PAGES if page.stem not in TOLD]
-    tables = [*(ROOT / "benchmarks/results").rglob("*.md"), *(ROOT / "src/clockseg/networks/weights").glob("*.md")]
-    measured = "\n".join(page.read_text(encoding="utf-8") for page in (*pages, *tables))
-    told = re.findall(r"\d+\.\d+ %", (DOCS / f"{name}.md").read_text(encoding="utf-8"))
-    assert [one for one in told if one not in measured] == []
+RESULTS = ROOT / "benchmarks/results"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+def test_figures_told_in_words_are_those_of_a_measured_table(page) -> None:
+    cards = (ROOT / "src/clockseg/networks/weights").glob("*.md")
+    measured = " ".join(table.read_text(encoding="utf-8") for table in (*RESULTS.rglob("*.md"), *cards))
+    told = re.findall(
+        r"(?<![\w.])\d+\.\d+ %", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    )
+    assert [one for one in told if not re.search(rf"(?<![\w.]){re.escape(one[:-2])} ?%", measured)] == []
+
+
+def test_pages_that_code_names_are_there() -> None:
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), ROOT / "CONTRIBUTING.md"]:
+        for named in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8")):
+            assert (ROOT / named).is_file(), f"{path.name}: {named}"
+
+
+def test_documentation_stays_short() -> None:
+    readme, pages = (ROOT / "README.md", PAGES)
+    assert len(readme.read_text(encoding="utf-8").split()) <= 1_500
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 30_000
 
 
 def test_the_glossary_has_the_words_of_the_house() -> None:

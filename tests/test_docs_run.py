@@ -74,6 +74,6 @@ def test_every_key_of_a_run_is_on_the_page_that_tells_of_them() -> None:
 
 
 def test_the_tutorial_runs_all_that_takes_seconds() -> None:
-    found = _RUNS.findall((DOCS / "start.md").read_text(encoding="utf-8"))
+    found = _RUNS.findall((DOCS / "index.md").read_text(encoding="utf-8"))
     assert [language for language, _ in found].count("bash") >= 3
     assert [language for language, _ in found].count("python") >= 2

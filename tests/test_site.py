@@ -93,7 +93,7 @@ def test_it_fetches_nothing_from_the_network(site) -> None:
 def test_every_page_of_the_navigation_is_there(site) -> None:
     for page in re.findall(r"([\w/-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE):
         assert (site / f"{page}.html").is_file(), page
-    for folder in ("commands", "python", "datasets"):
+    for folder in ("commands", "python"):
         assert len(list((site / folder).glob("*.html"))) > 5
 
 

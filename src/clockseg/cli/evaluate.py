@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Run schedules over clips and tell how good and how fast each is.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one
-such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets). Without labels there
+such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets.md). Without labels there
 is agreement alone: scores against the labels that the uncut network gives on every frame; of a network without classes,
 which gives numbers such as depth, the relative error against its maps, mean |a - b| / mean |b|. Time is relative to the uncut
 network's, both measured in the same run; pipelines run serially unless --concurrent. With --streaming FPS frames come in

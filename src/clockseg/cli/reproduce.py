@@ -39,7 +39,7 @@ DESCRIPTION = f"""Do a table or figure of the paper again: published numbers bes
 
 {chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
 
-DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets). WEIGHTS
+DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets.md). WEIGHTS
 holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
 protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
 DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install 'clockseg[plots]'). Stand-ins take one to

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Learned:
     """Fires where the graph in ``file`` gives at least ``threshold``, 0..1: the share of labels that a firing would change.
 
-    ``file``: NAME.onnx, whose inputs are known by their names (docs/learned-clock.md) and whose one output is a number
+    ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
     0..1, the signal. It runs in onnxruntime or openvino, on one thread. Its state is the history, where it reads one.
 
     >>> Learned("no.onnx")

@@ -21,7 +21,7 @@ from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
 from clockseg.types import Labels
 
-WHERE = "docs/datasets/camvid.md says where to get CamVid and shows what goes where."
+WHERE = "docs/datasets.md says where to get CamVid and shows what goes where."
 SPLITS = ("train", "val", "test")
 VOID = 11
 NAMES = (
@@ -45,7 +45,7 @@ def read(path: Path, *, split: str = "val") -> list[Clip]:
     >>> read(Path("nowhere"), split="test")
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere/test is missing: the pictures of the split 'test'. docs/datasets/camvid.md says
+    clockseg.errors.DataError: nowhere/test is missing: the pictures of the split 'test'. docs/datasets.md says
     where to get CamVid and shows what goes where.
     """
     folder = path / f"{split}"

@@ -19,7 +19,7 @@ from clockseg.datasets.labels import read_labels_png
 from clockseg.errors import DataError, UsageError
 from clockseg.types import Array, Labels
 
-WHERE = "Get it from www.cityscapes-dataset.com; docs/datasets/cityscapes.md shows what goes where."
+WHERE = "Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where."
 SEQUENCES, STILLS = "leftImg8bit_sequence", "leftImg8bit"
 BEFORE, AFTER = 19, 10
 """Frames of a snippet before and after the labelled one."""
@@ -82,7 +82,7 @@ def read(
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere/gtFine/val is missing: label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png.
-    Get it from www.cityscapes-dataset.com; docs/datasets/cityscapes.md shows what goes where.
+    Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where.
     """
     if whole_number(before, "before", least=0) > BEFORE or whole_number(after, "after", least=0) > AFTER:
         raise UsageError(

@@ -25,7 +25,7 @@ from clockseg.datasets.pascal import colours
 from clockseg.errors import UsageError, nearest
 from clockseg.types import Labels
 
-WHERE = "Get DAVIS from davischallenge.org; docs/datasets/davis.md shows what goes where."
+WHERE = "Get DAVIS from davischallenge.org; docs/datasets.md shows what goes where."
 FPS = 24
 OBJECT = Classes(("background", "object"), colours(2), fps=FPS)
 
@@ -62,7 +62,7 @@ def read(
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere/JPEGImages is missing: a folder of pictures for each shot. Get DAVIS from
-    davischallenge.org; docs/datasets/davis.md shows what goes where.
+    davischallenge.org; docs/datasets.md shows what goes where.
     """
     if resolution is None:
         resolution = "480p" if (path / "JPEGImages" / "480p").is_dir() else ""

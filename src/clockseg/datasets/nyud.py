@@ -4,7 +4,7 @@
     DATA/labels/NAME.png                      560x425, grey: 1..40, and 0 where there is no label
     DATA/SPLIT.txt                            a line a labelled frame: NAME SCENE/r-TIMESTAMP-NUMBER.ppm
 
-Which raw frame a label belongs to is in the labelled data set (``rawRgbFilenames``); docs/datasets/nyud.md shows how the
+Which raw frame a label belongs to is in the labelled data set (``rawRgbFilenames``); docs/datasets.md shows how the
 lists and the label maps are made of it. Raw frames are cut to the labels' window, rows 44 to 469 and columns 40 to 600.
 """
 
@@ -24,7 +24,7 @@ from clockseg.datasets.pascal import colours
 from clockseg.errors import DataError
 from clockseg.types import Image, Labels
 
-WHERE = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets/nyud.md shows what goes where."
+WHERE = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes where."
 ROWS, COLUMNS = slice(44, 469), slice(40, 600)
 NAMES = (
     "wall", "floor", "cabinet", "bed", "chair", "sofa", "table", "door", "window", "bookshelf", "picture",
@@ -65,7 +65,7 @@ def read(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere/test.txt is missing: the list of labelled frames, lines of NAME
-    SCENE/r-TIMESTAMP-NUMBER.ppm. Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets/nyud.md shows what goes
+    SCENE/r-TIMESTAMP-NUMBER.ppm. Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes
     where.
     """
     whole_number(skip, "skip")

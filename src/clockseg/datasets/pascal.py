@@ -18,7 +18,7 @@ from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_index_png
 
-WHERE = "Get the devkit from host.robots.ox.ac.uk/pascal/VOC; docs/datasets/pascal.md shows what goes where."
+WHERE = "Get the devkit from host.robots.ox.ac.uk/pascal/VOC; docs/datasets.md shows what goes where."
 NAMES = (
     "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
@@ -57,7 +57,7 @@ def read(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere/JPEGImages is missing: the pictures, ID.jpg. Get the devkit from
-    host.robots.ox.ac.uk/pascal/VOC; docs/datasets/pascal.md shows what goes where.
+    host.robots.ox.ac.uk/pascal/VOC; docs/datasets.md shows what goes where.
     """
     root = _root(path) or path
     pictures, maps = root / "JPEGImages", root / f"{labels}"

@@ -29,7 +29,7 @@ from clockseg.datasets.pascal import CLASSES as PASCAL
 from clockseg.errors import DataError
 from clockseg.types import Array, Image, Labels
 
-WHERE = "docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where."
+WHERE = "docs/datasets.md says where to get frames and masks, and shows what goes where."
 LONGER_SIDE = 500
 THRESHOLD = 15
 FIRST_SCORED = 21
@@ -84,7 +84,7 @@ def read(path: Path, *, scored_from: int = FIRST_SCORED) -> list[Clip]:
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere/aeroplane/data is missing: folders VIDEO/shots/SHOT, here or of another class.
-    docs/datasets/youtube-objects.md says where to get frames and masks, and shows what goes where.
+    docs/datasets.md says where to get frames and masks, and shows what goes where.
     """
     whole_number(scored_from, "scored_from")
     shots = [

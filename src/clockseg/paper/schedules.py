@@ -62,7 +62,7 @@ NOTEBOOK = {
 
 
 def rows() -> list[Row]:
-    """What the paper and the authors' notebooks print (Cityscapes' oracle: docs/the-paper-against-itself.md)."""
+    """What the paper and the authors' notebooks print (Cityscapes' oracle: docs/reproduce.md)."""
     found = []
     for data in PAPER:
         found += published(data, PAPER[data], savings=SAVINGS)

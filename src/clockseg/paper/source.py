@@ -1,6 +1,6 @@
 """Where an experiment's clips and networks come from: the paper's data sets and weights, or stand-ins for them.
 
-``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets);
+``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets.md);
 the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins need neither: the bundled
 network on a clip whose every frame is labelled, in ``DIR/camvid/val``, and on the videos in ``DIR``.
 """
@@ -93,7 +93,7 @@ class Setting:
         if not found:
             wanted = ", ".join(PLACES[name].folder for name in names)
             raise DataError(
-                f"{self.data} holds none of {wanted}; put a data set there (docs/datasets), or use --standin."
+                f"{self.data} holds none of {wanted}; put a data set there (docs/datasets.md), or use --standin."
             )
         for name in found:
             place = PLACES[name]
@@ -170,7 +170,7 @@ class Setting:
     def _folder(self, name: str) -> Path:
         found = self.data / name
         if not found.is_dir():
-            raise DataError(f"{found} is missing; --data names the folder that holds {name} (docs/datasets).")
+            raise DataError(f"{found} is missing; --data names the folder that holds {name} (docs/datasets.md).")
         return found
 
 
