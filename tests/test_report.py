@@ -230,7 +230,9 @@ def test_another_video_in_its_place_is_not_shown(net: StagedNetwork, video: Path
     write_video(moved, [picture(64, 48) for _ in range(FRAMES)], fps=10)
     told: list[str] = []
     assert facts_of(write(folder, tmp_path / "report.html", told=told.append))["picture"]["drawn"]
-    assert "Give the video that was segmented" in told[0]
+    assert "was replaced since" in told[0]
+    write(folder, tmp_path / "report.html", source=moved, overwrite=True, told=told.append)
+    assert "Give the video that was segmented" in told[2]
 
 
 def test_a_video_that_browsers_play_may_be_referred_to(oracle: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from clockseg import __version__
+from clockseg.errors import DataError
 
 if TYPE_CHECKING:
     from clockseg.segmenting.segmentation import Work
@@ -34,9 +35,11 @@ class Recipe:
     stream: int | None
     max_pixels: int
     max_hours: float
+    made: tuple[str, ...] | None = None
+    """What another process made of the same options: files that were replaced since give something else."""
 
     def __call__(self) -> Work:
-        """The network, ready to run, with its schedule and its job."""
+        """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
         from clockseg.cli._options import parse_schedules
         from clockseg.evaluation.deviation import gives_numbers
         from clockseg.networks.load import load
@@ -44,6 +47,7 @@ class Recipe:
         from clockseg.segmenting.results import check_writes
         from clockseg.segmenting.segmentation import Work
 
+        digest = self.digest()
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
         writes = check_writes(self.write, values=gives_numbers(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
@@ -58,14 +62,20 @@ class Recipe:
             self.stream,
             self.max_pixels,
             self.max_hours,
-            setting=f"{self.digest()} {self.size}",
+            setting=f"{digest} {self.size}",
         )
-        return Work(net, schedule, job)
+        work = Work(net, schedule, job)
+        if self.digest() != digest or self.made not in (None, _made(work)):
+            raise DataError(
+                f"the files of network {self.network} or of its schedule were replaced while the run was on; "
+                "segment again once they stay as they are."
+            )
+        return work
 
     def pinned(self, work: Work, *, threads: int | None) -> Recipe:
         """The same for other processes: the engine that ``work`` runs in, on so many threads."""
         engine = work.net.engine.split()[0] if self.engine == "auto" else self.engine
-        return replace(self, engine=engine, threads=self.threads or threads)
+        return replace(self, engine=engine, threads=self.threads or threads, made=_made(work))
 
     def setting(self, work: Work) -> dict[str, Any]:
         """What decides the bytes that come out, as plain values, for the manifest."""
@@ -73,7 +83,7 @@ class Recipe:
         del said["setting"], said["name"], said["max_pixels"], said["max_hours"]
         return {
             "network": self.network,
-            "digest": self.digest(),
+            "digest": work.job.setting.partition(" ")[0],
             "engine": work.net.engine,
             "size": None if self.size is None else str(self.size),
             "schedule": work.job.name,
@@ -83,14 +93,21 @@ class Recipe:
         }
 
     def digest(self) -> str:
-        """Of the network's file and its sidecar."""
-        from clockseg.networks.load import path_of
+        """Return a digest of the network's files, its weights and its sidecar included."""
+        from clockseg.networks.load import files_of
 
-        path = path_of(self.network)
-        files = [file for file in (path, path.with_suffix(".json")) if file.is_file()]
-        return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+        digest = hashlib.sha256()
+        for path in files_of(self.network):
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        return digest.hexdigest()[:16]
+
+
+def _made(work: Work) -> tuple[str, ...]:
+    return work.job.setting, work.job.name or "", str(work.schedule.carry)
 
 
 def recipe(args: argparse.Namespace) -> Recipe:
     """The recipe that the options ask for."""
-    return Recipe(**{field.name: getattr(args, field.name) for field in fields(Recipe)})
+    return Recipe(**{field.name: getattr(args, field.name) for field in fields(Recipe) if field.name != "made"})

@@ -6,7 +6,7 @@ The layouts beside this file find the files of a data set and say how they are r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from clockseg.datasets.classes import Classes
 from clockseg.datasets.labels import read_labels_png
 from clockseg.errors import DataError, UsageError
 from clockseg.types import Array, Image, Labels
+from clockseg.video.clip import Clip as Video
+from clockseg.video.identity import SourceFiles
 from clockseg.video.read import open_clip
 
 
@@ -57,6 +59,8 @@ def whole(array: Array, index: int) -> Array:
 class Clip:
     """One clip; nothing is decoded before it is iterated. Clips can be pickled.
 
+    Files must stay as they were when they were first looked at: a pass raises ``InputChanged`` for one that was replaced.
+
     ``images``: a file a frame, empty for a video (``path``). ``labels``: a file or None for each of them. ``classes``:
     what the labels mean, None without labels. Every ``every``-th frame is taken, and ``limit`` of these at most.
 
@@ -79,6 +83,7 @@ class Clip:
     read_image: Callable[[Path], Image] = read_picture
     read_labels: Callable[[Path], Labels] = read_labels_png
     view: Callable[[Array, int], Array] = whole
+    _files: SourceFiles = field(default_factory=SourceFiles, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.every < 1 or (self.limit is not None and self.limit < 1):
@@ -106,27 +111,48 @@ class Clip:
         end, what of a video could not be decoded. ``VideoError`` for a picture or a video of which nothing can be,
         ``DataError`` for labels that don't fit their picture or their classes.
         """
-        if self.images:
-            return (self.frame(index) for index in self.taken or ())
-        return self._video_frames(problem, vectors)
+        return self._pictures() if self.images else self._video_frames(problem, vectors)
+
+    def check_unchanged(self) -> None:
+        """Raise ``InputChanged`` if a file was replaced since it was first looked at; for passes that stop early."""
+        self._files.check()
+
+    def open(self, *, vectors: bool = False) -> Video:
+        """The video of a clip that is one, opened; ``InputChanged`` if it is another one than before."""
+        self._files.check(self.path)
+        # Vectors lead from frame to frame: of frames at a distance they say nothing.
+        return open_clip(self.path, vectors=vectors and self.every == 1)
 
     def labelled_indices(self) -> list[int]:
         """Which of the frames that are taken have labels."""
         return [index for index in self.taken or () if self.labels[index] is not None]
 
     def _video_frames(self, problem: Callable[[str], None], vectors: bool) -> Iterator[ClipFrame]:
-        # Vectors lead from frame to frame: of frames at a distance they say nothing.
-        with open_clip(self.path, vectors=vectors and self.every == 1) as video:
+        with self.open(vectors=vectors) as video:
             kept = (frame for frame in video if frame.index % self.every == 0)
             for frame in islice(kept, self.limit):
                 yield ClipFrame(frame.index, frame.image, None, frame.pts_seconds, frame.vectors)
             for sentence in video.problems:
                 problem(sentence)
+            self._files.check(self.path)
+
+    def _pictures(self) -> Iterator[ClipFrame]:
+        taken = self.taken or ()
+        self._files.check(*(path for index in taken for path in self._paths(index)))
+        for index in taken:
+            yield self.frame(index)
+        self._files.check()
+
+    def _paths(self, index: int) -> tuple[Path, ...]:
+        label = self.labels[index]
+        return (self.images[index],) if label is None else (self.images[index], label)
 
     def frame(self, index: int) -> ClipFrame:
         """Frame ``index`` of a clip of pictures, decoded now; errors as of ``frames``."""
+        self._files.check(*self._paths(index))
         image, label = self.read_image(self.images[index]), self.labels[index]
         labels = None if label is None else self._labels(label, image)
+        self._files.check(*self._paths(index))
         seconds = index / self.classes.fps if self.classes is not None and self.classes.fps else None
         return ClipFrame(index, self.view(image, index), None if labels is None else self.view(labels, index), seconds)
 

@@ -93,6 +93,21 @@ def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
         external_data_helper.load_external_data_for_model(model, str(folder))
 
 
+def weight_files(path: Path) -> tuple[Path, ...]:
+    """Return the files in a network's folder that its weights are kept in; none if it cannot be parsed.
+
+    >>> weight_files(Path("no-such-file.onnx"))
+    ()
+    """
+    try:
+        model = onnx.load_model(path, load_external_data=False)
+    except (OSError, DecodeError):
+        return ()
+    folder = path.resolve().parent
+    files = {(folder / external.location).resolve() for external in _kept_outside(model)}
+    return tuple(sorted(file for file in files if file.is_relative_to(folder)))
+
+
 def _kept_outside(model: onnx.ModelProto) -> Iterator[external_data_helper.ExternalDataInfo]:
     for tensor in external_data_helper._get_all_tensors(model):
         if external_data_helper.uses_external_data(tensor):

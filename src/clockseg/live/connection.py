@@ -71,6 +71,7 @@ def connect(
     if source.kind == "file":
         with _clip(source, max_pixels) as clip:
             yield Connection(clip.fps, played(clip, pause), lambda: True, lambda: "; ".join(clip.problems))
+            clip.check_unchanged()
         return
     container = _opened(source, dict(options or {}), max_pixels)
     with container:

@@ -11,6 +11,7 @@ from clockseg.errors import VideoError
 from clockseg.live.backoff import Backoff
 from clockseg.live.connection import Connection, Gone
 from clockseg.live.line import Line
+from clockseg.video import InputChanged
 
 Pause = Callable[[float], bool]
 Connect = Callable[[Pause], AbstractContextManager[Connection]]
@@ -98,7 +99,7 @@ class Feed:
                 self._through(connection)
                 self.trouble = connection.why or "it ended"
                 return connection.over
-        except Gone:
+        except (Gone, InputChanged):
             raise
         except VideoError as error:
             self.trouble = str(error)

@@ -25,6 +25,7 @@ from clockseg.live.recorder import Recorder
 from clockseg.live.source import Source, source
 from clockseg.live.summary import Setting, summary
 from clockseg.segmenting.results import apart
+from clockseg.video import InputChanged
 from clockseg.video.limits import MAX_PIXELS
 
 SHARE = 0.8
@@ -230,7 +231,9 @@ def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> Liv
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
         error = DataError("not one frame came")
     folder = None
-    if recorder is not None:
+    if recorder is not None and isinstance(error, InputChanged):
+        recorder.abort()
+    elif recorder is not None:
         recorder.close(told)
         folder = recorder.folder if channel.figures.tally.frames else None
     return Lived(channel.source, told, folder, error)

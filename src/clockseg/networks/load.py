@@ -132,6 +132,17 @@ def path_of(network: str | Path) -> Path:
     return path
 
 
+def files_of(network: str | Path) -> tuple[Path, ...]:
+    """Return the files that ``load`` reads: the network's, its sidecar, and those that weights are kept in.
+
+    >>> [file.name for file in files_of("street")]
+    ['street.onnx', 'street.json']
+    """
+    path = path_of(network)
+    outside = onnx_reader.weight_files(path) if path.suffix == ".onnx" else ()
+    return tuple(file for file in (path, path.with_suffix(".json"), *outside) if file.is_file())
+
+
 def _checkpoint(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     from clockseg.paper.export_fcn import describe, to_onnx
     from clockseg.paper.fcn_checkpoint import read_state

@@ -16,7 +16,6 @@ from clockseg.planning.blocks import Slot, slots
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Sample
 from clockseg.planning.trial import Scene, Truth, labels_of
-from clockseg.video import open_clip
 from clockseg.video.prefetch import prefetch
 
 BLOCK_SECONDS = 4.0
@@ -95,6 +94,7 @@ def taped(
     made = _taped(nets, keeps, classes)
     for clip in clips:
         _take(made, clip, most // len(clips), asked)
+        clip.check_unchanged()
     if made.frames < LEAST_FRAMES:
         raise DataError(
             f"{made.frames} frames are too few to plan on; give video with {LEAST_FRAMES} at least, a larger --limit or "
@@ -142,6 +142,6 @@ def _length(clip: Clip) -> tuple[int | None, float | None]:
     """How many frames a clip has, about, and how many a second."""
     if clip.taken is not None:
         return len(clip.taken), None if clip.classes is None else clip.classes.fps
-    with open_clip(clip.path) as video:
+    with clip.open() as video:
         count = None if video.frames_hint is None else video.frames_hint // clip.every
         return count, None if video.fps is None else float(video.fps)

@@ -73,7 +73,11 @@ def picture(run: Run, page: Path, choice: Choice, told: Callable[[str], None]) -
         except ClocksegError as error:
             told(f"its video could not be used ({error})")
     elif choice != "none":
-        told("the video is not where it was" if run.trace else "without a trace its frames can't be told apart")
+        told(
+            "the video is not where it was, or was replaced since"
+            if run.trace
+            else "without a trace its frames can't be told apart"
+        )
     if choice != "none" and run.file("overlay") is not None:
         told("the page shows the overlay, in which the masks are drawn already")
         return _overlay(run, page, size, embed=embed)

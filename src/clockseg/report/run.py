@@ -17,6 +17,7 @@ from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summar
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
 from clockseg.video.palette import palette
+from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10
 """Frames a second that frames without usable times are shown at."""
@@ -26,7 +27,7 @@ IMAGES_FPS = 10
 class Run:
     """One result folder: its summary, its trace (empty where there is none) and where its videos are (None: not there).
 
-    ``source``: the video that was segmented, if it is still where it was.
+    ``source``: the video that was segmented, if it is still where it was, and was not replaced since.
     """
 
     folder: Path
@@ -142,6 +143,9 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     was = summary.get("source") if source is None else os.fspath(source)
     # A live run numbers and times its frames by itself: nothing tells which of the source's they are.
     there = Path(was) if isinstance(was, str) and Path(was).exists() and not summary.get("live") else None
+    identity = summary.get("source_identity")
+    if source is None and there is not None and identity not in (None, source_identity(there)):
+        there = None
     return Run(path, summary, trace, there)
 
 

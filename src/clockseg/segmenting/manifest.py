@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from clockseg.errors import DataError, UsageError
 from clockseg.files import whole
@@ -19,33 +19,13 @@ MANIFEST = "manifest.jsonl"
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
 
-class Stamp(NamedTuple):
-    """What tells that a file is another one now: its bytes, and when it was written; None where there is none."""
-
-    bytes: int | None = None
-    modified_ns: int | None = None
-
-
-def stamp(path: str | os.PathLike[str]) -> Stamp:
-    """The stamp of a file, or of a folder.
-
-    >>> stamp("no-such-file.mp4")
-    Stamp(bytes=None, modified_ns=None)
-    """
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return Stamp()
-    return Stamp(stat.st_size, stat.st_mtime_ns)
-
-
 @dataclass(frozen=True)
 class Entry:
     """What is known of one video.
 
     ``input``, its absolute path; ``folder`` of its result, relative to the manifest; ``pieces``: how many it is cut into,
     ``whole`` of which are there; ``figures``: some of its summary; ``problems``: what could not be decoded; ``error``: why it
-    failed; ``setting``: what it was made with; ``bytes`` and ``modified_ns``: of the input, so that another is known by them.
+    failed; ``setting``: what it was made with; ``identity``: of the input (``Clip.identity``), so that another is noticed.
     """
 
     input: str
@@ -58,8 +38,7 @@ class Entry:
     problems: tuple[str, ...] = ()
     error: str | None = None
     setting: dict[str, Any] = field(default_factory=dict)
-    bytes: int | None = None
-    modified_ns: int | None = None
+    identity: str | None = None
 
     def line(self) -> str:
         """As a line of the manifest; paths of any bytes come back as they were.

@@ -12,12 +12,14 @@ from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.job import Piece
-from clockseg.segmenting.manifest import Entry, Manifest, State, manifest, stamp
+from clockseg.segmenting.manifest import Entry, Manifest, State, manifest
 from clockseg.segmenting.piece_run import PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart
 from clockseg.segmenting.segmentation import Planned, Segmented, Work, unwritable
 from clockseg.segmenting.under_way import UnderWay
 from clockseg.segmenting.workers import Heard, Report, Step, Task, Workers
+from clockseg.video import InputChanged
+from clockseg.video.read import source_identity
 
 TRIES = 3
 """How often a step is taken whose worker dies in the middle of it."""
@@ -128,7 +130,7 @@ class _Run:
         if entry is None or not self._resume:
             return None
         self._check_setting(entry)
-        same = (entry.bytes, entry.modified_ns) == stamp(input.key)
+        same = entry.identity == source_identity(input.key)
         there = (self._out / entry.folder / SUMMARY).is_file()
         return entry if entry.state == "done" and same and there else None
 
@@ -224,7 +226,9 @@ class _Run:
 
     def _failed(self, clip: UnderWay, error: Exception) -> Outcome:
         self._open.remove(clip)
-        if clip.planned is not None and (isinstance(error, UsageError) or not clip.frames):
+        # Pieces of a file that was replaced are of no use to a later run.
+        useless = isinstance(error, UsageError | InputChanged) or not clip.frames
+        if clip.planned is not None and useless:
             clip.planned.result.abandon()
         error = unwritable(self._out / clip.input.folder, error) or error
         self._put(clip, "failed", error=str(error))
@@ -246,7 +250,7 @@ class _Run:
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
-                **stamp(clip.input.key)._asdict(),
+                identity=clip.planned.identity if clip.planned else source_identity(clip.input.key),
             )
         )
 

@@ -121,6 +121,8 @@ def _run(
                 if run.figures.tally.frames:
                     raise
                 lost = (str(error),)
+        # The pass stops early at the end of a limit.
+        clip.check_unchanged()
     figures = replace(run.figures, decoded=run.decoded, calm=None if calm is None else calm.counted[0])
     problems = (*(lost or clip.problems), *out.problems)
     return PieceResult(figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun)

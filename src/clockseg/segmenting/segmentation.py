@@ -24,7 +24,6 @@ from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.job import Job, Piece, pieces
 from clockseg.segmenting.joining import join_pieces, starts_of
-from clockseg.segmenting.manifest import stamp
 from clockseg.segmenting.piece_run import PieceResult, expected, flickers, run_piece
 from clockseg.segmenting.results import ResultFolder, check_writes
 from clockseg.types import Size
@@ -102,13 +101,17 @@ def unwritable(folder: str | os.PathLike[str], error: BaseException) -> DataErro
 
 
 class Planned(NamedTuple):
-    """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several."""
+    """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
+
+    ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
+    """
 
     source: Path
     result: ResultFolder
     pieces: tuple[Piece, ...]
     size: Size | None
     expected: int | None
+    identity: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,9 +141,10 @@ class Work:
             _check_length(clip, job)
             found = tuple(pieces(job, _boundaries(clip, job)))
             size = clip.size if len(found) > 1 else None
-            mark = _mark(clip.path, self.net, self.schedule, job)
+            clip.check_unchanged()
+            mark = _mark(clip, self.net, self.schedule, job)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            return Planned(clip.path, result, found, size, expected(clip, job))
+            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity)
 
     def done(self, planned: Planned) -> dict[int, PieceResult]:
         """What came of the pieces that are whole, by their numbers."""
@@ -157,6 +161,7 @@ class Work:
     ) -> PieceResult:
         """Segment one piece; ``left``: how many frames may still be taken (None: all)."""
         clip, job = self._open(planned.source, piece.start, piece.end), replace(self.job, limit=left)
+        clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
         return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
 
@@ -186,13 +191,16 @@ class Work:
         if not figures.tally.frames:
             raise VideoError("; ".join(problems))
         with self._open(planned.source, None, None) as clip:
+            clip.check_unchanged(planned.identity)
             folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
             made = planned.result.part / "joined"
             problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
+            clip.check_unchanged()
             wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
             summary: dict[str, Any] = {
                 "input": clip.name,
                 "source": str(clip.path.absolute()),
+                "source_identity": clip.identity,
                 "stream": self.job.stream,
             }
         summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
@@ -250,10 +258,10 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
     return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
 
 
-def _mark(path: Path, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
+def _mark(clip: Clip, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
     """What pieces are of: those of another clip, network, schedule or job are of no use."""
     return {
-        "source": {"path": str(path.absolute()), **stamp(path)._asdict()},
+        "source": {"path": str(clip.path.absolute()), "identity": clip.identity},
         "network": net.name,
         "engine": net.engine,
         "schedule": job.name or repr(schedule),

@@ -9,7 +9,6 @@ from itertools import islice
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError, VideoError
 from clockseg.types import Image
-from clockseg.video.read import open_clip
 
 HELD_OUT = 160
 """Frames kept apart, at most about so many over all clips."""
@@ -114,7 +113,7 @@ def length(clip: Clip) -> int:
     """How many frames are taken of ``clip``; a video's by its header, or by decoding it where that doesn't say."""
     if clip.taken is not None:
         return len(clip.taken)
-    with open_clip(clip.path) as video:
+    with clip.open() as video:
         number = video.frames_hint or sum(1 for _ in video)
     taken = -(-number // clip.every)
     return taken if clip.limit is None else min(taken, clip.limit)

@@ -6,6 +6,7 @@ from clockseg.video.clip import Clip
 from clockseg.video.draw import overlay
 from clockseg.video.frame import Frame
 from clockseg.video.heat import Heat
+from clockseg.video.identity import InputChanged
 from clockseg.video.labels import LabelWriter, read_labels, write_png
 from clockseg.video.prefetch import prefetch
 from clockseg.video.read import open_clip
@@ -19,6 +20,7 @@ __all__ = [
     "Clip",
     "Frame",
     "Heat",
+    "InputChanged",
     "LabelWriter",
     "OverlayWriter",
     "Span",

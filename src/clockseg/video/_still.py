@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -17,11 +17,17 @@ from clockseg.video._decode import Damage, checked_stream, open_input, pictures
 from clockseg.video.frame import Frame
 
 
-def stills(files: Sequence[Path], damage: Damage, *, max_pixels: int) -> Iterator[Frame]:
-    """The pictures of files, upright by their EXIF data. A broken file leaves a gap, so that frame k is the k-th file."""
+def stills(
+    files: Sequence[Path], damage: Damage, *, max_pixels: int, unchanged: Callable[[Path], None]
+) -> Iterator[Frame]:
+    """Yield the pictures of files, upright by their EXIF data. A broken file leaves a gap, so that frame k is the k-th file.
+
+    ``unchanged`` raises for a file that was replaced; it is called after each file is read.
+    """
     to_rgb = ToRGB(max_pixels)
     for index, file in enumerate(files):
         image = _still(file, to_rgb, damage)
+        unchanged(file)
         if image is not None:
             yield Frame(index, image)
 

@@ -15,6 +15,7 @@ from clockseg.errors import VideoError
 from clockseg.types import Size
 from clockseg.video._decode import ALLOWED, Damage
 from clockseg.video.frame import Frame
+from clockseg.video.identity import SourceFiles, changed
 from clockseg.video.span import WHOLE, Span
 
 
@@ -46,8 +47,10 @@ class Clip:
         *,
         kind: Literal["video", "images"],
         span: Span = WHOLE,
+        files: SourceFiles | None = None,
     ) -> None:
         self.path = path
+        self._files = files or SourceFiles()
         self.kind: Literal["video", "images"] = kind
         # "." and ".." have no name of their own; a link keeps the name it was given by.
         named = path.resolve() if path.name in ("", "..") else path
@@ -73,6 +76,21 @@ class Clip:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def identity(self) -> str:
+        """A short text that tells these very files, as they were when the clip was opened, from any others."""
+        return self._files.digest
+
+    def check_unchanged(self, identity: str | None = None) -> None:
+        """Raise ``InputChanged`` if the files were replaced or written to since the clip was opened.
+
+        A pass checks this by itself where it begins and where it ends; call it after a pass that stopped early.
+        ``identity``: of the clip as it was opened earlier, perhaps by another process, which must be the same.
+        """
+        if identity is not None and identity != self.identity:
+            raise changed(self.path)
+        self._files.check()
 
     def close(self) -> None:
         """Ends a pass that is under way, in whatever thread, at its next frame."""
@@ -100,12 +118,14 @@ class Clip:
         raise self._shut()
 
     def _frames(self, damage: Damage) -> Iterator[Frame]:
+        self._files.check()
         start = perf_counter()
         for frame in self._source(damage):
             if self._closed:
                 return
             yield replace(frame, decode_seconds=perf_counter() - start)
             start = perf_counter()
+        self._files.check()
         if not damage.frames:
             raise self._no_frame(damage)
 

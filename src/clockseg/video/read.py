@@ -16,6 +16,7 @@ from clockseg.video._movie import Movie
 from clockseg.video._still import stills
 from clockseg.video._webp import Animation, animated, animation
 from clockseg.video.clip import Clip, Header
+from clockseg.video.identity import SourceFiles
 from clockseg.video.limits import MAX_PIXELS
 from clockseg.video.span import WHOLE, Span
 
@@ -46,37 +47,46 @@ def open_clip(
     path = Path(path)
     if path.is_dir():
         _check_timed(path, span)
-        return _open_folder(path, max_pixels)
+        return _images(path, image_files(path), max_pixels)
+    # Before anything is read: what is replaced from now on is noticed.
+    files = SourceFiles([path])
     _check_file(path)
     try:
         with open_input(path, max_pixels=max_pixels) as container:
-            return _open_file(path, container, max_pixels, vectors=vectors, span=span, number=stream)
+            return _open_file(path, files, container, max_pixels, vectors=vectors, span=span, number=stream)
     except av.FFmpegError as error:
         raise VideoError(f"{path}: not a video that can be read ({reason(error)}). {ALLOWED}") from error
 
 
 def _open_file(
-    path: Path, container: InputContainer, max_pixels: int, *, vectors: bool, span: Span | None, number: int | None
+    path: Path,
+    files: SourceFiles,
+    container: InputContainer,
+    max_pixels: int,
+    *,
+    vectors: bool,
+    span: Span | None,
+    number: int | None,
 ) -> Clip:
     stream = checked_stream(path, container, max_pixels, number=number)
     span = span or WHOLE
     shown = animation(path) if container.format.name == "webp_pipe" else None
     if shown is not None:
         header = _animation_header(shown, span)
-        return Clip(
-            path, header, partial(animated, path, shown, span=span, max_pixels=max_pixels), kind="video", span=span
-        )
+        source = partial(animated, path, shown, span=span, max_pixels=max_pixels)
+        return Clip(path, header, source, files=files, kind="video", span=span)
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
     header = _header(container, stream, span)
     movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span, number=number)
-    return Clip(path, header, movie.frames, kind="video", span=span)
+    return Clip(path, header, movie.frames, files=files, kind="video", span=span)
 
 
 def _images(path: Path, files: list[Path], max_pixels: int) -> Clip:
-    source = partial(stills, files, max_pixels=max_pixels)
-    return Clip(path, Header(frames=len(files)), source, kind="images")
+    sources = SourceFiles(files)
+    source = partial(stills, files, max_pixels=max_pixels, unchanged=sources.check)
+    return Clip(path, Header(frames=len(files)), source, files=sources, kind="images")
 
 
 def _check_timed(path: Path, span: Span | None) -> None:
@@ -84,7 +94,22 @@ def _check_timed(path: Path, span: Span | None) -> None:
         raise UsageError(f"{path}: images have no times, so there is nothing {span} in them. Leave start and end out.")
 
 
-def _open_folder(path: Path, max_pixels: int) -> Clip:
+def source_identity(path: str | os.PathLike[str]) -> str:
+    """Return the ``Clip.identity`` that the clip at ``path`` would have now, without opening it.
+
+    >>> source_identity("no-such-file.mp4") == source_identity("other/no-such-file.mp4")
+    True
+    """
+    path = Path(path)
+    try:
+        files = image_files(path) if path.is_dir() else [path]
+    except VideoError:
+        files = []
+    return SourceFiles(files).digest
+
+
+def image_files(path: Path) -> list[Path]:
+    """Return the images in a folder, in natural order; ``VideoError`` if there is none."""
     try:
         files = [
             p
@@ -100,7 +125,7 @@ def _open_folder(path: Path, max_pixels: int) -> Clip:
             "A folder stands for the images in it; clockseg segment takes a folder of videos too."
         )
     files.sort(key=lambda file: natural_key(file.name))
-    return _images(path, files, max_pixels)
+    return files
 
 
 def _check_file(path: Path) -> None:
