@@ -145,6 +145,7 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 RESULTS = ROOT / "benchmarks/results"
+REFERENCES = ("clocks", "results", "datasets", "glossary")
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
@@ -161,6 +162,19 @@ def test_pages_that_code_names_are_there() -> None:
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), ROOT / "CONTRIBUTING.md"]:
         for named in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path.name}: {named}"
+
+
+@each_page
+def test_tables_are_small_on_pages_that_are_no_reference(page) -> None:
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE):
+        head, _, *rows = table.splitlines()
+        assert page.stem in REFERENCES or len(rows) <= 6, head
+        assert len(re.sub(r"`[^`]*`|\\\\\|", "", head).strip("|").split("|")) <= 7, head
+
+
+@each_page
+def test_extras_are_installed_from_the_clone(page) -> None:
+    assert "clockseg[" not in page.read_text(encoding="utf-8")
 
 
 def test_documentation_stays_short() -> None:

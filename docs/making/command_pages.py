@@ -1,4 +1,4 @@
-"""The command reference, made of the parsers: what ``--help`` says, as pages."""
+"""The command reference, generated from the argument parsers: the text of ``--help`` as pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INDENT = "    "
 
 
 def pages() -> dict[str, str]:
-    """Markdown by path: a page a command, and one that lists them.
+    """Return Markdown by path: one page per command, and one that lists them.
 
     >>> sorted(pages())[:3]
     ['commands/bench.md', 'commands/cut.md', 'commands/evaluate.md']
@@ -23,7 +23,7 @@ def pages() -> dict[str, str]:
 
 
 def commands(given: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
-    """The commands of a parser with a line on each; none where it has no commands below it.
+    """Return the subcommands of a parser, each with its one-line description.
 
     >>> list(commands(parser()))[0]
     'segment'
@@ -37,7 +37,7 @@ def commands(given: argparse.ArgumentParser) -> dict[str, tuple[argparse.Argumen
 
 
 def leaves(given: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser, and all those of the commands below it.
+    """Iterate over a parser and the parsers of all commands below it.
 
     >>> [one.prog for one in leaves(parser())][:2]
     ['clockseg', 'clockseg segment']
@@ -54,10 +54,10 @@ def _index() -> str:
         [
             "# Commands",
             "",
-            f"{plain(top.description or '')} Each command explains itself: `clockseg COMMAND --help`. These pages are made of",
-            "the same text whenever the site is built.",
+            f"{plain(top.description or '')} Each command explains itself: `clockseg COMMAND --help`. These pages are generated",
+            "from the same text whenever the site is built.",
             "",
-            "| command | what |",
+            "| command | purpose |",
             "| --- | --- |",
             *rows,
             "",
@@ -72,7 +72,7 @@ def _page(name: str, command: argparse.ArgumentParser) -> str:
 
 
 def _body(command: argparse.ArgumentParser, level: int = 2) -> Iterator[str]:
-    """Description, usage and options of a command; then those of the commands below it, each under a heading."""
+    """Return description, usage and options of a command, then those of its subcommands under headings."""
     yield from [plain(command.description or ""), "", "```text", _usage(command), "```", ""]
     for group in command._action_groups:
         shown = [action for action in group._group_actions if _shown(action)]
@@ -87,7 +87,7 @@ def _body(command: argparse.ArgumentParser, level: int = 2) -> Iterator[str]:
 
 
 def _usage(command: argparse.ArgumentParser) -> str:
-    """The usage line, broken the same way on every terminal."""
+    """Return the usage line, wrapped in the same way on every terminal."""
     words = " ".join(command.format_usage().split())
     return textwrap.fill(words, 80, subsequent_indent=_INDENT, break_on_hyphens=False, break_long_words=False)
 
@@ -98,16 +98,16 @@ def _shown(action: argparse.Action) -> bool:
 
 
 def _title(title: str) -> str:
-    return {"positional arguments": "What it is given", "options": "Options"}.get(title, title[:1].upper() + title[1:])
+    return {"positional arguments": "Arguments", "options": "Options"}.get(title, title[:1].upper() + title[1:])
 
 
 def _option(command: argparse.ArgumentParser, action: argparse.Action) -> list[str]:
-    """A definition: the spelling, and below it what it does."""
+    """Return a definition: the option's spelling, and its help below."""
     return [f"`{spelling(action)}`", f":{_INDENT[1:]}{plain(help_of(command, action))}", ""]
 
 
 def spelling(action: argparse.Action) -> str:
-    """An option with what it takes, as usage lines show it.
+    """Return an option with its value, as usage lines show it.
 
     >>> spelling(argparse.ArgumentParser().add_argument("--limit", "-n", metavar="N"))
     '--limit, -n N'
@@ -125,7 +125,7 @@ def spelling(action: argparse.Action) -> str:
 
 
 def help_of(command: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """The help of an option, with what stands for its default and choices filled in.
+    """Return the help of an option with its default and choices filled in.
 
     >>> given = argparse.ArgumentParser()
     >>> help_of(given, given.add_argument("--limit", default=3, help="at most (default: %(default)s)"))
@@ -137,7 +137,7 @@ def help_of(command: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which Markdown finds nothing to mark up; options in it are code.
+    """Escape text for Markdown; options in it become code.
 
     >>> plain("a *.mp4 or <name>, see --out")
     'a \\\\*.mp4 or &lt;name&gt;, see `--out`'

@@ -1,4 +1,4 @@
-"""Drawings as SVG whose colours follow the page they stand in, and are those of the light theme where there is none."""
+"""SVG drawings whose colours follow the theme of the page, and are those of the light theme outside of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clockseg.report.plots import style
 
 Point = tuple[float, float]
 
-# What a drawing's own colours are called, and what they are: the page's, or else a plain one.
+# Named colours: the page's CSS variable, with a plain colour as fallback.
 _TONES = {
     "ink": f"var(--md-typeset-color, {style.INK})",
     "muted": f"var(--idea-muted, {style.MUTED})",
@@ -25,7 +25,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, 
 
 
 def colour(tone: str) -> str:
-    """A tone's colour; any other text is a colour itself.
+    """Return the colour of a tone; any other text is taken as a colour.
 
     >>> colour("none"), colour("#d55e00")
     ('none', '#d55e00')
@@ -34,7 +34,7 @@ def colour(tone: str) -> str:
 
 
 class Drawing:
-    """A drawing of a size; what is added later lies on top. x goes right and y down.
+    """A drawing of fixed size. Later shapes lie on top; x goes right and y down.
 
     >>> drawn = Drawing(20, 10, "A line")
     >>> drawn.line((0, 0), (20, 10))
@@ -46,7 +46,7 @@ class Drawing:
         self.size, self._title, self._parts = (width, height), title, [""]
 
     def svg(self) -> str:
-        """The file's text, the same for the same drawing."""
+        """Return the text of the SVG file, the same for the same drawing."""
         width, height = self.size
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -62,31 +62,31 @@ class Drawing:
         self._parts.append(f'<{name} {attributes} style="{said}"' + (f">{inner}</{name}>" if inner else "/>"))
 
     def box(self, corner: Point, size: Point, *, fill: str = "paper", edge: str = "ink", dashed: bool = False) -> None:
-        """A rounded box; ``corner``: its top left."""
+        """Add a rounded box; ``corner`` is its top left."""
         style = {"fill": colour(fill), "stroke": colour(edge), "stroke-width": "1.2"} | _dashes(dashed)
         self._add("rect", style, x=corner[0], y=corner[1], width=size[0], height=size[1], rx=min(4.0, min(size) / 4))
 
     def text(
         self, at: Point, text: str, *, size: float = 13, tone: str = "ink", align: str = "middle", bold: bool = False
     ) -> None:
-        """A line of text, its baseline's middle (``align``: start or end) at a point."""
+        """Add a line of text whose baseline has its middle (``align``: start or end) at a point."""
         style = {"fill": colour(tone), "font-size": f"{_short(size)}px", "text-anchor": align}
         self._add("text", style | ({"font-weight": "600"} if bold else {}), escape(text), x=at[0], y=at[1])
 
     def shape(self, points: Sequence[Point], *, fill: str, edge: str = "none", width: float = 1) -> None:
-        """A filled polygon."""
+        """Add a filled polygon."""
         path = "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points) + "z"
         self._add("path", {"fill": colour(fill), "stroke": colour(edge), "stroke-width": _short(width)}, d=path)
 
     def disc(self, centre: Point, radius: float, *, fill: str = "paper", edge: str = "ink") -> None:
-        """A filled circle."""
+        """Add a filled circle."""
         style = {"fill": colour(fill), "stroke": colour(edge), "stroke-width": "1.2"}
         self._add("circle", style, cx=centre[0], cy=centre[1], r=radius)
 
     def line(
         self, *points: Point, tone: str = "ink", dashed: bool = False, head: bool = False, width: float = 1.3
     ) -> None:
-        """A line by way of points; ``head``: with an arrow's head at its end."""
+        """Add a line through points, with an arrow head at its end if ``head``."""
         path = "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
         style = {"fill": "none", "stroke": colour(tone), "stroke-width": _short(width), "stroke-linejoin": "round"}
         self._add("path", style | _dashes(dashed), d=path)
@@ -94,14 +94,14 @@ class Drawing:
             self.shape(_head(points[-2], points[-1]), fill=tone)
 
     def clock(self, centre: Point, *, radius: float = 9, rests: bool = False) -> None:
-        """A clock's face; one that rests is pale."""
+        """Add a clock face, pale if the clock rests."""
         x, y = centre
         self.disc(centre, radius, edge="muted" if rests else "ink")
         hands = (x, y - 0.65 * radius), (x, y), (x + 0.45 * radius, y + 0.25 * radius)
         self.line(*hands, tone="muted" if rests else "ink")
 
     def cells(self, corner: Point, size: Point, labels: np.ndarray, colours: Sequence[str], *, gap: float = 0) -> None:
-        """A map of labels [h, w] as cells, one path a class; ``gap``: between cells, in the drawing's units."""
+        """Add a label map [h, w] as cells, one path per class; ``gap`` is the space between cells."""
         height, width = labels.shape
         side = size[0] / width, size[1] / height
         for label, fill in enumerate(colours):
@@ -117,7 +117,7 @@ class Drawing:
 
 
 def _runs(row: np.ndarray, *, whole: bool) -> list[tuple[int, int]]:
-    """(start, length) of stretches that are true, or of each single place.
+    """Return (start, length) of the runs that are true, or of each single cell.
 
     >>> _runs(np.array([True, True, False, True]), whole=True)
     [(0, 2), (3, 1)]
@@ -144,7 +144,7 @@ def _dashes(dashed: bool) -> dict[str, str]:
 
 
 def _short(value: object) -> str:
-    """A number with two decimals at most, and any other value as it is.
+    """Format a number with at most two decimals, and any other value as it is.
 
     >>> _short(2.0), _short(1 / 3)
     ('2', '0.33')

@@ -1,4 +1,4 @@
-"""A network in three stages that sees the drawn street as a network would: ever coarser. It runs in clockseg's own session."""
+"""A made-up network of three stages that see the drawn street ever coarser; it runs in clockseg's own session."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from clockseg.clockwork.session import Session
 
 STRIDES = (4, 8, 16)
 STAGES = ("stage 1", "stage 2", "stage 3")
-# What a stage is sure of counts more the finer it is; where the first is unsure, the deeper ones decide.
+# Finer stages weigh more; where the first stage is unsure, the deeper ones decide.
 _WEIGHTS = (1.0, 0.6, 0.35)
 _UNSURE = 0.4
 _MISTAKEN = np.random.default_rng(7).random((24, 40)) < 0.14
-"""Where the first stage, which sees edges but not things, takes one class for another."""
+"""Cells in which the first stage confuses classes, since it sees edges but not objects."""
 CARS = (4, 12, 20, 28, 36, 40, 40, 40, 40, 52, 66, 82)
-"""Where the car is at each of twelve frames: it drives, waits, and drives on."""
+"""Positions of the car on twelve frames: it drives, waits, and drives on."""
 
 
 class Shown(NamedTuple):
-    """What there is to draw of a frame: which stages fired, the clock's signal, what each shows, and the output."""
+    """A frame to draw: which stages fired, the clock's signal, each stage's held map, and the output."""
 
     fired: tuple[bool, ...]
     signal: float | None
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
 
 
 def network() -> StagedNetwork:
-    """The three stages, fused at the first one's stride.
+    """Build the three stages, fused at the first one's stride.
 
     >>> network()(street_scene.labels(10)).shape
     (24, 40)
@@ -46,12 +46,12 @@ def network() -> StagedNetwork:
 
 
 def _scores(labels: np.ndarray) -> np.ndarray:
-    """1 for the class that is seen, float32 [1, classes, h, w]."""
+    """Return scores of 1 for the class of each cell, float32 [1, classes, h, w]."""
     return np.eye(len(street_scene.CLASSES), dtype=np.float32)[labels].transpose(2, 0, 1)[None]
 
 
 def _hasty(labels: np.ndarray) -> np.ndarray:
-    """Scores that are wrong, and not sure, here and there."""
+    """Return scores that are wrong and unsure in some cells."""
     wrong = (labels + 1 + np.arange(labels.shape[1]) % (len(street_scene.CLASSES) - 1)) % len(street_scene.CLASSES)
     return np.where(_MISTAKEN, _UNSURE * _scores(wrong), _scores(labels))
 
@@ -67,7 +67,7 @@ def _labels(scores: np.ndarray) -> np.ndarray:
 
 
 def shown(schedule: Named, cars: tuple[float, ...] = CARS) -> list[Shown]:
-    """A session of it over the drawn street, frame by frame.
+    """Run the network over the drawn street and return what each frame showed.
 
     >>> from clockseg.clockwork.schedule import alternating
     >>> [one.fired for one in shown(alternating)][:2]

@@ -1,4 +1,4 @@
-"""For griffe, which reads docstrings: ``>>>`` examples become blocks of code, since in Markdown they would be quotations."""
+"""A griffe extension that fences ``>>>`` examples in docstrings, which Markdown would show as quotations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EXAMPLE = re.compile(r"(?:^|\n\n?)(>>> .*?)(?=\n\n|\Z)", re.DOTALL)
 
 
 def fenced(text: str) -> str:
-    """A docstring with its examples fenced.
+    """Return a docstring with its examples fenced.
 
     >>> fenced("One.\\n\\n>>> 1 + 1\\n2").splitlines()[2]
     '```pycon'
@@ -20,9 +20,9 @@ def fenced(text: str) -> str:
 
 
 class Examples(griffe.Extension):
-    """Fences the examples in every docstring."""
+    """Extension that fences the examples in every docstring."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """As griffe calls it."""
+        """Fence the examples of one object's docstring."""
         if obj.docstring:
             obj.docstring.value = fenced(obj.docstring.value)

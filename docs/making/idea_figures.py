@@ -1,6 +1,6 @@
-"""The pictures of "The idea": drawn of what ran (``drawn_network``) and of a measured table, not by hand.
+"""Draws the figures of docs/the-idea.md from runs of a drawn network (``drawn_network``) and from a measured table.
 
-Command: ``python docs/making/idea_figures.py``. Cost: a second.
+Command: ``python docs/making/idea_figures.py``. It takes a second.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from clockseg.report.plots import style
 
 ROOT = Path(__file__).resolve().parents[2]
 BLUES = (*style.STAGES[:2], "deep")
-"""Shallow to deep, as in every figure of stages."""
+"""Colours of stages from shallow to deep, as in every figure."""
 ADAPTIVE = "adaptive(0.07, watch=1)"
 THRESHOLD = 0.07
 
 
 def mark() -> str:
-    """The site's mark: a clock over three stages."""
+    """Draw the logo: a clock over three stages."""
     drawn = Drawing(32, 32, "clockseg")
     for index, fill in enumerate(style.STAGES):
         drawn.box((3 + 9 * index, 19), (8, 10), fill=fill, edge="none")
@@ -37,7 +37,7 @@ def mark() -> str:
 
 
 def slow() -> str:
-    """Pixels change fast, meaning changes slowly: three frames, and how much each stage changes, as measured."""
+    """Draw three frames of a street, and the measured change of pixels and stages from frame to frame."""
     drawn = Drawing(720, 330, "Three frames of a street, and bars: pixels change most, the deepest stage least")
     for index, car in enumerate((14, 40, 66)):
         corner = (20 + 235 * index, 24)
@@ -53,7 +53,7 @@ def slow() -> str:
 
 
 def velocities() -> dict[str, float]:
-    """The measured mean changes of ``street``'s stages, of ``clockseg reproduce velocity``.
+    """Read the mean changes of the stages of ``street`` that ``clockseg reproduce velocity`` measured.
 
     >>> list(velocities())
     ['pixels', 'stage 1', 'stage 2', 'stage 3']
@@ -67,8 +67,8 @@ def velocities() -> dict[str, float]:
 
 
 def stages() -> str:
-    """A network as a row of stages, each coarser than the one before, and what fuses them."""
-    drawn = Drawing(720, 306, "A network as a row of stages; each gives a coarser map; fusing joins them")
+    """Draw a network as a row of stages, each coarser than the one before, and the fused output."""
+    drawn = Drawing(720, 306, "A network as a row of stages; each computes a coarser map; the maps are fused")
     [now] = drawn_network.shown(frame_oracle, (40,))
     street_scene.draw_picture(drawn, (14, 44), 130, car=40)
     drawn.text((79, 34), "the frame", bold=True)
@@ -78,7 +78,7 @@ def stages() -> str:
 
 
 def _row(drawn: Drawing, now: Shown, *, y: float, left: float, held: Sequence[int]) -> None:
-    """Three stages side by side from ``left`` on, their maps below them, and the fused output at the right."""
+    """Draw three stages side by side from ``left`` on, their maps below them, and the fused output at the right."""
     drawn.line((left - 26, y + 39), (left, y + 39), head=True)
     for index, name in enumerate(STAGES):
         x, rests = left + 124 * index, index in held
@@ -100,9 +100,7 @@ def _row(drawn: Drawing, now: Shown, *, y: float, left: float, held: Sequence[in
         drawn.line((x + 49, y + 190), (x + 49, y + 212), tone=_tone(rests), dashed=rests)
     right = left + 124 * 3 + 20
     drawn.line((left + 49, y + 212), (right + 62, y + 212), (right + 62, y + 172), head=True)
-    drawn.text(
-        ((left + right) / 2 + 20, y + 228), "fused from what is fresh and what is held" if held else "fused", size=12
-    )
+    drawn.text(((left + right) / 2 + 20, y + 228), "fused from fresh and held maps" if held else "fused", size=12)
     drawn.cells((right, y + 88), (130, 78), now.output, COLOURS)
     drawn.box((right, y + 88), (130, 78), fill="none", edge="ink")
     drawn.text((right + 65, y + 80), "labels", bold=True)
@@ -113,15 +111,11 @@ def _tone(rests: bool) -> str:
 
 
 def _kept(index: int, rests: bool) -> str:
-    return (
-        "as it was before"
-        if rests
-        else f"{drawn_network.STRIDES[index]} x {drawn_network.STRIDES[index]} pixels a cell"
-    )
+    return "unchanged" if rests else f"{drawn_network.STRIDES[index]} x {drawn_network.STRIDES[index]} pixels per cell"
 
 
 def held() -> str:
-    """A frame on which only the first stage fires."""
+    """Draw a frame on which only the first stage fires."""
     drawn = Drawing(720, 306, "The next frame: stage 1 fires, stages 2 and 3 hold, and the output is fused from both")
     frames = drawn_network.shown(fixed_rate((1, 2, 2)), (40, 48))
     street_scene.draw_picture(drawn, (14, 44), 130, car=48)
@@ -129,7 +123,7 @@ def held() -> str:
     _row(drawn, frames[1], y=44, left=176, held=(1, 2))
     drawn.text(
         (360, 298),
-        "dashed: not computed on this frame; its value is the one of the frame before",
+        "dashed: not computed on this frame; the value is cached from the previous frame",
         tone="muted",
         size=12,
     )
@@ -137,7 +131,7 @@ def held() -> str:
 
 
 def clocks() -> str:
-    """Who fires when under three schedules, over twelve frames of a car that drives, waits and drives on."""
+    """Draw the firings of three schedules over twelve frames of a car that drives, waits and drives on."""
     drawn = Drawing(
         720, 470, "Firings of three schedules over twelve frames; the adaptive clock rests while the car waits"
     )
@@ -171,7 +165,7 @@ def _firings(drawn: Drawing, y: float, title: str, frames: list[Shown]) -> None:
 
 
 def _signal(drawn: Drawing, y: float, frames: list[Shown]) -> None:
-    """What the adaptive clock looks at: the change since its stages last fired, as bars against the threshold."""
+    """Draw the adaptive clock's signal, the change since its stages last fired, as bars against the threshold."""
     bottom, scale = y + 74, 600
     drawn.text((120, y + 34), "change of stage 1's", align="end", size=12)
     drawn.text((120, y + 48), "labels since the", align="end", size=12)
@@ -188,13 +182,13 @@ def _signal(drawn: Drawing, y: float, frames: list[Shown]) -> None:
 
 
 def motion() -> str:
-    """What is held, as it was and moved along."""
-    drawn = Drawing(720, 250, "Held labels lag behind the car; moved along with the motion they fit again")
+    """Draw held labels as they are and warped along the motion."""
+    drawn = Drawing(720, 250, "Held labels lag behind the car; warped along the motion they fit again")
     then, now = 34.0, 62.0
     panels = (
-        ("held as it was: late", then, False),
-        ("what moved, and how far", now, True),
-        ("moved along: on time", now, False),
+        ("reused: late", then, False),
+        ("motion", now, True),
+        ("warped: on time", now, False),
     )
     for index, (title, car, arrows) in enumerate(panels):
         corner = (16 + 236 * index, 34)
@@ -204,12 +198,12 @@ def motion() -> str:
             _arrows(drawn, corner, then, now)
     lines = (
         "The network ran some frames ago.",
-        "Told by optical flow, or by the codec.",
-        "Grey: has come into view, is unknown.",
+        "From optical flow, or from the codec.",
+        "Grey: came into view, unknown.",
     )
     for index, text in enumerate(lines):
         drawn.text((16 + 236 * index, 186), text, align="start", size=12, tone="muted")
-    drawn.text((360, 228), "Moving a map costs a small part of what computing it does.", size=12)
+    drawn.text((360, 228), "Warping a map costs a small fraction of computing it.", size=12)
     return drawn.svg()
 
 
@@ -217,7 +211,7 @@ _PANEL = 216.0
 
 
 def _moved(drawn: Drawing, corner: Point, then: float, now: float, *, held_at: float | None) -> None:
-    """The picture of now, and over it the outline of the car as labels that are held show it."""
+    """Draw the current picture, and over it the car as the held labels show it."""
     street_scene.draw_picture(drawn, corner, _PANEL, car=now)
     scale = _PANEL / street_scene.WIDTH
     if held_at is None:
@@ -242,7 +236,7 @@ FIGURES = {"mark": mark, "slow": slow, "stages": stages, "held": held, "clocks":
 
 
 def write(folder: Path) -> None:
-    """All of them as ``idea-NAME.svg``; the same bytes every time."""
+    """Write all figures as ``idea-NAME.svg``; the bytes are the same every time."""
     for name, draw in FIGURES.items():
         (folder / f"idea-{name}.svg").write_text(draw(), encoding="utf-8")
 

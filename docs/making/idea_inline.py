@@ -1,4 +1,4 @@
-"""The idea's pictures become part of the page they stand in, so that they take the colours of its theme."""
+"""Inlines the figures of the idea into their page, so that they take the colours of its theme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _IMAGE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(figures/idea-[a-z]+\.sv
 
 
 def inlined(html: str, docs: Path) -> str:
-    """HTML of a page with the files of those pictures in place of what names them.
+    """Return the HTML of a page with the SVG files in place of their image tags.
 
     >>> inlined('<p><img alt="" src="other.svg" /></p>', Path())
     '<p><img alt="" src="other.svg" /></p>'

@@ -1,4 +1,4 @@
-"""Links from pages to files outside docs: the files are taken into the site, so that it is whole by itself."""
+"""Links from pages to files outside of docs: the site gets copies of these files, so that it is complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STANDS_FOR = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "docs": 
 
 
 def home(path: str) -> str:
-    """Where in the site a file of the repository stands (POSIX paths, of the repository and of docs).
+    """Return the path in the site of a file of the repository (POSIX paths, relative to the repository and to docs).
 
     >>> home("docs/plan.md"), home("README.md"), home("benchmarks/cost.py")
     ('plan.md', 'index.md', 'files/benchmarks/cost.py')
@@ -23,12 +23,12 @@ def home(path: str) -> str:
 
 
 def _target(link: str, page: str) -> str:
-    """What a link of a page names, as a path of the repository."""
+    """Return the path in the repository that a link of a page leads to."""
     return os.path.normpath(PurePosixPath(page).parent / link)
 
 
 def outside(markdown: str, page: str) -> Iterator[str]:
-    """The files outside docs that a page of the repository links to, as they lie in the repository.
+    """Iterate over the files outside of docs that a page links to, as paths in the repository.
 
     >>> list(outside("[a](../benchmarks/cost.py) [b](plan.md) [c](https://example.org)", "docs/cost.md"))
     ['benchmarks/cost.py']
@@ -40,7 +40,7 @@ def outside(markdown: str, page: str) -> Iterator[str]:
 
 
 def moved(markdown: str, page: str) -> str:
-    """A page of the repository with its links as they have to be in the site.
+    """Return a page of the repository with its links rewritten for the site.
 
     >>> moved("[a](../benchmarks/cost.py#L3) [b](plan.md)", "docs/cost.md")
     '[a](files/benchmarks/cost.py#L3) [b](plan.md)'

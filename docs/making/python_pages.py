@@ -1,6 +1,6 @@
-"""The Python reference: a page for the core names and one a family, each with what is public in it.
+"""The Python reference: a page for the core names and one per submodule, each listing its public names.
 
-The pages say names alone; mkdocstrings reads signatures and docstrings of the source when the site is built.
+The pages contain names only; mkdocstrings adds signatures and docstrings when the site is built.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import clockseg
 
 
 def pages() -> dict[str, str]:
-    """Markdown by path.
+    """Return Markdown by path.
 
     >>> sorted(pages())[:2]
     ['python/carry.md', 'python/clocks.md']
@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
 
 
 def public(family: str) -> list[str]:
-    """What is public in a family: its ``__all__``, or, without one, what it defines without a leading underscore.
+    """Return the public names of a submodule: its ``__all__``, or the functions and classes without a leading underscore.
 
     >>> public("graph")
     ['Division', 'Graph', 'Input', 'Node', 'Sidecar', 'divide']
@@ -47,13 +47,13 @@ def _core() -> str:
 
 
 def _place(name: str) -> tuple[bool, str]:
-    """Files that hold something public first."""
+    """Sort key that puts public modules first."""
     home = clockseg._HOME[name]
     return "._" in home, home
 
 
 def _titled(home: str) -> list[str]:
-    """A heading of the file's name, and below it what the file is about.
+    """Return a heading with the module's name, and its subject below.
 
     >>> _titled("clockseg.errors")[0]
     '## Errors'
@@ -62,9 +62,9 @@ def _titled(home: str) -> list[str]:
 
 
 _HEAD = [
-    "Core names are in `clockseg` itself, families are submodules; names load when they are first used. Pictures are uint8 RGB",
-    "[height, width, 3], label maps uint8 [height, width] of class ids, score maps float32 [1, classes, h, w] before the",
-    "softmax. This reference is made of the docstrings whenever the site is built; its examples are run as tests.",
+    "Core names are in `clockseg` itself, the others in its submodules; each is imported when it is first used. Pictures are",
+    "uint8 RGB [height, width, 3], label maps uint8 [height, width] of class ids, and score maps float32 [1, classes, h, w]",
+    "before the softmax. These pages are generated from the docstrings whenever the site is built; the examples are tests.",
     "",
 ]
 
@@ -80,7 +80,7 @@ def _entries(module: str, names: list[str]) -> list[str]:
 
 
 def _subject(module: str) -> str:
-    """The first sentence of a module's docstring."""
+    """Return the first sentence of a module's docstring."""
     said = (importlib.import_module(module).__doc__ or module).split("\n\n")[0].replace("\n", " ").replace("``", "`")
     told = said.removeprefix(f"{module.split('.')[-1].capitalize()}: ")
     return told[:1].upper() + told[1:]

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: pages made of the code, and links that leave docs."""
+"""MkDocs hooks: adds the pages generated from the code, and the files outside of docs that pages link to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROOT = outside_links.ROOT
 
 
 def _made() -> dict[str, str]:
-    """Markdown of the pages that no file under docs holds."""
+    """Return the Markdown of the generated pages, by path."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return {**command_pages.pages(), **python_pages.pages(), "changelog.md": changelog}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """``FOLDER/*`` in the navigation becomes that folder's pages, its index first."""
+    """Expand ``FOLDER/*`` in the navigation to that folder's pages, its index first."""
     config.nav = _expanded(config.nav, _listed(Path(config.docs_dir)))
     return config
 
@@ -35,7 +35,7 @@ def _listed(docs: Path) -> list[str]:
 
 
 def _expanded(nav: Any, pages: list[str]) -> Any:
-    """A navigation with each ``FOLDER/*`` replaced by that folder's pages.
+    """Return a navigation with each ``FOLDER/*`` replaced by that folder's pages.
 
     >>> _expanded([{"Data": "data/*"}], ["data/index.md", "data/one.md"])
     [{'Data': ['data/index.md', 'data/one.md']}]
@@ -48,7 +48,7 @@ def _expanded(nav: Any, pages: list[str]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages, and the files outside docs that pages link to, and those that these link to."""
+    """Add the generated pages, and all files outside of docs that pages link to, directly or indirectly."""
     for path, content in _made().items():
         files.append(File.generated(config, path, content=content))
     pages = [(_repository_path(page.src_uri), page.content_string) for page in files.documentation_pages()]
@@ -64,7 +64,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _repository_path(uri: str) -> str:
-    """Where in the repository a page of the site is from.
+    """Return the path in the repository that a page of the site comes from.
 
     >>> _repository_path("plan.md"), _repository_path("files/benchmarks/cost.py"), _repository_path("changelog.md")
     ('docs/plan.md', 'benchmarks/cost.py', 'CHANGELOG.md')
@@ -75,10 +75,10 @@ def _repository_path(uri: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links as they have to be in the site."""
+    """Rewrite links for the site."""
     return outside_links.moved(markdown, _repository_path(page.file.src_uri))
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """The idea's pictures as part of the page, so that they take its colours."""
+    """Inline the figures of the idea, so that they take the colours of the page."""
     return idea_inline.inlined(html, ROOT / "docs")

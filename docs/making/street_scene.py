@@ -1,4 +1,4 @@
-"""A street that is drawn, not filmed: its picture, and its labels, which are certain. A car drives by, someone walks."""
+"""A drawn street with exact labels: a car drives by, and a person walks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from drawing import Drawing, Point
 WIDTH, HEIGHT = 160, 96
 CLASSES = ("sky", "building", "tree", "pavement", "road", "person", "car")
 COLOURS = ("#cfe6f5", "#d8c3a5", "#86b58a", "#b9b2c9", "#7d8594", "#0072b2", "#d55e00")
-"""Of labels; told apart whatever one's colour vision."""
+"""Colours of the classes, distinguishable with any colour vision."""
 
 Shape = tuple[int, list[Point]]
 
 
 def shapes(car: float, person: float = 118) -> list[Shape]:
-    """What is in the picture, back to front, as (class, polygon); ``car`` and ``person``: where they begin, from the left.
+    """Return the picture's shapes, back to front, as (class, polygon); ``car`` and ``person`` are their left edges.
 
     >>> [CLASSES[label] for label, _ in shapes(10)][-1]
     'car'
@@ -40,7 +40,7 @@ def shapes(car: float, person: float = 118) -> list[Shape]:
 
 
 def labels(car: float, person: float = 118) -> np.ndarray:
-    """Its labels, uint8 [96, 160].
+    """Return the labels, uint8 [96, 160].
 
     >>> int(labels(10)[75, 20]), int(labels(100)[75, 20])
     (6, 4)
@@ -52,7 +52,7 @@ def labels(car: float, person: float = 118) -> np.ndarray:
 
 
 def coarse(full: np.ndarray, stride: int) -> np.ndarray:
-    """What most of each ``stride`` x ``stride`` places shows, as a stage at that stride would see it.
+    """Return the most frequent class of each ``stride`` x ``stride`` cell, as a stage at that stride would see it.
 
     >>> coarse(labels(10), 16).shape
     (6, 10)
@@ -64,7 +64,7 @@ def coarse(full: np.ndarray, stride: int) -> np.ndarray:
 
 
 def draw_picture(drawn: Drawing, corner: Point, width: float, *, car: float, person: float = 118) -> None:
-    """The picture as a camera would see it, ``width`` wide."""
+    """Draw the picture as a camera would see it, ``width`` wide."""
     scale = width / WIDTH
 
     def at(points: list[Point]) -> list[Point]:
@@ -82,7 +82,7 @@ def draw_picture(drawn: Drawing, corner: Point, width: float, *, car: float, per
 
 
 def _windows(drawn: Drawing, at: Callable[[list[Point]], list[Point]]) -> None:
-    """What has no class of its own: windows, and the line on the road."""
+    """Draw details without a class of their own: windows, and the line on the road."""
     for left, tops, columns in ((6, (32, 46), 4), (104, (22, 35, 48), 4)):
         for y in tops:
             for column in range(columns):
