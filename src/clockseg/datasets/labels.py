@@ -114,8 +114,10 @@ def _header(data: bytes, path: Path, palette: bool) -> tuple[int, int, int]:
 def _decoded(data: bytes, path: Path) -> Labels:
     import av
 
+    from clockseg.video.containers import open_for_reading
+
     try:
-        with av.open(io.BytesIO(data), format="png_pipe") as container:
+        with open_for_reading(io.BytesIO(data), format="png_pipe") as container:
             frame = next(container.decode(video=0))
     except (av.FFmpegError, StopIteration, IndexError) as error:
         raise DataError(f"label {path} can't be decoded ({error}); write it again.") from None

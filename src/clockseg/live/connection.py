@@ -20,6 +20,7 @@ from clockseg.video._colour import ToRGB
 from clockseg.video._decode import Damage, checked_stream, pictures, reason
 from clockseg.video._fields import progressive
 from clockseg.video._vectors import THREADS
+from clockseg.video.containers import open_for_reading
 from clockseg.video.limits import MAX_PIXELS
 
 SILENCE_SECONDS = 10.0
@@ -153,12 +154,10 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
     told |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
     place = "pipe:0" if source.kind == "pipe" else source.given
     try:
-        found: InputContainer = av.open(
+        return open_for_reading(
             place,
-            "r",
             format="v4l2" if source.kind == "camera" else None,
             container_options=told,
-            metadata_errors="replace",
             timeout=SILENCE_SECONDS if source.kind == "url" else None,
         )
     except (av.ProtocolNotFoundError, av.DemuxerNotFoundError) as error:
@@ -167,7 +166,6 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
         raise VideoError(f"no answer within {SILENCE_SECONDS:g} s") from error
     except (av.FFmpegError, ValueError) as error:
         raise VideoError(f"it can't be opened ({reason(error)})") from error
-    return found
 
 
 def parsed_options(texts: list[str] | None) -> dict[str, str]:

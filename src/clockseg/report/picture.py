@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-import av
 import numpy as np
 
 from clockseg.errors import ClocksegError, VideoError
@@ -19,6 +18,7 @@ from clockseg.report.proxy import frames_of, proxy
 from clockseg.report.run import Run
 from clockseg.types import Array
 from clockseg.video import Span, open_clip
+from clockseg.video._decode import open_input
 
 Choice = Literal["auto", "embed", "reference", "none"]
 """Whether the video is put into the page: "auto" puts in what is small."""
@@ -121,7 +121,7 @@ def _referenced(run: Run, page: Path) -> Picture | None:
 
 
 def _played(path: Path) -> bool:
-    with av.open(str(path)) as container:
+    with open_input(path) as container:
         stream = next(iter(container.streams.video), None)
         alike = {"mov", "matroska", "webm"} & set(container.format.name.split(","))
         return bool(alike) and stream is not None and stream.pix_fmt in _PLAYED.get(stream.codec.canonical_name, ())
@@ -140,7 +140,7 @@ def _overlay(run: Run, page: Path, size: Any, *, embed: bool) -> Picture:
 
 def _packets(path: Path) -> tuple[Array, tuple[int, int]]:
     """When each frame of a video without B-frames is shown, and (w, h)."""
-    with av.open(str(path)) as container:
+    with open_input(path) as container:
         stream = container.streams.video[0]
         found = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.pts is not None]
         return np.array(found), (stream.width, stream.height)

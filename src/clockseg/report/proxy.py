@@ -16,6 +16,7 @@ from clockseg.errors import VideoError
 from clockseg.types import Array, Image, Size
 from clockseg.video import Clip
 from clockseg.video._colour import matrix_for
+from clockseg.video.containers import open_for_writing
 from clockseg.video.write import encoder
 
 SIDE = 720
@@ -59,7 +60,7 @@ def proxy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1
 
 def _encode(path: Path, images: Iterable[Image], seconds: Array, aspect: Fraction) -> None:
     reformatter = VideoReformatter()
-    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+    with open_for_writing(str(path), format="mp4", options={"movflags": "faststart"}) as container:
         stream: av.VideoStream | None = None
         for image, time in zip(images, seconds, strict=False):
             stream = stream or _start(container, proxy_size((image.shape[1], image.shape[0]), aspect))

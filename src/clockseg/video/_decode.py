@@ -12,6 +12,7 @@ from av.stream import Disposition
 
 from clockseg.errors import VideoError
 from clockseg.video._colour import check_pixels
+from clockseg.video.containers import open_for_reading
 
 ALLOWED = "Give a video file, an image or a folder of images."
 _THREADS = 4
@@ -90,15 +91,12 @@ def reason(error: Exception) -> str:
 def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> InputContainer:
     """Opens a local file, whatever its name looks like: no protocol, pattern or list in it is ever followed."""
     limit = {} if max_pixels is None else {"max_pixels": str(max_pixels)}
-    container: InputContainer = av.open(
+    return open_for_reading(
         f"file:{os.fspath(path)}",
-        "r",
         options=limit,
         # "pattern_type" concerns single images: "a%03d.png" is a name, not a sequence.
         container_options={"protocol_whitelist": "file", "pattern_type": "none"},
-        metadata_errors="replace",
     )
-    return container
 
 
 def video_streams(container: InputContainer) -> list[av.VideoStream]:

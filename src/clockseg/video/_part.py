@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import av
-from av.container import OutputContainer
 
 from clockseg.errors import VideoError
 from clockseg.files import part_name, whole
 from clockseg.video._decode import reason
+from clockseg.video.containers import open_for_writing
 
 CONTAINERS: dict[str, dict[str, Any]] = {
     ".mkv": {"container_format": "matroska", "options": {}},
@@ -55,9 +55,8 @@ class Part:
         with self.errors():
             # FFmpeg opens the file only at the first packet; better to fail now.
             self.temporary.open("wb").close()
-            self.container: OutputContainer = av.open(
+            self.container = open_for_writing(
                 f"file:{self.temporary}",
-                "w",
                 format=container_format,
                 # No random identifiers and no version strings: the same input gives the same bytes.
                 container_options={"fflags": "+bitexact", **options},

@@ -1,4 +1,4 @@
-"""Animated WebP, which FFmpeg doesn't decode: OpenCV does."""
+"""Animated WebP, decoded by OpenCV: FFmpeg can decode it only since version 9."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def animated(path: Path, shown: Animation, damage: Damage, *, span: Span, max_pi
 
 def _decoded(data: Array, start: int, count: int) -> list[Array]:
     try:
-        _, found = cv2.imdecodeanimation(data, start, count)
+        _, found = cv2.imdecodeanimation(data[None], start, count)  # OpenCV 4.12 takes a row only
     except AttributeError as error:
-        raise VideoError("animated WebP needs OpenCV 4.11 or newer: pip install -U opencv-python-headless") from error
+        raise VideoError("animated WebP needs OpenCV 4.12 or newer: pip install -U opencv-python-headless") from error
     except cv2.error:
         return []
     return list(found.frames)

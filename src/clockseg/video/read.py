@@ -70,7 +70,7 @@ def _open_file(
 ) -> Clip:
     stream = checked_stream(path, container, max_pixels, number=number)
     span = span or WHOLE
-    shown = animation(path) if container.format.name == "webp_pipe" else None
+    shown = animation(path) if container.format.name.startswith("webp") else None
     if shown is not None:
         header = _animation_header(shown, span)
         source = partial(animated, path, shown, span=span, max_pixels=max_pixels)
