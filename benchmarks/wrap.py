@@ -40,7 +40,6 @@ ALONE = "the model alone"
 PROCESSOR = (segformer.MEAN, segformer.STD)
 SCHEDULES: dict[str, dict[str, Any]] = {
     "frame_oracle": {"schedule": "frame_oracle"},
-    "recommended, without the picture": {},
     "skip_frame(3)": {"schedule": "skip_frame(3)"},
     "recommended, with processor=": {"processor": PROCESSOR},
 }

@@ -136,19 +136,15 @@ def _end() -> None:
 def test_scores_of_stages_are_found_and_watched(tmp_path: Path) -> None:
     found = cut(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep"))
     assert found.sidecar.scores == ("scores_1", "scores_2", "scores_3")
-    assert found.sidecar.schedule.startswith("either(adaptive(")
     assert len(load(found.file, engine="openvino")) == 3
     by_hand = cut(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep", scores="-,scores_2"))
     assert by_hand.sidecar.scores == (None, "scores_2", None)
-    assert "features" in by_hand.sidecar.schedule
 
 
 def test_features_of_as_many_channels_are_no_scores(tmp_path: Path) -> None:
     found = cut(tmp_path, networks.unet(channels=4), cutting=Cutting(at="enc1,enc2,enc3"))
     assert len(found.sidecar.classes) == 4  # as enc1 has channels
     assert found.sidecar.scores == ()
-    assert found.sidecar.schedule.startswith("either(difference(")
-    assert 'of="features"' in found.sidecar.schedule
 
 
 def test_the_choice_is_told_with_its_runner_up(tmp_path: Path) -> None:
@@ -341,7 +337,7 @@ def test_a_map_of_numbers_has_no_classes(tmp_path: Path) -> None:
     said = Said(size=SIZE, mean=SAID.mean, std=SAID.std, classes=())
     found = cut(tmp_path, networks.two_branches(), said=said, cutting=Cutting(at="stem,fine1+coarse1,fine2+coarse2"))
     assert (found.sidecar.classes, found.sidecar.ignore, found.sidecar.output) == ((), None, "depth")
-    assert found.sidecar.schedule.startswith("either(difference(")
+    assert found.sidecar.schedule == "carried(skip_frame(3), warp(auto))"
 
 
 # Inputs

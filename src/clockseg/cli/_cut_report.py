@@ -84,24 +84,22 @@ def _apart(found: CutNetwork) -> str:
 
 
 def _notes(found: CutNetwork) -> str:
-    return "\n".join(f"note: {note}" for note in found.notes)
+    warning = found.inspection.warning
+    lines = [f"note: {note}" for note in found.notes] + ([] if warning is None else [f"warning: {warning}"])
+    return "\n".join(lines)
 
 
 def _next(found: CutNetwork) -> str:
     """What to run now."""
-    file, schedule = found.file, found.sidecar.schedule or ""
-    clock = "adaptive" if "adaptive" in schedule else "'difference(of=\"features\")'"
+    file, stages = found.file, len(found.sidecar.cuts)
     lines = [
-        f"recommended schedule: {schedule or 'none'}",
+        f"recommended schedule: {found.sidecar.schedule or 'none'}",
         "next:",
         f"  clockseg segment VIDEO --network {file} --out results",
+        "  # which schedules pay, clocks on stages among them, measured on your video:",
+        f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]
-    if schedule:
-        lines += [
-            "  # the threshold that fires on so many frames of your videos:",
-            f"  clockseg tune VIDEO --network {file} --fire-rate 0.3 --clock {clock} --watch 1",
-        ]
-    if found.sidecar.classes and schedule and clock != "adaptive":
+    if found.sidecar.classes and not found.sidecar.scores and stages > 1:
         lines += [
             "  # class scores for clocks to watch, learned from unlabelled video:",
             f"  clockseg train heads {file} VIDEO --out {_beside(file, 'heads')}",

@@ -118,6 +118,7 @@ def text(found: Inspection) -> str:
             *_corrects(found),
             *_tensors(found),
             f"recommended schedule: {found.schedule or 'none'}",
+            *([] if found.warning is None else [f"warning: {found.warning}"]),
         ]
     )
 

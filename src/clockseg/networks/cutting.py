@@ -24,7 +24,7 @@ from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_edits import batched
-from clockseg.networks.cut_schedule import advised
+from clockseg.networks.cut_schedule import RECOMMENDED
 from clockseg.networks.cut_settling import Cutting, Settled, settle
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told, onnx_source
 from clockseg.networks.inspection import Inspection, inspect
@@ -93,12 +93,11 @@ def cut_network(
     )
 
 
-def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str | None, tuple[Told, ...]]:
-    if cutting.schedule is not None:
-        check(running, schedule_for(parse_schedule(cutting.schedule), len(running)))
-        return cutting.schedule, ()
-    advice = advised(running)
-    return advice.schedule, (Told("schedule", advice.schedule or "none", advice.why),)
+def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str, tuple[Told, ...]]:
+    chosen = cutting.schedule or RECOMMENDED
+    check(running, schedule_for(parse_schedule(chosen), len(running)))
+    why = "the whole network on every third frame, its output moved along with the picture in between"
+    return chosen, () if cutting.schedule is not None else (Told("schedule", chosen, why),)
 
 
 def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:

@@ -20,6 +20,9 @@ from clockseg.graph.price import price
 from clockseg.networks.load import IN_TORCH, WorkingSize, load
 from clockseg.types import Array, Image, Size
 
+WORTH = 0.5
+"""Of the uncut network's time: what a frame on which only stage 1 fires may take for clocks on stages to be worth trying."""
+
 
 @dataclass(frozen=True)
 class Inspected:
@@ -60,6 +63,32 @@ class Inspection:
     whole: Inspected
     staged_seconds: float
     correction: Inspected | None = None
+
+    @property
+    def held_share(self) -> float | None:
+        """The time of a frame on which only stage 1 fires, over the uncut network's; None for a network of one stage."""
+        fresh = {part.name for part in self.parts if part.kind == "stage"}
+        if len(fresh) < 2:
+            return None
+        fresh = {self.parts[0].name}
+        seconds = 0.0
+        for part in self.parts:
+            if part.kind == "group" and not fresh.isdisjoint(part.reads):
+                fresh.add(part.name)
+            if part.kind == "finish" or part.name in fresh:
+                seconds += part.seconds
+        return seconds / self.whole.seconds
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence where clocks on stages save little, because most of the time goes into frames on which they hold."""
+        share = self.held_share
+        if share is None or share <= WORTH:
+            return None
+        return (
+            f"A clock on stages saves little in this network: a frame on which only stage 1 fires still takes {share:.0%} of "
+            "the uncut network's time. Schedules that run the whole network or nothing save more."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for ``json.dumps``."""

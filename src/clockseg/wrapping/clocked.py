@@ -237,14 +237,14 @@ class Clocked:
             net = self.how.staging.net(self.module, frame)
             form = Outcome.of(given := self._plain(frame, {}), self.how.staging.output)
             check_same(net(frame), form.tensor(given), self.how.tolerance)
-            schedule = self._schedule(net, frame)
+            schedule = self._schedule(net)
         except Exception:
             self.off()
             raise
         return _Ready(_pictured(net, self.how.normalisation), schedule, _weights(self.module), forms={(): form})
 
-    def _schedule(self, net: StagedNetwork, frame: Tensor) -> Schedule:
-        chosen = self.how.schedule or advised(net, frame, sees=self.how.normalisation is not None)
+    def _schedule(self, net: StagedNetwork) -> Schedule:
+        chosen = self.how.schedule or advised(sees=self.how.normalisation is not None)
         if self.how.carry is not None:
             chosen = carried(chosen, self.how.carry)
         schedule = schedule_for(chosen, len(net))
