@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from clockseg.carry import Motion
 from clockseg.carry.motion import grid, sampled
-from clockseg.clocks import Decision, Tick, Watch
-from clockseg.clocks.gate import Gate, motion_residual
+from clockseg.clocks import Clock, Decision, Tick, Watch, motion_residual
 from clockseg.clocks.motion_residual import FULL
 from clockseg.libraries import opencv
 
@@ -27,6 +26,8 @@ class Unexplained:
     threshold: float
     mean: bool = False
     borders: bool = False
+    after: ClassVar[int] = 0
+    needs_motion: ClassVar[bool] = True
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """``state``: the output, and the places near its borders, so that they are looked for once."""
@@ -41,8 +42,8 @@ class Unexplained:
         signal = float(off.mean())
         return Decision(signal >= self.threshold, signal), state
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At no map."""
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return no map."""
         return frozenset()
 
 
@@ -57,9 +58,9 @@ def _near(output: Any, motion: Motion) -> Any:
     return (cv2.dilate(small, around) != cv2.erode(small, around)).astype(np.uint8)
 
 
-SIGNALS: dict[str, Callable[[float], Gate]] = {
+SIGNALS: dict[str, Callable[[float], Clock]] = {
     "mean residual": motion_residual,
-    "mean residual near borders": lambda t: Gate((Unexplained(t, mean=True, borders=True),), after=0),
-    "share off by 12": lambda t: Gate((Unexplained(t),), after=0),
-    "share off by 12 near borders": lambda t: Gate((Unexplained(t, borders=True),), after=0),
+    "mean residual near borders": lambda t: Unexplained(t, mean=True, borders=True),
+    "share off by 12": lambda t: Unexplained(t),
+    "share off by 12 near borders": lambda t: Unexplained(t, borders=True),
 }

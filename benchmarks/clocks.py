@@ -22,7 +22,7 @@ from clock_signals import SIGNALS
 from clockseg import load
 from clockseg.carry import Flow, Warp, identity
 from clockseg.cli._table import percent
-from clockseg.clocks.gate import adaptive, budget, difference, motion_residual
+from clockseg.clocks import adaptive, budget, difference, motion_residual
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clip_folders import read_clips

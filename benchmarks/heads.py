@@ -23,7 +23,8 @@ import onnx
 
 from clockseg import load
 from clockseg.cli._table import percent
-from clockseg.clocks.gate import Gate, adaptive, difference
+from clockseg.clocks import Clock, adaptive, difference
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import Clip, read_data
 from clockseg.evaluation.labels import evaluate
 from clockseg.execution.recording import Recording, needs, record, replay
@@ -102,9 +103,9 @@ def _shipped(args: argparse.Namespace, clips: Sequence[Clip]) -> dict[str, Any]:
 def _clocks(args: argparse.Namespace, name: str, network: str, clips: Sequence[Clip]) -> list[dict[str, Any]]:
     """Agreement at about the same firing rates; the threshold for each is found on the clip itself, for all alike."""
     net = load(network, engine=args.engine)
-    clock: Callable[[float], Gate] = partial(difference, of="features") if name == "features" else adaptive
+    clock: Callable[[float], Clock] = partial(difference, of="features") if name == "features" else adaptive
     [clip] = clips
-    recording = record(net, (frame.image for frame in clip), keep=needs(clock(0.1)(len(net))))
+    recording = record(net, (frame.image for frame in clip), keep=needs(schedule_for(clock(0.1), len(net))))
     thresholds = [_threshold(recording, clock, rate) for rate in RATES]
     schedules = [(f"{threshold:.4g}", clock(threshold)) for threshold in thresholds]
     found = evaluate(net, schedules, clips)
@@ -120,7 +121,7 @@ def _clocks(args: argparse.Namespace, name: str, network: str, clips: Sequence[C
     ]
 
 
-def _threshold(recording: Recording, clock: Callable[[float], Gate], rate: float) -> float:
+def _threshold(recording: Recording, clock: Callable[[float], Clock], rate: float) -> float:
     """The lowest threshold at which the last stage fires on no more than this share of frames, by halving."""
     low, high = 0.0, 1.0
     for _ in range(12):

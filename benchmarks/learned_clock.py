@@ -19,7 +19,7 @@ import numpy as np
 
 from clockseg import load
 from clockseg.carry import Flow, Warp
-from clockseg.clocks.learned_graph import load as load_clock
+from clockseg.clocks.learned import load as load_clock
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.training.clock import Choices, train_clock

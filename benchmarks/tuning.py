@@ -19,7 +19,7 @@ from typing import Any
 
 from clockseg import load
 from clockseg.cli._table import percent
-from clockseg.clocks.gate import adaptive, paced
+from clockseg.clocks import adaptive, paced
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named
 from clockseg.execution.recording import Recording, record

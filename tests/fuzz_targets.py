@@ -16,7 +16,7 @@ import fuzz_seeds
 import networks
 from clockseg import read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
-from clockseg.clocks.learned_graph import load as load_clock
+from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.datasets import read_data

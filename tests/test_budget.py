@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from clockseg import Session, UsageError, adaptive, confidence, difference, either, every, parse_schedule, run
 from clockseg.carry import Flow, Warp
-from clockseg.clocks import PICTURE, Budget, Decision, Tick, Watch
+from clockseg.clocks import ALWAYS, PICTURE, Budget, Decision, Tick, Watch, as_clock, budget, motion_residual, watches
 from clockseg.clocks.budget import LEAST, MOST, SLACK
-from clockseg.clocks.gate import Gate, budget, motion_residual
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
@@ -34,14 +33,16 @@ class Grown:
         so_far = float(np.ravel(tick.image)[0]) + (0.0 if tick.since == 1 or state is None else state)
         return Decision(False, so_far), so_far
 
-    def looks(self, stage: int) -> frozenset[Watch]:
+    after = 0
+
+    def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset()
 
 
 def firings(motion, clock) -> np.ndarray:
     """Of each frame after the first, whether the network ran."""
     frames = [np.float64([0.0]), *(np.float64([one]) for one in motion)]
-    return np.array([record.fired[0] for _, record in run(NET, frames, Gate((clock,), after=0))][1:])
+    return np.array([record.fired[0] for _, record in run(NET, frames, clock)][1:])
 
 
 def away(fired, rate) -> np.ndarray:
@@ -102,7 +103,7 @@ def test_nothing_gets_as_old_as_the_cap(kind, rate, cap) -> None:
 
 def test_firings_of_others_count() -> None:
     motion = KINDS["steady"](np.random.default_rng(2))
-    schedule = either(Gate((Budget(0.25, signal=Grown()),), after=0), every(6))
+    schedule = either(Budget(0.25, signal=Grown()), every(6))
     records = [one for _, one in run(NET, [np.float64([one]) for one in motion], schedule)]
     assert np.mean([one.fired[0] for one in records[1:]]) == pytest.approx(0.25, abs=0.02)
 
@@ -135,7 +136,7 @@ def test_a_cut_is_seen_through_either() -> None:
 
 
 def test_a_function_of_the_tick_is_a_signal_too() -> None:
-    schedule = budget(Gate((lambda tick: Decision(False, float(tick.image[0])),), after=0), network_rate=0.25)
+    schedule = budget(as_clock(lambda tick: Decision(False, float(tick.image[0])), after=0), network_rate=0.25)
     records = [one for _, one in run(NET, list(np.random.default_rng(0).random((200, 1))), schedule)]
     assert np.mean([one.fired[0] for one in records[1:]]) == pytest.approx(0.25, abs=0.02)
     large = [one.signal[0] for one in records[20:] if one.fired[0]]
@@ -164,7 +165,9 @@ class Slow:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return self.budget(tick._replace(took=self.fired if tick.since == 1 else self.held), state)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
+    after = 0
+
+    def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset()
 
 
@@ -178,9 +181,7 @@ def test_frames_a_second_come_out_right(fps, rate) -> None:
 
 def test_the_session_tells_what_frames_took() -> None:
     ticks: list[float] = []
-    session = Session(
-        NET, schedule_for(lambda stages: Gate((lambda tick: ticks.append(tick.took) or False,), 0)(stages), 2)
-    )
+    session = Session(NET, as_clock(lambda tick: ticks.append(tick.took) or False, after=0))
     seconds = []
     for _ in range(3):
         session(np.zeros(3))
@@ -196,37 +197,32 @@ def test_a_rate_is_replayed_and_frames_a_second_are_not() -> None:
     live = [one for _, one in run(NET, pictures, schedule)]
     assert [(one.fired, one.signal) for one in replay(recording, schedule)] == [(one.fired, one.signal) for one in live]
     with pytest.raises(UsageError, match=r"budget\(fps=30\).* goes by the seconds"):
-        needs(budget(fps=30)(2))
-    assert needs(budget(adaptive, network_rate=0.2)(3)) == {Watch("labels", 2)}
+        needs(schedule_for(budget(fps=30), 2))
+    assert needs(schedule_for(budget(adaptive, network_rate=0.2), 3)) == {Watch("labels", 2)}
 
 
 def test_it_is_written_as_text_over_any_signal() -> None:
-    assert parse_schedule("budget(network_rate=0.25, cap=12)")(3).clocks[0] == Budget(0.25, cap=12)
-    assert (
-        parse_schedule("budget(motion_residual, network_rate=0.5)")(2).clocks[0].signal
-        == motion_residual(0.0)(2).clocks[0]
-    )
-    over = parse_schedule('budget(difference(0.3, of="pixels"), fps=30)')(2)
-    assert over.clocks[0] == Budget(fps=30, signal=difference(0.3, of="pixels")(2).clocks[0])
-    assert over.clocks[0].looks(1) == {PICTURE}
-    assert (
-        parse_schedule("budget(adaptive(0, watch=1), network_rate=0.5)")(3).clocks[1].signal
-        == adaptive(0, watch=1)(3).clocks[1]
-    )
+    assert parse_schedule("budget(network_rate=0.25, cap=12)") == Budget(0.25, cap=12)
+    assert parse_schedule("budget(motion_residual, network_rate=0.5)").signal == motion_residual(0.0)
+    over = parse_schedule('budget(difference(0.3, of="pixels"), fps=30)')
+    assert schedule_for(over, 2).clocks == (Budget(fps=30, signal=difference(0.3, of="pixels")), ALWAYS)
+    assert watches(over, 1) == {PICTURE}
+    watching = schedule_for(parse_schedule("budget(adaptive(0, watch=1), network_rate=0.5)"), 3)
+    assert watching.clocks[1].signal == adaptive(0, watch=1)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (budget, "one of two"),
-        (lambda: budget(network_rate=0.5, fps=30)(2), "one of two"),
-        (lambda: budget(network_rate=0)(2), "between 0 and 1"),
-        (lambda: budget(network_rate=1.5)(2), "between 0 and 1"),
-        (lambda: budget(network_rate="much")(2), "must be a number"),
-        (lambda: budget(fps=-1)(2), "above 0"),
-        (lambda: budget(network_rate=0.1, cap=5)(2), "more than 10"),
-        (lambda: budget(network_rate=0.5, cap=0)(2), "at least 1"),
-        (lambda: budget(confidence(0.5), network_rate=0.5)(3), 'sense="above"'),
+        (lambda: budget(network_rate=0.5, fps=30), "one of two"),
+        (lambda: budget(network_rate=0), "between 0 and 1"),
+        (lambda: budget(network_rate=1.5), "between 0 and 1"),
+        (lambda: budget(network_rate="much"), "must be a number"),
+        (lambda: budget(fps=-1), "above 0"),
+        (lambda: budget(network_rate=0.1, cap=5), "more than 10"),
+        (lambda: budget(network_rate=0.5, cap=0), "at least 1"),
+        (lambda: budget(confidence(0.5), network_rate=0.5), 'sense="above"'),
         (lambda: budget(0.5, network_rate=0.5), "takes clocks"),
         (lambda: budget("adaptive", network_rate=0.5), "takes clocks"),
         (lambda: parse_schedule("budget"), "such as budget"),

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 import networks
 from clockseg.carry import parse_carry
 from clockseg.cli.main import main
-from clockseg.clocks.learned_graph import load as load_clock
+from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.engines import cache_directory, onnxruntime

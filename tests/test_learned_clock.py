@@ -13,8 +13,7 @@ from onnx import TensorProto, helper
 
 from clockseg import Session, UsageError, parse_schedule, run
 from clockseg.carry import Flow, Warp, identity
-from clockseg.clocks import PICTURE, Learned, Watch
-from clockseg.clocks.gate import budget, learned
+from clockseg.clocks import PICTURE, Learned, Watch, budget, learned
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.execution.recording import needs, record, replay
@@ -103,7 +102,7 @@ def test_features_of_the_stage_that_the_sidecar_names(tmp_path: Path) -> None:
         Learned(file)
     path.with_suffix(".json").write_text('{"watch": 1}')
     made = schedule_for(learned(file, 0.9), 2)
-    assert made.clocks[1].looks(2) == {Watch("features", 1)}
+    assert made.clocks[1].watches(2) == {Watch("features", 1)}
     fired = [record.fired for _, record in run(NET, [grey(0), grey(0), grey(9)], made)]
     assert fired == [(True, True), (True, False), (True, True)]
 
@@ -139,9 +138,9 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "c.onnx"
     one = Learned(clock(path, {"now": [1, 1, 6, 8]}, "now"))
-    assert one.looks(1) == {PICTURE}
+    assert one.watches(1) == {PICTURE}
     clock(path, {"since": [1, 1]}, "since")
-    assert one.looks(1) == frozenset()
+    assert one.watches(1) == frozenset()
 
 
 def test_replayed_it_decides_as_it_did(tmp_path: Path) -> None:
@@ -198,7 +197,7 @@ def test_training_writes_a_clock_that_runs_and_resumes(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("form", ["frames", "history"])
 def test_the_graph_gives_what_the_net_in_torch_gives(tmp_path: Path, form: str) -> None:
     torch = pytest.importorskip("torch")
-    from clockseg.clocks.learned_graph import load
+    from clockseg.clocks.learned import load
     from clockseg.training.clock_net import ClockNet, exported, inputs_of
 
     inputs = inputs_of(form, motion=True)
@@ -214,7 +213,7 @@ def test_the_graph_gives_what_the_net_in_torch_gives(tmp_path: Path, form: str) 
 
 def test_samples_are_what_would_be_shown_against_the_network() -> None:
     pytest.importorskip("torch")
-    from clockseg.clocks.learned_inputs import Input
+    from clockseg.clocks.learned import Input
     from clockseg.training.clock_samples import samples, takes
 
     levels = [0, 255] * 12

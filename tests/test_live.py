@@ -111,7 +111,7 @@ class Same:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return Decision(False, 0.5 + 0.01 * (tick.t * 7919 % 101)), None
 
-    def looks(self, stage: int) -> frozenset[Watch]:
+    def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset()
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from clockseg import Session, UsageError, either, every, parse_schedule, run
 from clockseg.carry import Flow, Motion, Sight, Warp
-from clockseg.clocks import ALWAYS, Tick
-from clockseg.clocks.gate import budget, motion_residual
+from clockseg.clocks import ALWAYS, Tick, budget, motion_residual
 from clockseg.clocks.motion_residual import FULL, MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.network import Group, Stage, StagedNetwork

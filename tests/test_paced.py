@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import UsageError, adaptive, at_least_every, confidence, either, parse_schedule, run
-from clockseg.clocks import Change, Difference, Paced, Tick, View, Watch
-from clockseg.clocks.gate import paced
+from clockseg.clocks import Change, Difference, Paced, Tick, View, Watch, paced
 from clockseg.clocks.paced import SPAN
 from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import schedule_for
 
 NET = StagedNetwork("watched", (Stage("a", np.asarray), Stage("b", np.asarray)))
 CELLS = 400
@@ -103,19 +103,17 @@ def test_firings_of_others_count() -> None:
 
 
 def test_it_is_written_as_text_and_gates_as_its_clock_does() -> None:
-    made = parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5, gain=0.1), at_least_every(8))")(3)
-    assert made.clocks[1].clocks[0] == Paced(Change(0.02, 1), 0.5, 0.1)
-    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)')(2).clocks[0] == Paced(
-        Difference(0.1, "pixels"), 0.5
-    )
+    made = schedule_for(parse_schedule("either(paced(adaptive(0.02, watch=1), 0.5, gain=0.1), at_least_every(8))"), 3)
+    assert made.clocks[1].parts[0] == Paced(Change(0.02, 1), 0.5, 0.1)
+    assert parse_schedule('paced(difference(0.1, of="pixels"), 0.5)') == Paced(Difference(0.1, "pixels"), 0.5)
     assert [clock.rate for clock in parse_schedule("paced(adaptive(0.1, 0.2), 0.5)")(3).clocks[1:]] == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: paced(confidence(0.5), 0.5)(2), "whose threshold can move"),
-        (lambda: paced(either(adaptive(0.1)), 0.5)(2), "Put either and both around it"),
+        (lambda: paced(confidence(0.5), 0.5), "whose threshold can move"),
+        (lambda: paced(either(adaptive(0.1)), 0.5), "Put either and both around it"),
         (lambda: paced(adaptive(0.1), 0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), 1.0), "between 0 and 1"),
         (lambda: paced(adaptive(0.1), float("nan")), "must be a number"),

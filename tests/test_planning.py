@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from clockseg import DataError, Session, UsageError, alternating, exponential, planning, skip_frame
 from clockseg.cli import plan as command
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data

@@ -31,8 +31,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Identity
-from clockseg.clocks import ALWAYS, PICTURE, Change, Difference, Watch
-from clockseg.clocks.gate import paced
+from clockseg.clocks import ALWAYS, PICTURE, Change, Difference, Watch, paced
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.execution import store as store_module
 from clockseg.execution.recording import label_map, needs, record, replay

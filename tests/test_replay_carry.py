@@ -24,8 +24,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Flow, Warp, identity, parse_carry
-from clockseg.clocks import ALWAYS, Decision
-from clockseg.clocks.gate import Gate, at_least_every, budget, either, motion_residual, paced
+from clockseg.clocks import ALWAYS, Decision, at_least_every, budget, either, motion_residual, paced
 from clockseg.clockwork.network import Correction, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.execution.tape import Tape, wanted
@@ -46,7 +45,9 @@ class Unexplained:
         assert tick.motion.unexplained() <= 1
         return Decision(signal >= self.threshold, signal, self.refill and signal >= self.threshold), None
 
-    def looks(self, stage: int) -> frozenset[Any]:
+    after = 0
+
+    def watches(self, stage: int) -> frozenset[Any]:
         return frozenset()
 
 
@@ -87,7 +88,7 @@ SCHEDULES: dict[str, Any] = {
     "pipelined": pipelined(2),
     "motion residual": either(motion_residual(0.2), at_least_every(4)),
     "budget": budget(motion_residual, network_rate=0.4, cap=4),
-    "never again": Gate((difference(3, of="pixels")(3).clocks[0],), after=0),
+    "never again": difference(3, of="pixels"),
 }
 
 
@@ -217,8 +218,12 @@ def test_only_what_is_needed_is_kept() -> None:
 
 
 def test_what_cannot_be_played_is_refused() -> None:
-    with pytest.raises(UsageError, match="what a plain function reads"):
-        wanted(toy(), [Schedule((ALWAYS, ALWAYS, lambda tick: tick.seconds > 1))])
+    for reads in (lambda tick: tick.seconds > 1, lambda tick: tick.took > 1):
+        tape = Tape(toy(), wanted(toy(), [reads]))
+        for image in clip(2):
+            tape.add(image)
+        with pytest.raises(UsageError, match="can't be replayed"):
+            list(tape.play(reads))
 
     class Own(type(identity)):
         looks = True

@@ -93,7 +93,7 @@ def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():
     frames = dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 1)
     fired = [record.fired for _, record in run(toy(), frames, pixel_clock(0.1))]
     assert fired == [(True, True, True), (True, True, False), (True, True, True)]
-    assert PixelChange(0.1).looks(3) == PixelChange(0.1).looks(1)
+    assert PixelChange(0.1).watches(3) == PixelChange(0.1).watches(1)
 
 
 def save_narrow(folder: Path, stem: str, variant, classes) -> None:

@@ -420,7 +420,7 @@ def test_a_decision_may_be_any_truth_value_or_a_mask() -> None:
     assert [record.fired[2] for _, record in run(NET, "01234", schedule)] == [True, True, False, True, False]
 
 
-@pytest.mark.parametrize("bad", [Every, "alternating", 3, lambda a, b: True])
+@pytest.mark.parametrize("bad", [Every, "alternating", 3, lambda a, b, c: True, alternating])
 def test_what_is_no_clock_is_refused(bad) -> None:
     with pytest.raises(UsageError):
         Schedule((ALWAYS, bad))

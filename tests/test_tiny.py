@@ -81,4 +81,4 @@ def test_a_session_keeps_the_memory_and_counts() -> None:
 
 
 def test_a_named_schedule_is_a_function_of_the_number_of_stages() -> None:
-    assert len(adaptive(0.25)(3)) == 3
+    assert adaptive(0.25).threshold == 0.25

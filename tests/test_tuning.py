@@ -12,9 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import networks
-from clockseg import DataError, Session, UsageError, adaptive, at_least_every, confidence, difference, either
+from clockseg import (
+    DataError,
+    Session,
+    UsageError,
+    adaptive,
+    alternating,
+    at_least_every,
+    confidence,
+    difference,
+    either,
+)
 from clockseg.cli.main import main
-from clockseg.clocks.gate import paced
+from clockseg.clocks import paced
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.execution.recording import Recording, needs, record, replay
@@ -170,8 +180,9 @@ def test_wrong_arguments() -> None:
         tune([record(NET, maps(3, 0))], adaptive, 50)
     with pytest.raises(UsageError, match="at least one"):
         tried([], adaptive(0.1))
-    with pytest.raises(UsageError, match="function of the threshold"):
-        tune([record(NET, maps(3, 0))], adaptive(0.1), 0.5)
+    for without in (at_least_every(8), alternating(2), adaptive(0.1, 0.2)):
+        with pytest.raises(UsageError, match="function of the threshold"):
+            tune([record(NET, maps(3, 0))], without, 0.5)
     with pytest.raises(UsageError, match="wasn't recorded"):
         tried([record(NET, maps(3, 0))], difference(0.1, of="features"))
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
 from clockseg.clockwork.session import run

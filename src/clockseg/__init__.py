@@ -21,7 +21,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from clockseg.carry import parse_carry
-    from clockseg.clocks.gate import (
+    from clockseg.clocks import (
         adaptive,
         at_least_every,
         both,
@@ -71,7 +71,7 @@ _HOMES = {
     "clockseg.planning.planner": ("plan",),
     "clockseg.wrapping": ("wrap",),
     "clockseg.segmenting.results": ("read_labels", "read_summary", "read_trace", "read_values"),
-    "clockseg.clocks.gate": (
+    "clockseg.clocks": (
         "adaptive",
         "at_least_every",
         "both",

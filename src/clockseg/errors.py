@@ -14,7 +14,9 @@ Messages say what was given, what is allowed, and what to do.
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 
 class ClocksegError(Exception):
@@ -73,3 +75,25 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(names)}."
+
+
+def whole_number(value: Any, what: str, *, least: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``; else raise ``UsageError``.
+
+    >>> whole_number(3, "a period")
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < least:
+        raise UsageError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
+    return operator.index(value)
+
+
+def number(value: Any, what: str) -> float:
+    """Return ``value`` as a float if it is a number and not NaN; else raise ``UsageError``.
+
+    >>> number(1, "a threshold")
+    1.0
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        raise UsageError(f"{what} is {value!r}; it must be a number, such as 0.25.")
+    return float(value)

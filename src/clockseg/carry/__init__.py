@@ -3,12 +3,11 @@
 from clockseg.carry.auto import Auto, settled
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
-from clockseg.carry.identity import Identity, identity
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.named import parse_carry
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Estimator, Warp
-from clockseg.clockwork.carry import Carry, Of
+from clockseg.clockwork.carry import Carry, Identity, Of, identity
 
 __all__ = [
     "Auto",

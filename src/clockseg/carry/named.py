@@ -7,10 +7,9 @@ from typing import Any
 from clockseg.carry.auto import Auto
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
-from clockseg.carry.identity import identity
+from clockseg.carry.names import named
 from clockseg.carry.warp import Estimator, Warp
-from clockseg.clocks.names import named
-from clockseg.clockwork.carry import Carry, Of
+from clockseg.clockwork.carry import Carry, Of, identity
 from clockseg.errors import UsageError
 
 

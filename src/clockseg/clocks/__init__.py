@@ -1,15 +1,31 @@
-"""Clocks: ``clock(tick, state) -> (decision, state)``, one kind a file; a plain function of the tick will do."""
+"""Clocks: ``clock(tick, state) -> (decision, state)``, one kind per file; a plain function of the tick also works."""
 
-from clockseg.clocks.budget import Budget
-from clockseg.clocks.change import Change
-from clockseg.clocks.combine import Both, Either, Invert
-from clockseg.clocks.confidence import Confidence
-from clockseg.clocks.difference import Difference
-from clockseg.clocks.every import ALWAYS, AtLeastEvery, Every
-from clockseg.clocks.learned import Learned
-from clockseg.clocks.motion_residual import MotionResidual
-from clockseg.clocks.paced import Paced
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Mask, Plain, Tick, View, Watch, as_clock
+from clockseg.clocks.budget import Budget, budget
+from clockseg.clocks.change import Change, adaptive
+from clockseg.clocks.combine import Both, Either, Invert, PerStage, both, either, invert
+from clockseg.clocks.confidence import Confidence, confidence
+from clockseg.clocks.difference import Difference, difference
+from clockseg.clocks.every import AtLeastEvery, at_least_every, every
+from clockseg.clocks.learned import Learned, learned
+from clockseg.clocks.motion_residual import MotionResidual, motion_residual
+from clockseg.clocks.paced import Paced, paced
+from clockseg.clockwork.clock import (
+    ALWAYS,
+    PICTURE,
+    Clock,
+    Decision,
+    Every,
+    Facts,
+    Mask,
+    Plain,
+    Tick,
+    View,
+    Watch,
+    as_clock,
+    facts,
+    watches,
+    with_threshold,
+)
 
 __all__ = [
     "ALWAYS",
@@ -24,14 +40,31 @@ __all__ = [
     "Difference",
     "Either",
     "Every",
+    "Facts",
     "Invert",
     "Learned",
     "Mask",
     "MotionResidual",
     "Paced",
+    "PerStage",
     "Plain",
     "Tick",
     "View",
     "Watch",
+    "adaptive",
     "as_clock",
+    "at_least_every",
+    "both",
+    "budget",
+    "confidence",
+    "difference",
+    "either",
+    "every",
+    "facts",
+    "invert",
+    "learned",
+    "motion_residual",
+    "paced",
+    "watches",
+    "with_threshold",
 ]

@@ -1,4 +1,4 @@
-"""A clock that keeps to a budget of firings, whatever the video: it finds its own threshold while it runs."""
+"""A clock that keeps to a budget of firings on any video: its threshold adapts while it runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks.change import number
-from clockseg.clocks.confidence import Confidence
+from clockseg.clocks.combine import PerStage, per_stage
 from clockseg.clocks.difference import Difference
-from clockseg.clocks.every import whole_number
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock
-from clockseg.errors import UsageError
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, facts, is_clock
+from clockseg.errors import UsageError, number, whole_number
 
 MEMORY = 96
 """Frames whose signals make the threshold: long enough that stretches of a second or two without motion save for others."""
@@ -103,7 +101,7 @@ class Budget:
             raise UsageError(f"budget(fps={self.fps!r}); give frames a second, above 0, such as 30.")
         if self.signal is not None:
             object.__setattr__(self, "signal", as_clock(self.signal))
-        if isinstance(self.signal, Confidence) and self.signal.sense == "below":
+        if self.signal is not None and facts(self.signal).below:
             raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
         self._check_cap()
 
@@ -120,7 +118,7 @@ class Budget:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """The signal is that of its clock; the threshold shows in what fires."""
         past: _State = state or _State()
-        spent = past.spent.plus(tick.since == 1, tick.took) if past.frames and tick.took else past.spent
+        spent = past.spent.plus(tick.since == 1, tick.took) if self.fps and past.frames and tick.took else past.spent
         rate = spent.rate(1 / self.fps) if self.fps is not None else float(self.network_rate or 0.0)
         saved = past.saved - (1.0 if past.frames and tick.since == 1 else 0.0) + rate
         cut, usual = self._cut(tick, past.usual)
@@ -148,7 +146,7 @@ class Budget:
 
     def _asked(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         if self.signal is not None:
-            return self.signal(tick, state)
+            return ask(self.signal, tick, state)
         return (PICTURES if tick.travel is None else MOTION)(tick, state)
 
     def _cut(self, tick: Tick, usual: float) -> tuple[bool, float]:
@@ -159,6 +157,47 @@ class Budget:
         pictures = tick.at(PICTURE)
         return scene_cut(None, pictures.watched, pictures.previous, usual)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what its signal looks at; at the picture without one, or to see cuts where nothing else may show them."""
-        return frozenset({PICTURE}) if self.signal is None else self.signal.looks(stage)
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The clock of the signal, if one is given."""
+        return () if self.signal is None else (self.signal,)
+
+    @property
+    def after(self) -> int | None:
+        """0, the whole network, by default; with a signal given, that says what is gated."""
+        return 0 if self.signal is None else None
+
+    @property
+    def not_replayable(self) -> str:
+        """The reason why a budget of time can't be replayed."""
+        reason = (
+            "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
+        )
+        return "" if self.fps is None else reason
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the picture where no signal is given."""
+        return frozenset({PICTURE}) if self.signal is None else frozenset()
+
+    def __str__(self) -> str:
+        return f"budget(network_rate={self.network_rate:g})" if self.fps is None else f"budget(fps={self.fps:g})"
+
+
+def budget(
+    signal: Any = None, *, network_rate: float | None = None, fps: float | None = None, cap: int | None = None
+) -> Budget | PerStage:
+    """Return a clock that keeps to a share of frames, or to frames per second (``Budget``), and refills at cuts.
+
+    ``signal``: a clock whose signal tells when firing is worth it, or a function that gives one for a threshold, such as
+    ``motion_residual`` or ``adaptive``; it also says which stages are gated. By default the whole network is gated by the
+    motion-compensated residual or, under a carry without motion, by the difference of pictures. ``cap``: frames after which
+    it fires in any case.
+
+    >>> budget(network_rate=0.25, cap=12).cap
+    12
+    """
+    if signal is None:
+        return Budget(network_rate, fps, cap)
+    if callable(signal) and not isinstance(signal, PerStage) and not is_clock(signal):
+        signal = signal(0.0)
+    return per_stage("budget", lambda row: Budget(network_rate, fps, cap, row[0]), (signal,))

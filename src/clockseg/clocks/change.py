@@ -1,35 +1,24 @@
-"""The paper's adaptive clock: fires when the labels of the watched map have changed enough."""
+"""The paper's adaptive clock: fires when enough labels of the watched map have changed (section 4.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, change_of, labels
-from clockseg.clockwork.clock import Decision, Tick, Watch, watched_by_default
-from clockseg.errors import UsageError, nearest
+from clockseg.clockwork.clock import Decision, Tick, Watch, class_ids, watched_by_default
+from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
 NEVER = 3.0
-"""No signal is as large: shares end at 1, relative differences at 2. Where a search for a threshold ends."""
+"""The largest threshold: shares end at 1 and relative differences at 2, so no signal reaches it."""
 
 
-def number(value: Any, what: str) -> float:
-    """``value`` as a float, if it is a number and not NaN.
+def check_threshold(value: Any) -> float:
+    """Return ``value`` as a threshold: 0 (fires always) to ``NEVER``; above 1 no share fires it.
 
-    >>> number(1, "a threshold")
-    1.0
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        raise UsageError(f"{what} is {value!r}; it must be a number, such as 0.25.")
-    return float(value)
-
-
-def threshold(value: Any) -> float:
-    """``value`` as a threshold: 0 (fires always) to ``NEVER``; above 1 no share fires it.
-
-    >>> threshold(15)
+    >>> check_threshold(15)
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
@@ -42,29 +31,13 @@ def threshold(value: Any) -> float:
 
 
 def check_reference(reference: str) -> None:
-    """Refuse what is neither "fired" nor "previous"."""
+    """Raise ``UsageError`` for what is neither "fired" nor "previous"."""
     if reference not in ("fired", "previous"):
         raise UsageError(f'reference={reference!r}; give "fired" (the last firing) or "previous" (the frame before).')
 
 
-def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:
-    """The ids of ``classes``, names or ids, in a network whose classes have these ``names``, by id.
-
-    >>> class_ids(("road", 2), ["sky", "road", "car"])
-    (1, 2)
-    """
-    return tuple(one if isinstance(one, int) else _id(one, names) for one in classes)
-
-
-def _id(name: str, names: Sequence[str]) -> int:
-    if name not in names:
-        told = nearest(name, names) if names else "Its classes have no names: give ids, such as classes=(9, 10)."
-        raise UsageError(f"the network has no class {name!r}. {told}")
-    return list(names).index(name)
-
-
 def _listed(classes: Any) -> tuple[str | int, ...]:
-    """One class or several, as a tuple."""
+    """Return one class or several as a tuple."""
     found = (classes,) if isinstance(classes, str | int) else tuple(classes)
     for one in found:
         if isinstance(one, bool) or not isinstance(one, str | int) or (isinstance(one, int) and one < 0):
@@ -74,7 +47,7 @@ def _listed(classes: Any) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True)
 class Change:
-    """Label change of the watched score map: the share of its cells whose argmax differs from the reference's.
+    """Fires when the labels of the watched score map changed: the share of cells whose argmax differs from the reference's.
 
     As the paper's authors' code does it: against the last firing (so that slow drift adds up and fires), over the
     uncropped map, firing at ``>=`` the threshold. The paper's text instead: ``reference="previous"``, ``strict=True``.
@@ -90,15 +63,16 @@ class Change:
     reference: Reference = "fired"
     strict: bool = False
     classes: tuple[str | int, ...] = ()
+    labels_suffice: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        threshold(self.threshold)
+        check_threshold(self.threshold)
         check_reference(self.reference)
         object.__setattr__(self, "classes", _listed(self.classes))
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """The signal is the change, 0..1; ``state`` remembers the reference's labels, so that each argmax is once."""
-        tick = tick.at(self._watches(tick.stage))
+        """Decide by the change, 0..1; ``state`` keeps label maps, so that the argmax of each map is computed once."""
+        tick = tick.at(self._watched(tick.stage))
         past = tick.reference if self.reference == "fired" else tick.previous
         seen = {id(map_): found for map_, found in state or ()}
         old = seen.get(id(past))
@@ -109,11 +83,16 @@ class Change:
         fire = signal > self.threshold if self.strict else signal >= self.threshold
         return Decision(fire, signal), ((tick.watched, now), (past, old))
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At one score map."""
-        return frozenset({self._watches(stage)})
+    @property
+    def after(self) -> int | None:
+        """The watched stage."""
+        return self.watch
 
-    def _watches(self, stage: int) -> Watch:
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return one score map."""
+        return frozenset({self._watched(stage)})
+
+    def _watched(self, stage: int) -> Watch:
         watch = watched_by_default(stage) if self.watch is None else Watch("scores", self.watch)
         if watch.stage < 1:
             raise UsageError(
@@ -121,3 +100,29 @@ class Change:
                 'for the picture use difference(threshold, of="pixels").'
             )
         return watch
+
+
+def adaptive(
+    *thresholds: float,
+    watch: int | None = None,
+    reference: Reference = "fired",
+    strict: bool = False,
+    classes: tuple[str | int, ...] = (),
+) -> Change | PerStage:
+    """Return the paper's adaptive clock (section 4.3): it fires when the watched labels changed by at least the threshold, 0..1.
+
+    One threshold gates every stage after the watched one (``watch``: a stage's number; by default the last but one).
+    Several give each of the last stages its own, watching the stage before it: with ``adaptive(t2, t3)`` a frame of a
+    three-stage network may stop after stage 1, 2 or 3. The other arguments: see ``Change``.
+
+    >>> adaptive(0.25).threshold, len(adaptive(0.1, 0.25)(3).clocks)
+    (0.25, 3)
+    """
+    if not thresholds:
+        raise UsageError("adaptive() needs a threshold, 0..1, such as adaptive(0.25).")
+    if len(thresholds) > 1 and watch is not None:
+        raise UsageError("adaptive with several thresholds watches the stage before each; leave watch out.")
+    if watch is not None:
+        whole_number(watch, "adaptive's watch (a stage's number)")
+    clocks = tuple(Change(threshold, watch, reference, strict, classes) for threshold in thresholds)
+    return clocks[0] if len(clocks) == 1 else PerStage(clocks)

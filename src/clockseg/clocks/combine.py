@@ -2,69 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from clockseg.clockwork.clock import Clock, Decision, Tick, Watch, as_clock
+from clockseg.clockwork.clock import Clock, Decision, Facts, Tick, as_clock, ask, facts, gates_after, name_of
+from clockseg.clockwork.schedule import Schedule, gated
 from clockseg.errors import UsageError
 
-
-def _ask(clocks: tuple[Clock, ...], tick: Tick, state: Any) -> tuple[list[Decision], Any]:
-    answers = [clock(tick, past) for clock, past in zip(clocks, state or (None,) * len(clocks), strict=True)]
-    return [decision for decision, _ in answers], tuple(after for _, after in answers)
-
-
-def _first(decisions: list[Decision]) -> float | None:
-    return next((decision.signal for decision in decisions if decision.signal is not None), None)
-
-
-def _looks(clocks: tuple[Clock, ...], stage: int) -> frozenset[Watch]:
-    return frozenset().union(*(clock.looks(stage) for clock in clocks))
-
-
-def _clocks(clocks: tuple[Clock, ...], name: str) -> tuple[Clock, ...]:
-    if not clocks:
-        raise UsageError(f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8)).")
-    return tuple(as_clock(clock) for clock in clocks)
+Made = TypeVar("Made", bound=Clock)
 
 
 @dataclass(frozen=True)
-class Either:
-    """Fires when any of its clocks does; all are asked, and the trace shows the first signal."""
+class _Combined:
+    """Asks all of its clocks at every frame; the trace shows the first signal."""
 
-    clocks: tuple[Clock, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "clocks", _clocks(self.clocks, "either"))
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Or."""
-        decisions, state = _ask(self.clocks, tick, state)
-        return Decision(any(d.fires for d in decisions), _first(decisions), any(d.refill for d in decisions)), state
-
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what they look at."""
-        return _looks(self.clocks, stage)
-
-
-@dataclass(frozen=True)
-class Both:
-    """Fires when all of its clocks do; all are asked, and the trace shows the first signal."""
-
-    clocks: tuple[Clock, ...]
+    parts: tuple[Clock, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clocks", _clocks(self.clocks, "both"))
+        name = name_of(self).lower()
+        if not self.parts:
+            raise UsageError(
+                f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
+            )
+        object.__setattr__(self, "parts", tuple(as_clock(part) for part in self.parts))
+        gates_after(self)
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold of the first clock that has one."""
+        return self._compared.threshold
+
+    @property
+    def below(self) -> bool:
+        """True if that clock fires where its signal is under the threshold."""
+        return self._compared.below
+
+    @property
+    def _compared(self) -> Facts:
+        found = map(facts, self.parts)
+        return next((one for one in found if one.threshold is not None), Facts())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """And."""
-        decisions, state = _ask(self.clocks, tick, state)
-        fires = all(d.fires for d in decisions)
-        return Decision(fires, _first(decisions), fires and any(d.refill for d in decisions)), state
+        """Combine the decisions."""
+        past = state or (None,) * len(self.parts)
+        decisions, states = zip(
+            *(ask(part, tick, one) for part, one in zip(self.parts, past, strict=True)), strict=True
+        )
+        fires, refill = self._of(decisions)
+        signal = next((decision.signal for decision in decisions if decision.signal is not None), None)
+        return Decision(fires, signal, refill), states
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what they look at."""
-        return _looks(self.clocks, stage)
+    def _of(self, decisions: tuple[Decision, ...]) -> tuple[bool, bool]:
+        raise NotImplementedError
+
+
+class Either(_Combined):
+    """Fires when any of its clocks does."""
+
+    def _of(self, decisions: tuple[Decision, ...]) -> tuple[bool, bool]:
+        return any(one.fires for one in decisions), any(one.refill for one in decisions)
+
+
+class Both(_Combined):
+    """Fires when all of its clocks do."""
+
+    def _of(self, decisions: tuple[Decision, ...]) -> tuple[bool, bool]:
+        fires = all(one.fires for one in decisions)
+        return fires, fires and any(one.refill for one in decisions)
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,83 @@ class Invert:
     def __post_init__(self) -> None:
         object.__setattr__(self, "clock", as_clock(self.clock))
 
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The clock."""
+        return (self.clock,)
+
+    @property
+    def threshold(self) -> float | None:
+        """The clock's threshold."""
+        return facts(self.clock).threshold
+
+    @property
+    def below(self) -> bool:
+        """True if the clock fires where its signal is at or above the threshold."""
+        return not facts(self.clock).below
+
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Not."""
-        decision, state = self.clock(tick, state)
+        """Negate the decision."""
+        decision, state = ask(self.clock, tick, state)
         return Decision(not decision.fires, decision.signal), state
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what it looks at."""
-        return self.clock.looks(stage)
+
+@dataclass(frozen=True)
+class PerStage:
+    """A schedule with a clock of its own for each of the last stages, as ``adaptive(t2, t3)`` gives it; those before always fire."""
+
+    clocks: tuple[Clock, ...]
+
+    def __call__(self, stages: int) -> Schedule:
+        """Return the schedule for a network of so many stages."""
+        return gated(self.clocks, stages)
+
+
+def per_stage(name: str, make: Callable[[tuple[Clock, ...]], Made], given: tuple[Any, ...]) -> Made | PerStage:
+    """Return ``make(clocks)``; if some of ``given`` have a clock for each of the last stages, that for each of these."""
+    if not given:
+        raise UsageError(f"{name}() takes at least one clock, such as {name}(adaptive(0.25), at_least_every(8)).")
+    counts = sorted({len(one.clocks) for one in given if isinstance(one, PerStage)})
+    if len(counts) > 1:
+        raise UsageError(f"{name} of {counts[0]} and of {counts[-1]} clocks; give equal numbers, or one.")
+    if not counts:
+        return make(tuple(_clock(one, name) for one in given))
+    rows = (one.clocks if isinstance(one, PerStage) else (_clock(one, name),) * counts[0] for one in given)
+    return PerStage(tuple(map(make, zip(*rows, strict=True))))
+
+
+def _clock(given: Any, name: str) -> Clock:
+    try:
+        return as_clock(given)
+    except UsageError as error:
+        raise UsageError(
+            f"{name} takes clocks: adaptive, difference, confidence, every, at_least_every and what is made of them, "
+            f"not {given!r}. {error}"
+        ) from error
+
+
+def either(*clocks: Any) -> Either | PerStage:
+    """Return a clock that fires when any of these does.
+
+    >>> len(either(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
+    2
+    """
+    return per_stage("either", Either, clocks)
+
+
+def both(*clocks: Any) -> Both | PerStage:
+    """Return a clock that fires when all of these do.
+
+    >>> len(both(lambda tick: tick.t % 5 == 0, lambda tick: tick.since >= 8).parts)
+    2
+    """
+    return per_stage("both", Both, clocks)
+
+
+def invert(clock: Any) -> Invert | PerStage:
+    """Return a clock that fires when this one does not; the stages before the one that it gates still always fire.
+
+    >>> schedule_for(invert(Every(2)), 3).clocks[2]
+    Invert(clock=Every(period=2))
+    """
+    return per_stage("invert", lambda row: Invert(row[0]), (clock,))

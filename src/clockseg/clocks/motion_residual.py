@@ -1,17 +1,17 @@
-"""A clock on what motion can't explain: no part of the network runs to decide."""
+"""A clock on the motion-compensated residual: no stage has to run before it decides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from clockseg.clocks.change import number
 from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.errors import number
 
 FULL = 64
-"""Grey levels by which a place must be off after the move to count in full; less of it counts for less."""
+"""The residual in grey levels that counts as 1; smaller residuals count proportionally."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,23 @@ class MotionResidual:
     """
 
     threshold: float
+    after: ClassVar[int] = 0
+    needs_motion: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         number(self.threshold, "the threshold")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """From the composed motion alone."""
+        """Decide by the composed motion alone."""
         signal = float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
         return Decision(signal >= self.threshold, signal), None
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At no map: the tick brings the motion."""
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return nothing: the tick brings the motion."""
         return frozenset()
+
+    def __str__(self) -> str:
+        return f"motion_residual({self.threshold:g})"
+
+
+motion_residual = MotionResidual

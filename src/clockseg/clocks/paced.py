@@ -1,4 +1,4 @@
-"""A clock that keeps its fire rate: its threshold follows the motion."""
+"""A clock that keeps its fire rate: its threshold adapts to the motion."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg.clocks.change import Change, number
-from clockseg.clocks.difference import Difference
-from clockseg.clockwork.clock import Decision, Tick, Watch
-from clockseg.errors import UsageError
+from clockseg.clocks.change import Change
+from clockseg.clocks.combine import PerStage, per_stage
+from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, facts
+from clockseg.errors import UsageError, number
 
 SPAN = 32.0
-"""The threshold moves between a 32nd of what it is at the start and 32 times that."""
+"""The threshold stays between a 32nd and 32 times its value at the start."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ class Paced:
     clockseg.errors.UsageError: paced at the rate 50; give a share of frames between 0 and 1, such as 0.5.
     """
 
-    clock: Change | Difference
+    clock: Clock
     rate: float
     gain: float = 0.2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.clock, Change | Difference):
+        object.__setattr__(self, "clock", as_clock(self.clock))
+        declared = facts(self.clock)
+        if declared.threshold is None or declared.below or declared.parts:
             raise UsageError(
                 f"{self.clock!r} can't be paced; give a clock whose threshold can move: adaptive or difference. "
                 "Put either and both around it."
@@ -52,12 +54,27 @@ class Paced:
         moved, frames, fires, inner = state or (0.0, 0, 0, None)
         behind = (tick.fires - fires) - self.rate * (tick.t - 1 - frames)
         moved = min(max(moved + self.gain * behind, -math.log(SPAN)), math.log(SPAN))
-        decision, inner = self.clock(tick, inner)
+        decision, inner = ask(self.clock, tick, inner)
         signal = math.nan if decision.signal is None else decision.signal / math.exp(moved)
         strict = isinstance(self.clock, Change) and self.clock.strict
-        fire = signal > self.clock.threshold if strict else signal >= self.clock.threshold
+        fire = signal > self.threshold if strict else signal >= self.threshold
         return Decision(fire, signal), (moved, tick.t - 1, tick.fires, inner)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what the clock looks at."""
-        return self.clock.looks(stage)
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The clock."""
+        return (self.clock,)
+
+    @property
+    def threshold(self) -> float:
+        """The clock's threshold, with which the signal in the trace is comparable."""
+        return float(self.clock.threshold)  # type: ignore[attr-defined]  # only a clock with a threshold is taken
+
+
+def paced(clock: Any, rate: float, *, gain: float = 0.2) -> Paced | PerStage:
+    """Return a clock such as ``adaptive`` or ``difference`` with a threshold that adapts: it fires on the share ``rate`` of frames.
+
+    >>> paced(Change(0.02), 0.5).rate
+    0.5
+    """
+    return per_stage("paced", lambda row: Paced(row[0], rate, gain), (clock,))

@@ -1,4 +1,4 @@
-"""A schedule as text: what the command line, sidecars and plans write."""
+"""A schedule as text, as the command line, sidecars and plans write it."""
 
 from __future__ import annotations
 
@@ -6,82 +6,73 @@ import ast
 from functools import partial
 from typing import Any
 
-from clockseg.carry import Carry, identity, parse_carry
-from clockseg.carry.named import CARRIES, as_carry
-from clockseg.clocks import gate
-from clockseg.clocks.names import named
-from clockseg.clockwork.schedule import (
-    Named,
-    Schedule,
-    alternating,
-    carried,
-    exponential,
-    fixed_rate,
-    frame_oracle,
-    pipelined,
-    skip_frame,
-)
+from clockseg import clocks
+from clockseg.carry.named import CARRIES, as_carry, parse_carry
+from clockseg.carry.names import MARK, marked, named
+from clockseg.clockwork import schedule
+from clockseg.clockwork.carry import Carry, identity
+from clockseg.clockwork.schedule import Named, Schedule, carried
 from clockseg.errors import UsageError
 
-_ALONE: dict[str, Any] = {f.__name__: f for f in (frame_oracle, alternating, exponential)}
-_EXAMPLES: dict[Any, str] = {
-    skip_frame: "skip_frame(2)",
-    fixed_rate: "fixed_rate((1, 2, 2))",
-    pipelined: "pipelined(2)",
-    gate.adaptive: "adaptive(0.25)",
-    gate.difference: 'difference(0.1, of="scores")',
-    gate.confidence: "confidence(0.8)",
-    gate.motion_residual: "motion_residual(0.1)",
-    gate.learned: 'learned("clock.onnx")',
-    gate.budget: "budget(network_rate=0.25)",
-    gate.paced: "paced(adaptive(0.02), 0.5)",
-    gate.every: "every(2)",
-    gate.at_least_every: "at_least_every(8)",
-    gate.invert: "invert(confidence(0.8))",
-    gate.either: "either(adaptive(0.25), at_least_every(8))",
-    gate.both: "both(adaptive(0.1), confidence(0.8))",
+_EXAMPLES: dict[str, tuple[Any, str]] = {
+    "frame_oracle": (schedule.frame_oracle, ""),
+    "alternating": (schedule.alternating, ""),
+    "exponential": (schedule.exponential, ""),
+    "skip_frame": (schedule.skip_frame, "skip_frame(2)"),
+    "fixed_rate": (schedule.fixed_rate, "fixed_rate((1, 2, 2))"),
+    "pipelined": (schedule.pipelined, "pipelined(2)"),
+    "adaptive": (clocks.adaptive, "adaptive(0.25)"),
+    "difference": (clocks.difference, 'difference(0.1, of="scores")'),
+    "confidence": (clocks.confidence, "confidence(0.8)"),
+    "motion_residual": (clocks.motion_residual, "motion_residual(0.1)"),
+    "learned": (clocks.learned, 'learned("clock.onnx")'),
+    "budget": (clocks.budget, "budget(network_rate=0.25)"),
+    "paced": (clocks.paced, "paced(adaptive(0.02), 0.5)"),
+    "every": (clocks.every, "every(2)"),
+    "at_least_every": (clocks.at_least_every, "at_least_every(8)"),
+    "invert": (clocks.invert, "invert(confidence(0.8))"),
+    "either": (clocks.either, "either(adaptive(0.25), at_least_every(8))"),
+    "both": (clocks.both, "both(adaptive(0.1), confidence(0.8))"),
 }
-"""Of each schedule that needs arguments, how it is written."""
+"""Schedules and clocks by name, and how each that needs arguments is written."""
 _CARRIED = "carried(skip_frame(4), warp(flow))"
-_TAKING: dict[str, Any] = {f.__name__: f for f in _EXAMPLES}
 
 
 def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
-    """A schedule as the command line, sidecars and plans write it; ``imports=False`` refuses package.module:object.
+    """Return the schedule that ``text`` describes; ``imports=False`` refuses package.module:object.
 
-    >>> parse_schedule("either(adaptive(0.25), at_least_every(8))")(3).clocks[2].clocks[1]
+    >>> parse_schedule("either(adaptive(0.25), at_least_every(8))").parts[1]
     AtLeastEvery(frames=8)
     """
-    known = CARRIES | _ALONE | _TAKING | {"carried": partial(_carried, imports=imports)}
-    found: Schedule | Named = named(text, known, imports=imports)
+    known = {name: found for name, (found, _) in _EXAMPLES.items()}
+    found = named(text, {**CARRIES, **known, "carried": partial(_carried, imports=imports)}, imports=imports)
     _check_whole(found)
-    if not isinstance(found, Schedule) and not callable(found):
+    if isinstance(found, type) or not (isinstance(found, Schedule) or callable(found)):
         raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")
-    return found
+    return found  # type: ignore[no-any-return]  # a schedule, a clock, or a function of the number of stages
 
 
-def _carried(schedule: Any, carry: Any, *, imports: bool) -> Named:
-    """``carried(skip_frame(4), warp(flow))``; what is in quotes is read as text, so that it may be package.module:object."""
-    inner = parse_schedule(schedule, imports=imports) if isinstance(schedule, str) else schedule
-    _check_whole(inner)
-    return carried(
-        inner, parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry))
-    )
+def _carried(inner: Any, carry: Any, *, imports: bool) -> Named:
+    """Return ``carried(skip_frame(4), warp(flow))``; arguments in quotes are parsed as text."""
+    found = parse_schedule(inner, imports=imports) if isinstance(inner, str) else inner
+    _check_whole(found)
+    moves = parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry))
+    return carried(found, moves)
 
 
 def _check_whole(found: Any) -> None:
-    """``warp`` and ``adaptive`` are functions too, but not of the number of stages."""
+    """Raise ``UsageError`` for a carry, and for a name that needs arguments."""
     for name, carry in CARRIES.items():
         if found is carry:
             raise UsageError(f"{name} is a carry, no schedule; give it one to carry: {_CARRIED}.")
     bare = found.func if isinstance(found, partial) else found
-    for function, example in (*_EXAMPLES.items(), (_carried, _CARRIED)):
-        if bare is function:
+    for function, example in (*_EXAMPLES.values(), (_carried, _CARRIED)):
+        if bare is function and example:
             raise UsageError(f"schedule {example.partition('(')[0]} needs arguments, such as {example}.")
 
 
 def spelled(text: str, carry: Carry) -> str:
-    """The one text of a schedule under ``carry``, whatever carry ``text`` names itself; it parses back.
+    """Return the one text of a schedule under ``carry``, whatever carry ``text`` names itself; it can be parsed again.
 
     >>> spelled("skip_frame(4)", parse_carry("warp"))
     'carried(skip_frame(4), warp(flow))'
@@ -96,12 +87,12 @@ def spelled(text: str, carry: Carry) -> str:
 
 def _uncarried(text: str) -> str:
     try:
-        tree: Any = ast.parse(text, mode="eval").body
+        tree: Any = ast.parse(marked(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text  # package.module:object, or what parse_schedule refuses
+        return text  # parse_schedule refuses it
     if not (isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args):
         return text
     inner = tree.args[0]
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
         return _uncarried(inner.value)
-    return _uncarried(ast.get_source_segment(text, inner) or "")
+    return _uncarried((ast.get_source_segment(marked(text), inner) or "").replace(MARK, ":"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 Of: TypeAlias = Literal["auto", "output", "fused", "held"]
 """What is moved on a frame on which nothing fires: the output, what was fused last, or what each stage holds.
@@ -56,3 +57,39 @@ class Carry(Protocol):
     def unexplained(self, value: Any, motion: Any) -> Any:
         """What the motion leaves unexplained at the places of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
         ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The paper's carry: a held value stays as it was (f_H = I).
+
+    >>> Identity().move("score_fr of frame 3", None)
+    'score_fr of frame 3'
+    """
+
+    looks: ClassVar[bool] = False
+    reads_vectors: ClassVar[bool] = False
+    of: ClassVar[Of] = "held"
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> None:
+        """Nothing."""
+
+    def observe(self, before: None, now: None) -> None:
+        """No motion."""
+
+    def compose(self, first: None, then: None) -> None:
+        """No motion."""
+
+    def move(self, value: Any, motion: None) -> Any:
+        """The value itself."""
+        return value
+
+    def unexplained(self, value: Any, motion: None) -> Any:
+        """Nothing: nobody looks at motion."""
+        return {}
+
+    def __str__(self) -> str:
+        return "identity"
+
+
+identity = Identity()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clockseg.carry import Carry
+from clockseg.clockwork.carry import Carry
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Schedule
 

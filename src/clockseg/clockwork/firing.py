@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from clockseg.carry import Carry, identity
-from clockseg.clocks import Tick, View, Watch
+from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.carrying import moves_whole
-from clockseg.clockwork.clock import watched_by_default
+from clockseg.clockwork.clock import Tick, View, Watch, ask, watched_by_default
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.together import Keep, Made, Run
@@ -174,7 +173,7 @@ class Firing:
         tick = _tick(frame, index, past, seen, start)._replace(
             travel=travel, output=frame.output, classes=self.net.classes, took=frame.took
         )
-        decision, state = self.schedule.clocks[index](tick, past.state)
+        decision, state = ask(self.schedule.clocks[index], tick, past.state)
         if decision.refill:
             raise Refill(index, state)
         return _Asked(decision.fires, decision.signal, state, seen, time.perf_counter() - start)

@@ -1,7 +1,7 @@
-"""How a network runs: one clock and one delay a stage, one carry; and the schedules of the paper by name.
+"""Schedules: one clock and one delay per stage and one carry; and the schedules of the paper by name.
 
-A named schedule is a function of the number of stages: ``alternating(3)``, ``adaptive(0.25)(3)``. Wherever clockseg
-takes a ``Schedule`` it takes such a function too.
+Wherever clockseg takes a ``Schedule`` it also takes a function of the number of stages, such as ``alternating``, and a clock,
+such as ``adaptive(0.25)``: the stages before the one that a clock gates always fire.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from clockseg.carry import Carry, identity
-from clockseg.clocks import ALWAYS, Clock, Every, as_clock
-from clockseg.clocks.every import whole_number
-from clockseg.errors import UsageError
+from clockseg.clockwork.carry import Carry, identity
+from clockseg.clockwork.clock import ALWAYS, Clock, Every, as_clock, facts, gates_after, is_clock
+from clockseg.errors import UsageError, whole_number
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,43 @@ class Schedule:
 
     def _check_nested(self) -> None:
         for i, (before, clock) in enumerate(pairwise(self.clocks), start=1):
-            if self.delays[i] or not (isinstance(before, Every) and isinstance(clock, Every)):
+            outer, inner = facts(before).period, facts(clock).period
+            if self.delays[i] or outer is None or inner is None:
                 continue
-            if clock.period % before.period:
+            if inner % outer:
                 raise UsageError(
-                    f"stage {i + 1} would fire every {clock.period} frames, also when stage {i} (every "
-                    f"{before.period}) does not: not nested. Give multiples, such as (1, 2, 4), or nested=False."
+                    f"stage {i + 1} would fire every {inner} frames, also when stage {i} (every "
+                    f"{outer}) does not: not nested. Give multiples, such as (1, 2, 4), or nested=False."
                 )
 
 
-Named: TypeAlias = Callable[[int], Schedule]
-"""A schedule by name: a function of the number of stages."""
+Named: TypeAlias = Callable[[int], Schedule] | Clock
+"""A schedule for any number of stages: a function of that number, or a clock."""
+
+
+def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
+    """Return the schedule in which these clocks gate, and the stages before and behind them fire as often as they can.
+
+    One clock gates all stages behind the one that it declares (``Facts.after``): the first of them asks it, the others follow
+    (nested firing). Several clocks gate one stage each, the last ones if they declare nothing.
+
+    >>> gated((lambda tick: tick.since >= 4,), 3).clocks[:2]
+    (Every(period=1), Every(period=1))
+    """
+    found = {after for after in map(gates_after, clocks) if after is not None}
+    first = found.pop() if found else stages - len(clocks)
+    if first < 0:
+        raise UsageError(f"{len(clocks)} thresholds for a network of {stages} stages; give at most {stages}.")
+    if first + len(clocks) > stages:
+        raise UsageError(
+            f"watch={first}, but nothing comes after stage {first} in a network of {stages} stages; "
+            f"there is no such stage to gate. Give a stage before the last: 1 to {stages - 1}."
+        )
+    return Schedule((ALWAYS,) * first + clocks + (ALWAYS,) * (stages - first - len(clocks)))
 
 
 def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
-    """``schedule`` for a network of ``stages`` stages.
+    """Return ``schedule`` for a network of ``stages`` stages.
 
     >>> schedule_for(exponential, 3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
@@ -95,9 +116,11 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
 
 
 def _made(schedule: Named, stages: int) -> Schedule:
+    if is_clock(schedule):
+        return gated((as_clock(schedule),), stages)
     try:
-        return schedule(stages)
-    except TypeError as error:
+        return schedule(stages)  # type: ignore[call-arg,arg-type,return-value]  # no clock: a function of the number of stages
+    except (AttributeError, TypeError) as error:
         raise UsageError(
             f"{schedule!r} can't be asked for a schedule ({error}); give a Schedule or a function of the number of stages."
         ) from error
@@ -106,9 +129,10 @@ def _made(schedule: Named, stages: int) -> Schedule:
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
 
-    >>> from clockseg.carry import Flow, Warp
-    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
-    warp(flow)
+        >>> from clockseg.clockwork.clock import ALWAYS, Clock, Every, as_clock, facts, gates_after, is_clock
+    from clockseg.carry import Flow, Warp
+        >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
+        warp(flow)
     """
     if not isinstance(carry, Carry) or isinstance(carry, type):
         raise UsageError(f"carried(.., {carry!r}): no carry; give one such as identity or Warp(Flow()).")

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from clockseg.clocks import (
-    PICTURE,
-    Both,
-    Budget,
-    Change,
-    Clock,
-    Either,
-    Invert,
-    Learned,
-    MotionResidual,
-    Paced,
-    Plain,
-    Watch,
-)
-from clockseg.clocks.change import class_ids
+from clockseg.clockwork.clock import PICTURE, Clock, Watch, class_ids, facts, own_watches, walk
+from clockseg.clockwork.clock import watches as watched
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
@@ -38,7 +25,7 @@ class Kept(Protocol):
 
 
 def watches(schedule: Schedule, index: int) -> frozenset[Watch]:
-    return schedule.clocks[index].looks(index + 1)
+    return watched(schedule.clocks[index], index + 1)
 
 
 def views(net: StagedNetwork, schedule: Schedule, index: int, picture: Any, before: Sequence[Kept]) -> dict[Watch, Any]:
@@ -65,63 +52,31 @@ def keep_picture(schedule: Schedule, image: Any) -> Any:
 def check(net: StagedNetwork, schedule: Schedule) -> None:
     """Refuse a schedule whose clocks look at what this network doesn't have, with what to do instead."""
     for index, clock in enumerate(schedule.clocks):
-        for part in parts(clock):
+        for part in walk(clock):
             _check_motion(schedule, part, index + 1)
-            if isinstance(part, Learned):
-                _check_learned(schedule, part, index + 1)
-            if isinstance(part, Change):
-                _check_classes(net, part)
-            for watch in part.looks(index + 1):
+            _check_classes(net, part)
+            for watch in own_watches(part, index + 1):
                 _check_watch(net, part, index + 1, watch)
 
 
-def parts(clock: Clock) -> Iterator[Clock]:
-    """The clocks that a clock is made of; itself, if it is not made of any. A budget, and then what its signal is made of."""
-    if isinstance(clock, Either | Both):
-        for each in clock.clocks:
-            yield from parts(each)
-    elif isinstance(clock, Invert | Paced):
-        yield from parts(clock.clock)
-    elif isinstance(clock, Budget) and clock.signal is not None:
-        yield clock
-        yield from parts(clock.signal)
-    else:
-        yield clock
-
-
 def check_replayable(clock: Clock, number: int) -> None:
-    """Refuse a part of the clock of stage ``number`` whose answers can't be had again from what was recorded."""
-    if isinstance(clock, Plain):
-        raise UsageError(
-            f"the clock of stage {number}, {clock!r}, can't be replayed: nobody knows what a plain function reads of the "
-            "tick, the wall time or the picture perhaps. Give a clock that says what it looks at."
-        )
-    if isinstance(clock, Budget) and clock.fps is not None:
-        raise UsageError(
-            f"the clock of stage {number}, budget(fps={clock.fps:g}), can't be replayed: it goes by the seconds that frames "
-            "take while they run. Give a rate, such as budget(network_rate=0.25)."
-        )
+    """Raise ``UsageError`` if the answers of the clock of stage ``number``, or of one of its parts, can't be replayed."""
+    for part in walk(clock):
+        if reason := facts(part).not_replayable:
+            raise UsageError(f"the clock of stage {number}, {part}, can't be replayed: {reason}")
 
 
 def _check_motion(schedule: Schedule, clock: Clock, number: int) -> None:
-    if isinstance(clock, MotionResidual) and not schedule.carry.looks:
+    if facts(clock).needs_motion and not schedule.carry.looks:
         raise UsageError(
-            f"the clock of stage {number}, motion_residual({clock.threshold:g}), goes by what motion leaves unexplained, and "
-            f"the carry {schedule.carry} finds none; give one that does, such as --carry warp or carried(.., warp(flow))."
+            f"the clock of stage {number}, {clock}, goes by what motion leaves unexplained, and the carry {schedule.carry} "
+            "finds none; give one that does, such as --carry warp or carried(.., warp(flow))."
         )
 
 
-def _check_learned(schedule: Schedule, clock: Learned, number: int) -> None:
-    if clock.needs_motion and not schedule.carry.looks:
-        raise UsageError(
-            f"the clock of stage {number}, learned({clock.file!r}), reads what motion leaves unexplained, and the carry "
-            f"{schedule.carry} finds none; give one that does, such as --carry warp or carried(.., warp(flow))."
-        )
-
-
-def _check_classes(net: StagedNetwork, clock: Change) -> None:
+def _check_classes(net: StagedNetwork, clock: Clock) -> None:
     known = net.classes
-    for one in class_ids(clock.classes, known):
+    for one in class_ids(facts(clock).classes, known):
         if known and one >= len(known):
             raise UsageError(f"network {net.name!r} has no class {one}; its ids are 0 to {len(known) - 1}.")
 
@@ -135,7 +90,7 @@ def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) ->
             + (f", 1 to {number - 1}." if number > 1 else ': for stage 1 only the picture, difference(of="pixels").')
         )
     stage = net.stages[watch.stage - 1]
-    if watch.of == "scores" and stage.scores is None and not isinstance(clock, Plain):
+    if watch.of == "scores" and stage.scores is None and hasattr(clock, "watches"):
         raise UsageError(
             f"network {net.name!r} has no class scores at stage {watch.stage} ({stage.name}); "
             'watch its features: difference(threshold, of="features").'

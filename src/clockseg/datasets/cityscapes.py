@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, folders, missing
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_labels_png
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError, UsageError, whole_number
 from clockseg.types import Array, Labels
 
 WHERE = "Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where."

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clockseg.clocks.every import whole_number
-from clockseg.clocks.names import named
+from clockseg.carry.names import named
 from clockseg.datasets import camvid, cityscapes, clip_folders, davis, nyud, pascal, youtube_objects
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.translated import FIRST_SCORED, translate
-from clockseg.errors import DataError, UsageError, nearest
+from clockseg.errors import DataError, UsageError, nearest, whole_number
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, missing, read_lines
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
 from clockseg.datasets.labels import read_labels_png
 from clockseg.datasets.pascal import colours
-from clockseg.errors import DataError
+from clockseg.errors import DataError, whole_number
 from clockseg.types import Image, Labels
 
 WHERE = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes where."

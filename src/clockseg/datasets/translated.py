@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clockseg.clocks.every import whole_number
 from clockseg.datasets.clips import Clip, whole
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError, UsageError, whole_number
 from clockseg.types import Array
 
 FRAMES = 6

@@ -21,12 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.clocks.every import whole_number
 from clockseg.datasets._files import files, folders, missing
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
 from clockseg.datasets.pascal import CLASSES as PASCAL
-from clockseg.errors import DataError
+from clockseg.errors import DataError, whole_number
 from clockseg.types import Array, Image, Labels
 
 WHERE = "docs/datasets.md says where to get frames and masks, and shows what goes where."

@@ -6,9 +6,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clockseg.carry import identity
-from clockseg.clocks import ALWAYS, PICTURE, Clock, Decision, Every, Tick, Watch
+from clockseg.clocks import PICTURE, Clock, Decision, Tick, Watch
+from clockseg.clockwork.carry import identity
 from clockseg.clockwork.carrying import how, moves_whole
+from clockseg.clockwork.clock import facts
+from clockseg.clockwork.clock import watches as watched
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.together import Keep
@@ -22,8 +24,8 @@ def looks_at_maps(schedule: Schedule, index: int) -> bool:
 
 def together(schedule: Schedule, index: int) -> bool:
     """Whether stage ``index`` surely fires if the one before it does, in a nested schedule without a delay between them."""
-    clock = schedule.clocks[index]
-    return clock == ALWAYS or (isinstance(clock, Every) and clock == schedule.clocks[index - 1])
+    period = facts(schedule.clocks[index]).period
+    return period == 1 or (period is not None and period == facts(schedule.clocks[index - 1]).period)
 
 
 def everything(net: StagedNetwork) -> Keep:
@@ -107,8 +109,8 @@ class _Settled:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return Decision(self.fires), None
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        return self.clock.looks(stage)
+    def watches(self, stage: int) -> frozenset[Watch]:
+        return watched(self.clock, stage)
 
 
 def settled(schedule: Schedule) -> Iterator[Schedule]:

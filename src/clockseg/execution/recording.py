@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.carry import identity
-from clockseg.clocks import PICTURE, Budget, Change, Clock, Watch
+from clockseg.clocks import PICTURE, Clock, Watch
 from clockseg.clocks.maps import labels
+from clockseg.clockwork.carry import identity
+from clockseg.clockwork.clock import facts, own_watches, walk
 from clockseg.clockwork.network import Stage, StagedNetwork, same
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.session import Memory, Session, fill
 from clockseg.clockwork.trace import Record, Seconds
-from clockseg.clockwork.watching import check, check_replayable, parts
+from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
+from clockseg.execution.stand_in import shown
 from clockseg.execution.store import Place, Store
 from clockseg.types import Array, Image
 
@@ -41,7 +43,7 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
 
     Changes need label maps; differences and confidence the scores or features they watch, or the pictures.
 
-    >>> from clockseg.clocks.gate import adaptive
+    >>> from clockseg.clocks import adaptive
     >>> needs(adaptive(0.25)(3))
     frozenset({Watch(of='labels', stage=2)})
     """
@@ -52,18 +54,17 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
         )
     found: set[Watch] = set()
     for number, clock in enumerate(schedule.clocks, start=1):
-        for part in parts(clock):
+        check_replayable(clock, number)
+        for part in walk(clock):
             found |= _needs(part, number)
     return frozenset(found)
 
 
 def _needs(clock: Clock, number: int) -> frozenset[Watch]:
-    check_replayable(clock, number)
-    if isinstance(clock, Budget) and clock.signal is not None:
-        return frozenset()  # what its signal is made of says so itself
-    if isinstance(clock, Change):
-        return frozenset(label_map(watch.stage) for watch in clock.looks(number))
-    return clock.looks(number)
+    watched = own_watches(clock, number)
+    if facts(clock).labels_suffice:
+        return frozenset(label_map(watch.stage) if watch.of == "scores" else watch for watch in watched)
+    return watched
 
 
 class _Recorded(NamedTuple):
@@ -101,7 +102,11 @@ class Recording:
         return replace(self, frames=self.frames[frames])
 
     def look(self, watch: Watch, index: int) -> Array:
-        """What was kept under ``watch`` of frame ``index``."""
+        """Return what was kept under ``watch`` of frame ``index``; ``UsageError`` if it wasn't."""
+        if watch not in self.kept:
+            raise UsageError(
+                f"{_told(watch)} of frame {index} wasn't recorded; a clock that reads it must declare it: watches(stage)."
+            )
         return self.store[self.frames[index].places[self.kept.index(watch)]]
 
     def seconds(self, index: int) -> Seconds:
@@ -206,7 +211,7 @@ def _told(watch: Watch) -> str:
 
 
 def _replayed(recording: Recording, net: StagedNetwork, schedule: Schedule) -> Iterator[Record]:
-    session = Session(net, schedule)
+    session = Session(net, replace(schedule, clocks=tuple(map(shown, schedule.clocks))))
     for index in range(len(recording)):
         session(_Frame(recording, index))
         yield session.record._replace(seconds=_estimated(recording.seconds(index), session.record.fired))

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from clockseg.carry import Carry, Estimator, Motion, Warp
-from clockseg.clocks import Clock, Decision, Every, Tick, View, Watch
+from clockseg.clocks import Clock, Decision, Tick, View, Watch
 from clockseg.clockwork.carry import Of
+from clockseg.clockwork.clock import ask, facts
 from clockseg.clockwork.network import Correction, Group, Part, Stage, StagedNetwork, Value
 from clockseg.clockwork.schedule import Schedule
+from clockseg.errors import UsageError
 from clockseg.execution.promise import Key, Promise, kept
 
 
@@ -140,8 +142,12 @@ def _restore(net: StagedNetwork) -> Callable[[Value, Any], Promise]:
 def standing_in(schedule: Schedule, frames: Frames) -> Schedule:
     """``schedule`` with a carry and clocks that take promises."""
     carry = _Playing(schedule.carry, frames) if isinstance(schedule.carry, Warp) else schedule.carry
-    clocks = tuple(clock if isinstance(clock, Every) else _Shown(clock) for clock in schedule.clocks)
-    return replace(schedule, clocks=clocks, carry=carry)
+    return replace(schedule, clocks=tuple(map(shown, schedule.clocks)), carry=carry)
+
+
+def shown(clock: Clock) -> Clock:
+    """Return a clock for a replay: it gets values instead of promises, and is refused what can't be replayed."""
+    return clock if facts(clock).period is not None else _Shown(clock)
 
 
 @dataclass(frozen=True)
@@ -190,14 +196,25 @@ class _Shown:
     clock: Clock
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        return self.clock(_Tick(*tick), state)
+        return ask(self.clock, _Tick(*tick), state)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        return self.clock.looks(stage)
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        return (self.clock,)
 
 
 class _Tick(Tick):
-    """A tick on promises."""
+    """A tick on promises; it has no time: a replay takes other seconds than the run."""
+
+    @property
+    def seconds(self) -> float:  # type: ignore[override]
+        raise UsageError(
+            "a clock that reads tick.seconds can't be replayed; it must declare not_replayable, the reason."
+        )
+
+    @property
+    def took(self) -> float:  # type: ignore[override]
+        raise UsageError("a clock that reads tick.took can't be replayed; it must declare not_replayable, the reason.")
 
     @property
     def image(self) -> Any:  # type: ignore[override]

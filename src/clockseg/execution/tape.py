@@ -20,7 +20,7 @@ from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.session import Memory, Session, fill
 from clockseg.clockwork.trace import Record, Seconds
-from clockseg.clockwork.watching import check, check_replayable, parts, watches
+from clockseg.clockwork.watching import check, check_replayable, watches
 from clockseg.errors import UsageError
 from clockseg.execution.keeping import looks_at_maps, together
 from clockseg.execution.promise import Promise
@@ -103,8 +103,7 @@ def _check_playable(schedule: Schedule) -> None:
     if schedule.carry != identity and not isinstance(schedule.carry, Warp):
         raise UsageError(f"carry {schedule.carry} can't be played from a tape; give identity or warp(..).")
     for number, clock in enumerate(schedule.clocks, start=1):
-        for part in parts(clock):
-            check_replayable(part, number)
+        check_replayable(clock, number)
 
 
 _NOTHING = Sight(np.zeros((0, 0), np.uint8))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from clockseg.clocks import ALWAYS, Every
+from clockseg.clocks import ALWAYS
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.errors import UsageError
 
@@ -106,7 +107,7 @@ def relative_cost(
     >>> from clockseg.clockwork.schedule import exponential, pipelined
     >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
     (0.7375, 0.59)
-    >>> from clockseg.clocks.gate import adaptive
+    >>> from clockseg.clocks import adaptive
     >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
     0.885
     """
@@ -122,8 +123,9 @@ def relative_cost(
 
 def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
     """The share of frames on which each stage fires."""
-    fixed = tuple(1 / clock.period for clock in schedule.clocks if isinstance(clock, Every))
-    first = next((i for i, clock in enumerate(schedule.clocks) if not isinstance(clock, Every)), len(schedule))
+    periods = [facts(clock).period for clock in schedule.clocks]
+    fixed = tuple(1 / period for period in periods if period)
+    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
     if given is None and first == len(schedule):
         return fixed
     if isinstance(given, (int, float)):
@@ -133,6 +135,6 @@ def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[f
     elif given is not None:
         return tuple(given)
     raise UsageError(
-        f"fire_rate={given} for the clocks {', '.join(map(str, schedule.clocks))}; give none where all go by the frame "
+        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
         "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
     )

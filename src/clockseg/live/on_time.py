@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clockseg.clocks.budget import Budget
-from clockseg.clockwork.clock import Clock, Decision, Tick, Watch
+from clockseg.clockwork.clock import Clock, Decision, Tick
 
 WEIGHT = 0.2
 """The weight of a firing that took less than those before it, in what firings take."""
@@ -42,9 +42,8 @@ class OnTime:
     dropped. Where a firing takes longer than the latency, only frames fire that have at least ``FRESH`` of it left. A hard
     cut refills in any case.
 
-    >>> from clockseg.clocks.gate import Gate
-    >>> schedule = Gate((OnTime(lambda: Room(fps=30.0, left_seconds=0.1, latency_seconds=0.1)),), after=0)
-    >>> schedule(3).clocks[1:]
+    >>> from clockseg.clockwork.schedule import schedule_for
+    >>> schedule_for(OnTime(lambda: Room(fps=30.0, left_seconds=0.1, latency_seconds=0.1)), 3).clocks[1:]
     (Every(period=1), Every(period=1))
     """
 
@@ -60,9 +59,10 @@ class OnTime:
         late = fired is not None and room.left_seconds < _needed(fired, room.latency_seconds) and not asked.refill
         return (asked._replace(fire=False) if late else asked), _State(past.frames + 1, fired, inner)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At what the budget looks at."""
-        return Budget(fps=1.0, signal=self.signal).looks(stage)
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The budget."""
+        return (Budget(fps=1.0, signal=self.signal),)
 
 
 def _needed(fired_seconds: float, latency_seconds: float) -> float:

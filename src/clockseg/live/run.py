@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.carry import Carry, Codec, Flow, Warp
-from clockseg.clocks.gate import Gate
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
 from clockseg.errors import DataError, UsageError
@@ -142,7 +141,7 @@ def _schedule(
         latency = max(latency_seconds, 1 / channel.fps)
         return Room(together / SHARE, latency - channel.age(), latency)
 
-    return carried(Gate((OnTime(room),), after=0), carry or Warp(Flow()))(stages)
+    return schedule_for(carried(OnTime(room), carry or Warp(Flow())), stages)
 
 
 def _recorders(

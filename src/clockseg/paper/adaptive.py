@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.datasets.clips import Clip

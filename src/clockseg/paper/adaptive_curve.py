@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.clockwork.schedule import fixed_rate
 from clockseg.paper.adaptive import at_fire_rate, recorded
 from clockseg.paper.claims import Claim, above

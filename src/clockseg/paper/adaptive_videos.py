@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.metrics import Confusion, confusion

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg.clocks import ALWAYS, PICTURE, Decision, Tick, Watch
-from clockseg.clocks.change import number
-from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clocks import PICTURE, Decision, Tick, Watch
+from clockseg.errors import number
 from clockseg.evaluation.velocity import pixel_difference
 
 
@@ -30,15 +29,9 @@ class PixelChange:
         signal = pixel_difference(tick.watched, tick.reference)
         return Decision(signal >= self.threshold, signal), None
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        """At the picture."""
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the picture."""
         return frozenset({PICTURE})
 
 
-def pixel_clock(threshold: float) -> Named:
-    """The last stage fires when the picture changed by at least ``threshold``, 0..2; those before it always.
-
-    >>> pixel_clock(0.25)(3).clocks[2]
-    PixelChange(threshold=0.25)
-    """
-    return lambda stages: Schedule((*(ALWAYS,) * (stages - 1), PixelChange(threshold)))
+pixel_clock = PixelChange

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clockseg.clocks.gate import adaptive
+from clockseg.clocks import adaptive
 from clockseg.paper.adaptive import at_fire_rate, recorded
 from clockseg.paper.claims import Claim, ordering
 from clockseg.paper.coin import score_by_coin

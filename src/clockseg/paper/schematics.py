@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from clockseg.clocks import Every
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Named, alternating, exponential, pipelined, schedule_for
 from clockseg.clockwork.session import fill, step
@@ -138,7 +138,7 @@ def draw_staged_network(drawn: Figure) -> None:
 def _knobs(schedule: Named) -> str:
     """What of a schedule isn't as in the frame oracle."""
     made = schedule_for(schedule, len(STAGES))
-    periods = [clock.period for clock in made.clocks if isinstance(clock, Every)]
+    periods = [period for period in (facts(clock).period for clock in made.clocks) if period]
     return f"delays {made.delays}" if any(made.delays) else f"clocks {tuple(periods)}"
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick, Watch
+from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
+from clockseg.clockwork.clock import ask, facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, frame_oracle
 from clockseg.clockwork.session import Session
@@ -90,11 +91,11 @@ def forced(schedule: Schedule) -> Schedule:
     for clock in schedule.clocks:
         if clock == ALWAYS:
             made.append(clock)
-        elif isinstance(clock, Every) and made and clock == schedule.clocks[len(made) - 1]:
+        elif facts(clock).period and made and clock == schedule.clocks[len(made) - 1]:
             # Equal periods fire together; other clocks that are equal look at different maps.
             made.append(made[-1])
         else:
-            made.append(Every(period) if isinstance(clock, Every) else _Forced(clock, period))
+            made.append(Every(period) if facts(clock).period else _Forced(clock, period))
             period *= 2
     return replace(schedule, clocks=tuple(made))
 
@@ -105,8 +106,9 @@ class _Forced:
     period: int
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        decision, state = self.clock(tick, state)
+        decision, state = ask(self.clock, tick, state)
         return Decision(tick.t % self.period == 0, decision.signal), state
 
-    def looks(self, stage: int) -> frozenset[Watch]:
-        return self.clock.looks(stage)
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        return (self.clock,)

@@ -11,7 +11,7 @@ from operator import add
 
 import numpy as np
 
-from clockseg.clocks import Every
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
@@ -170,7 +170,7 @@ def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterato
 
 def _blind(schedule: Schedule) -> bool:
     """Whether its clocks go by the count of frames alone, so that what it takes is no secret of the blocks held back."""
-    return all(isinstance(clock, Every) for clock in schedule.clocks)
+    return all(facts(clock).period for clock in schedule.clocks)
 
 
 def labels_of(output: object, net: StagedNetwork) -> Labels:

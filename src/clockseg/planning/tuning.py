@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
 from typing import NamedTuple, TypeAlias
 
 from clockseg.clocks.change import NEVER
-from clockseg.clocks.gate import Gate
+from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change
+from clockseg.clockwork.clock import as_clock, is_clock, with_threshold
 from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import DataError, UsageError
@@ -128,13 +129,13 @@ def tune(
 ) -> Tuned:
     """The threshold at which the fire rate of the last stage, over all recordings, is closest to ``fire_rate`` (0..1).
 
-    ``schedule``: a function of the threshold, such as ``adaptive``. The fire rate is a step function of the threshold,
+    ``schedule``: a function of the threshold, such as ``adaptive``, or a clock with a threshold. The fire rate is a step function of the threshold,
     and not quite a monotone one. A replay tells all signals, so it holds for every threshold between the largest signal
     that did not fire and the smallest that did: the search goes from piece to piece of that function, first by halves
     for a curve of about ``points``, then by halves around the rate asked for, then through the pieces next to the best.
     The threshold returned is the shortest number in its piece. ``DataError`` if no recording has a second frame.
 
-    >>> from clockseg.clocks.gate import adaptive
+    >>> from clockseg.clocks import adaptive
     >>> tune([], adaptive, 0.5)
     Traceback (most recent call last):
         ...
@@ -142,11 +143,12 @@ def tune(
     """
     if not 0 <= fire_rate <= 1:
         raise UsageError(f"a fire rate of {fire_rate!r}; give a share of frames from 0 to 1, such as 0.5.")
-    if isinstance(schedule, Schedule | Gate):
+    if isinstance(schedule, Schedule | PerStage):
         raise UsageError("a schedule has its threshold already; give a function of the threshold, such as adaptive.")
+    by_threshold = partial(with_threshold, as_clock(schedule)) if is_clock(schedule) else schedule
     if not any(len(recording) > 1 for recording in recordings):
         raise DataError("nothing to tune on: no clip has two frames or more.")
-    search = _Search([recording for recording in recordings if len(recording)], schedule, fire_rate, between)
+    search = _Search([recording for recording in recordings if len(recording)], by_threshold, fire_rate, between)
     search.spread(points)
     search.close_in()
     search.look_around()
@@ -157,7 +159,7 @@ def tune(
 def tune_near(recordings: Sequence[Recording], schedule: ByThreshold, fire_rate: float, threshold: float) -> Tuned:
     """``tune`` between half and twice a ``threshold``: for paced schedules, whose rate depends little on where they start.
 
-    >>> from clockseg.clocks.gate import adaptive, paced
+    >>> from clockseg.clocks import adaptive, paced
     >>> tune_near([], lambda threshold: paced(adaptive(threshold), 0.5), 0.5, 0.02)
     Traceback (most recent call last):
         ...

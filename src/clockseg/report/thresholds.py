@@ -1,22 +1,11 @@
-"""The thresholds that a run's clocks compare their signals with."""
+"""The thresholds with which the clocks of a run compare their signals."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from clockseg.clocks import (
-    Both,
-    Change,
-    Clock,
-    Confidence,
-    Difference,
-    Either,
-    Invert,
-    Learned,
-    MotionResidual,
-    Paced,
-)
 from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.errors import ClocksegError
 
@@ -41,21 +30,5 @@ def thresholds(schedule: str, stages: int) -> list[Threshold | None]:
     except (ClocksegError, OSError):
         # The name of a file, or an object of the user's: it is not run for a page's sake.
         return [None] * stages
-    return [_of(clock) for clock in clocks]
-
-
-def _of(clock: Clock) -> Threshold | None:
-    match clock:
-        case Confidence():
-            return Threshold(clock.threshold, clock.sense == "below")
-        case Change() | Difference() | Learned() | MotionResidual():
-            return Threshold(clock.threshold)
-        case Paced():
-            # Its trace shows the signal in units of the fixed threshold.
-            return _of(clock.clock)
-        case Invert():
-            inner = _of(clock.clock)
-            return None if inner is None else Threshold(inner.value, not inner.below)
-        case Either() | Both():
-            return next((found for found in map(_of, clock.clocks) if found is not None), None)
-    return None
+    declared = map(facts, clocks)
+    return [None if one.threshold is None else Threshold(one.threshold, one.below) for one in declared]

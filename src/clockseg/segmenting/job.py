@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from clockseg.clocks.every import whole_number
-from clockseg.errors import UsageError
+from clockseg.errors import UsageError, whole_number
 from clockseg.video.limits import MAX_HOURS, MAX_PIXELS
 
 

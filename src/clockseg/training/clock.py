@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from clockseg.carry import Carry, Flow, Warp
-from clockseg.clocks.learned_inputs import Input
+from clockseg.clocks.learned import Input
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together

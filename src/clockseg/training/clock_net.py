@@ -11,7 +11,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from clockseg.clocks.learned_inputs import SIGNALS, Input
+from clockseg.clocks.learned import SIGNALS, Input
 
 Form = Literal["frames", "history"]
 HEIGHT, WIDTH = 36, 48

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.carry import Carry
-from clockseg.clocks import PICTURE, Decision, Tick, Watch
-from clockseg.clocks.gate import Gate, difference
-from clockseg.clocks.learned_inputs import Input, looks, signals, value
+from clockseg.clocks import PICTURE, Decision, Tick, Watch, difference
+from clockseg.clocks.learned import Input, signals, value, watched
 from clockseg.clocks.maps import change, relative_difference
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.network import StagedNetwork
@@ -73,9 +72,9 @@ class _Asker:
         self.noted.append((values, _plain(tick, self.motion)))
         return Decision(tick.since > age), (rows, age, tick.fires)
 
-    def looks(self, stage: int) -> frozenset[Watch]:
+    def watches(self, stage: int) -> frozenset[Watch]:
         """At what the clock in training will, and at what the plain one does."""
-        return looks(self.inputs, None) | (frozenset() if self.motion else frozenset({PICTURE}))
+        return watched(self.inputs, None) | (frozenset() if self.motion else frozenset({PICTURE}))
 
 
 def _plain(tick: Tick, motion: bool) -> float:
@@ -90,7 +89,7 @@ def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int,
     found: list[tuple[dict[str, Array], float, float]] = []
     for index in range(passes):
         asker = _Asker(inputs, 1000 * seed + index, carry.looks)
-        told = list(take.changes(carried(Gate((asker,), after=0), carry)))
+        told = list(take.changes(carried(asker, carry)))
         found += [
             (values, changed, plain)
             for (values, plain), (fired, changed) in zip(asker.noted, told, strict=True)

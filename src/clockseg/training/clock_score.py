@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from clockseg.carry import Carry
-from clockseg.clocks.gate import Gate, difference, learned, motion_residual
-from clockseg.clocks.learned_graph import load
+from clockseg.clocks import Clock, difference, learned, motion_residual
+from clockseg.clocks.learned import load
 from clockseg.clockwork.schedule import carried, skip_frame
 from clockseg.training.clock_samples import Samples, Take, samples
 from clockseg.types import Array
@@ -56,7 +56,7 @@ def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]
     fixed = _played(take, carry, skip_frame(period))
     most = fixed[0]
 
-    def plain(threshold: float) -> Gate:
+    def plain(threshold: float) -> Clock:
         return motion_residual(threshold) if carry.looks else difference(threshold, of="pixels")
 
     ways = {
@@ -71,7 +71,7 @@ def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]
     }
 
 
-def _matched(take: Take, carry: Carry, gate: Callable[[float], Gate], most: int) -> tuple[int, float]:
+def _matched(take: Take, carry: Carry, gate: Callable[[float], Clock], most: int) -> tuple[int, float]:
     """Of the thresholds at which it fires ``most`` times at most, the one at which it fires most often."""
     low, high = 0.0, 1.0
     best = _played(take, carry, gate(high))

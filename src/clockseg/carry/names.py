@@ -1,15 +1,17 @@
-"""Objects by name on the command line: ``either(adaptive(0.25), at_least_every(8))``, ``package.module:object``.
+"""Objects as text: ``either(adaptive(0.25), at_least_every(8))``, ``package.module:object``.
 
-Calls with literals, tuples, lists and other such calls as arguments; nothing else is evaluated.
+Names, calls of names, and literals, tuples and lists as their arguments; nothing else is evaluated.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,20 @@ LONGEST = 2000
 
 
 def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
-    """The object that ``text`` names; ``imports=False``, for texts out of files: package.module:object is refused.
+    """Return the object that ``text`` names; ``imports=False``, for text from files, refuses package.module:object.
 
     >>> named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
     (1, 2, 2)
     """
     text = text.strip()
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
-        if not imports:
-            raise UsageError(
-                f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
-            )
-        return _imported(text, what)
+    if not imports and MARK in marked(text):
+        raise UsageError(
+            f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
+        )
     if not text or len(text) > LONGEST:
         raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = ast.parse(marked(text), mode="eval").body
         return _value(tree, text, known, what)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, UsageError):
@@ -46,11 +46,28 @@ def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", import
         ) from None
 
 
+MARK = "\u02d0"
+"""Stands for the colon of package.module:object where text is parsed: a letter that looks like it."""
+
+
+def marked(text: str) -> str:
+    """Return ``text`` with every package.module:object outside of quotes as a name that Python parses.
+
+    >>> marked("either(mine:clock, 'a:b')") == f"either(mine{MARK}clock, 'a:b')"
+    True
+    """
+    parts = re.split(r"""("[^"]*"|'[^']*')""", text)
+    parts[::2] = (re.sub(r"\b([A-Za-z_][\w.]*):(?=[A-Za-z_])", rf"\1{MARK}", part) for part in parts[::2])
+    return "".join(parts)
+
+
 def _known(known: Mapping[str, Any]) -> str:
     return f"Known: {', '.join(sorted(known))}."
 
 
 def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> Any:
+    if isinstance(node, ast.Name | ast.Attribute) and MARK in ast.unparse(node):
+        return _imported(ast.unparse(node).replace(MARK, ":"), what)
     if isinstance(node, ast.Name):
         if node.id not in known:
             raise UsageError(f"there is no {what} {node.id!r}. {nearest(node.id, known)}")
@@ -68,7 +85,8 @@ def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> An
 
 
 def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any:
-    if not isinstance(node.func, ast.Name) or any(isinstance(a, ast.Starred) for a in node.args):
+    callee = isinstance(node.func, ast.Name) or MARK in ast.unparse(node.func)
+    if not callee or any(isinstance(a, ast.Starred) for a in node.args):
         raise UsageError(f"{what} {text!r}: only calls of known names are read. {_known(known)}")
     function = _value(node.func, text, known, what)
     args = [_value(arg, text, known, what) for arg in node.args]
@@ -77,6 +95,10 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
         wrong = "** is not read" if any(kw.arg is None for kw in node.keywords) else "an argument is given twice"
         raise UsageError(f"{what} {text!r}: {wrong}; give arguments by name, each once.")
     try:
+        if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "tick":
+            # A function of the tick: the arguments after the tick are set.
+            names = list(inspect.signature(function).parameters)[1:]
+            return partial(function, **dict(zip(names, args, strict=False)), **kwargs)
         return function(*args, **kwargs)
     except TypeError as error:
         raise UsageError(f"{what} {text!r}: {error}. A list of values is one argument: ((1, 2, 4)).") from None
@@ -84,7 +106,7 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
 
 def _imported(text: str, what: str) -> Any:
     module, _, path = text.partition(":")
-    # As with python -m: a module in the current folder is found.
+    # As with python -m, a module in the current folder is found.
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = importlib.import_module(module)
