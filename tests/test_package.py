@@ -131,11 +131,11 @@ def test_runtime_dependencies_contain_no_torch() -> None:
 
 
 def test_files_that_are_public_say_so() -> None:
-    """House rule: files under 300 lines, and no vague names."""
+    """House rule: files of at most 400 lines, and no vague names."""
     vague = {"utils", "util", "misc", "core", "helpers", "base", "common"}
     for path in (ROOT / "src").rglob("*.py"):
         assert path.stem.strip("_") not in vague, path
-        assert len(path.read_text().splitlines()) <= 300, path
+        assert len(path.read_text().splitlines()) <= 400, path
 
 
 @pytest.mark.parametrize(

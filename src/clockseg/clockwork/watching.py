@@ -75,8 +75,9 @@ def _check_motion(schedule: Schedule, clock: Clock, number: int) -> None:
 
 
 def _check_classes(net: StagedNetwork, clock: Clock) -> None:
-    known = net.classes
-    for one in class_ids(facts(clock).classes, known):
+    wanted = facts(clock).classes
+    known = net.classes if wanted else ()
+    for one in class_ids(wanted, known):
         if known and one >= len(known):
             raise UsageError(f"network {net.name!r} has no class {one}; its ids are 0 to {len(known) - 1}.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class _Asker:
     seed: int
     motion: bool
     noted: list[tuple[dict[str, Array], float]] = field(default_factory=list, compare=False)
+    after: ClassVar[int] = 0
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """``state``: the history, and how old what is held gets before the next firing."""
