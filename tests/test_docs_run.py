@@ -14,7 +14,8 @@ from clockseg.cli.main import main
 from test_docs import DOCS, PAGES, source
 from video_making import picture, write_video
 
-_RUNS = re.compile(r"^<!-- runs -->\n```(bash|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_RUNS = re.compile(r"^<!-- runs -->\n```(bash|python)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+"""A block that runs, and the output that the page shows below it."""
 # What runs the network on every frame and more does so on small pictures here.
 _SMALLER = {"plan": ["--size", "96"], "evaluate": ["--size", "96"]}
 PAGES_THAT_RUN = [page for page in PAGES if _RUNS.search(page.read_text(encoding="utf-8"))]
@@ -41,12 +42,18 @@ def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("videos")
 def test_what_it_tells_to_type_runs(page, capsys) -> None:
     names: dict[str, object] = {"__name__": "docs"}
-    for language, content in _RUNS.findall(page.read_text(encoding="utf-8")):
+    for language, content, shown in _RUNS.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             exec(compile(source(content), page.name, "exec"), names)
         else:
             _typed(content)
-    capsys.readouterr()
+        printed = "".join(capsys.readouterr())
+        assert [word for word in _words(shown) if word not in printed] == []
+
+
+def _words(shown: str) -> list[str]:
+    """The words of shown output that do not depend on the video: those of letters alone, in its first line."""
+    return [word for word in shown.partition("\n")[0].split() if word.isalpha()]
 
 
 def _typed(content: str) -> None:
@@ -75,5 +82,5 @@ def test_every_key_of_a_run_is_on_the_page_that_tells_of_them() -> None:
 
 def test_the_tutorial_runs_all_that_takes_seconds() -> None:
     found = _RUNS.findall((DOCS / "index.md").read_text(encoding="utf-8"))
-    assert [language for language, _ in found].count("bash") >= 3
-    assert [language for language, _ in found].count("python") >= 2
+    assert [language for language, *_ in found].count("bash") >= 3
+    assert [language for language, *_ in found].count("python") >= 2
