@@ -26,8 +26,7 @@ from clockseg.clocks import adaptive, budget, difference, motion_residual
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clip_folders import read_clips
-from clockseg.evaluation.agreement import agreement, no_agreement
-from clockseg.evaluation.metrics import Confusion, confusion
+from clockseg.evaluation.metrics import Confusion, agreement, confusion, no_agreement
 from clockseg.execution.tape import Tape, wanted
 from clockseg.libraries import opencv
 from clockseg.video import open_clip

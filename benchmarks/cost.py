@@ -28,7 +28,7 @@ from clockseg.datasets import read_clips
 from clockseg.engines.priced import priced
 from clockseg.engines.prices import Price, Prices
 from clockseg.engines.threads import threads_or_all
-from clockseg.evaluation.interleaving import Interleaving
+from clockseg.evaluation.runs import Interleaving
 from clockseg.graph.cost import multiply_adds
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.graph.static import attribute, fix

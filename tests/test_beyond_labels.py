@@ -28,8 +28,7 @@ from clockseg import (
 )
 from clockseg.cli.main import main
 from clockseg.datasets import read_clips
-from clockseg.evaluation.deviation import Deviation, deviation
-from clockseg.evaluation.values import evaluate_values
+from clockseg.evaluation.values import Deviation, deviation, evaluate_values
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.segmenting.results import check_writes, read_values

@@ -25,8 +25,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
-from clockseg.evaluation.agreement import Agreement, agreement, no_agreement
-from clockseg.evaluation.metrics import confusion
+from clockseg.evaluation.metrics import Agreement, agreement, confusion, no_agreement
 from clockseg.execution.tape import wanted
 from clockseg.planning import search as search_module
 from clockseg.planning import taping

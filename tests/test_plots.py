@@ -23,21 +23,20 @@ from clockseg.cli import evaluate as evaluate_command
 from clockseg.cli import tune as tune_command
 from clockseg.cli.main import main
 from clockseg.clockwork.trace import Tally
-from clockseg.evaluation.deviation import Deviation
 from clockseg.evaluation.labels import Evaluation
 from clockseg.evaluation.metrics import Confusion
-from clockseg.evaluation.values import ValueEvaluation
-from clockseg.evaluation.velocity import Shot, Spread, Velocity
+from clockseg.evaluation.values import Deviation, ValueEvaluation
 from clockseg.paper import adaptive_curve, schedules
+from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 from clockseg.paper.published import draw_published, draw_rates
 from clockseg.paper.rows import Row, records
+from clockseg.paper.velocity_plot import draw_velocity
 from clockseg.planning.planner import Goal, Plan
 from clockseg.planning.tuning import Point, Trial, Tuned
 from clockseg.report.plots import (
     draw_evaluation,
     draw_plan,
     draw_tuning,
-    draw_velocity,
     style,
 )
 from toy_networks import CLASSES, toy, write_clip
@@ -148,8 +147,12 @@ def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             yield kept[-1]
             FigureCanvasAgg(kept[-1]).draw()
 
-    drawing = ("velocity", "tuning", "frontier", "evaluation")
-    for module in (*(f"clockseg.report.plots.{name}" for name in drawing), "clockseg.paper.published"):
+    drawing = ("tuning", "frontier", "evaluation")
+    for module in (
+        *(f"clockseg.report.plots.{name}" for name in drawing),
+        "clockseg.paper.published",
+        "clockseg.paper.velocity_plot",
+    ):
         monkeypatch.setattr(import_module(module), "figure", keep)
     return kept
 

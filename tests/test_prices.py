@@ -29,9 +29,9 @@ from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.engines.priced import Meter, priced
 from clockseg.engines.prices import FINISH, NOTHING, Price, Prices
-from clockseg.evaluation import interleaving
+from clockseg.evaluation import runs as interleaving
 from clockseg.evaluation.energy import Counter, Energy
-from clockseg.evaluation.spent import Spent
+from clockseg.evaluation.runs import Spent
 from clockseg.execution.recording import record, replay
 
 STAGES, GROUPS = "abcd", "uvwxyz"

@@ -19,7 +19,10 @@ from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_clips
 from clockseg.datasets.clips import ClipFrame
-from clockseg.evaluation.velocity import (
+from clockseg.graph.depth import depths
+from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+from clockseg.paper.fcn_layers import FCNShape, weight_shapes
+from clockseg.paper.feature_velocity import (
     MEAN,
     Shot,
     Spread,
@@ -30,9 +33,6 @@ from clockseg.evaluation.velocity import (
     spread,
     velocity,
 )
-from clockseg.graph.depth import depths
-from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
-from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from toy_networks import toy, write_clip
 from video_making import picture, write_video
 

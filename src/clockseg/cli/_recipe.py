@@ -41,7 +41,7 @@ class Recipe:
     def __call__(self) -> Work:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
         from clockseg.cli._options import parse_schedules
-        from clockseg.evaluation.deviation import gives_numbers
+        from clockseg.evaluation.values import gives_numbers
         from clockseg.networks.load import load
         from clockseg.segmenting.job import Job
         from clockseg.segmenting.results import check_writes

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_labels(net: StagedNetwork) -> None:
-    from clockseg.evaluation.deviation import gives_numbers
+    from clockseg.evaluation.values import gives_numbers
 
     if gives_numbers(net):
         raise UsageError(
@@ -134,9 +134,8 @@ def _one(
     account: Account,
 ) -> Sequence[Evaluation | ValueEvaluation]:
     from clockseg.cli._progress import shown as bar
-    from clockseg.evaluation.deviation import gives_numbers
     from clockseg.evaluation.labels import evaluate
-    from clockseg.evaluation.values import evaluate_values
+    from clockseg.evaluation.values import evaluate_values, gives_numbers
 
     with ExitStack() as stack, bar(clip.name, quiet=pipelines.args.quiet) as show:
         return (evaluate_values if gives_numbers(pipelines.net) else evaluate)(

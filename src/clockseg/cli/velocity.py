@@ -20,7 +20,7 @@ from clockseg.files import whole
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.datasets.clips import Clip
-    from clockseg.evaluation.velocity import Shot, Velocity
+    from clockseg.paper.feature_velocity import Shot, Velocity
 
 DESCRIPTION = """Tell how fast each depth of a network changes over video (the paper's Table 1).
 
@@ -83,7 +83,7 @@ def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
 
 def run(args: argparse.Namespace) -> int:
     """Compare frame with frame, and print; 1 if a clip failed or was cut short."""
-    from clockseg.evaluation.velocity import Velocity
+    from clockseg.paper.feature_velocity import Velocity
 
     _check_files(args)
     account = Account()
@@ -123,7 +123,7 @@ def _depths(args: argparse.Namespace) -> tuple[int, ...]:
 
 
 def _shot(args: argparse.Namespace, net: StagedNetwork, clip: Clip, account: Account) -> Shot:
-    from clockseg.evaluation.velocity import shot
+    from clockseg.paper.feature_velocity import shot
 
     ignore = 255 if clip.classes is None else clip.classes.ignore
     return shot(net, clip.name, frames_of(clip, net, account, quiet=args.quiet), ignore=ignore)
@@ -133,7 +133,7 @@ def _write(args: argparse.Namespace, found: Velocity) -> None:
     if args.csv is not None:
         _write_csv(found, args.csv)
     if args.plot is not None:
-        from clockseg.report.plots import draw_velocity
+        from clockseg.paper.velocity_plot import draw_velocity
 
         draw_velocity(found, args.plot)
 

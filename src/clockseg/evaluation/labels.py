@@ -1,48 +1,37 @@
-"""How good and how fast schedules are: against human labels, against the uncut network, and in time.
-
-The uncut network and every schedule see each frame before any of them sees the next, so that they share whatever else
-the machine does meanwhile.
-"""
+"""Evaluation of schedules whose network gives label maps: against human labels, and against the uncut network."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.errors import UsageError
+from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.flicker import Flickers, flicker_facts
-from clockseg.evaluation.interleaving import Interleaving
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.evaluation.reaction import Reaction, Reactions
-from clockseg.evaluation.scored_classes import checked_labels, class_names, scored_classes
-from clockseg.evaluation.spent import Spent
-from clockseg.types import Labels
-
-Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
-"""Schedules by what they are called; pairs where a name may come twice."""
-Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, Schedule | Named]]
-"""Other networks by what they are called: whole on every frame, or under a schedule."""
+from clockseg.evaluation.runs import Baselines, Compared, Schedules, Spent, added, evaluate_clips
+from clockseg.types import Array, Labels
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """What one schedule gave on some clips; addable. Scores are 0..1, NaN or None where there is nothing to score.
+class Evaluation(Compared):
+    """Scores and costs of one schedule; addable. Scores are 0..1, NaN or None where there is nothing to score.
 
     ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
     ``agreement``: against the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``.
-    ``tally`` and ``uncut``: who fired, and the seconds of the schedule and of the uncut network on the same frames.
-    ``spent`` and ``uncut_spent``: their multiply-adds and joules. ``flickers`` and ``uncut_flickers``: their labels against
-    those of the frame before, moved along with the picture (``clockseg.evaluation.flicker``).
-    ``reaction``: how late it shows what appears or vanishes in the uncut network's labels (``clockseg.evaluation.reaction``).
+    ``flickers`` and ``uncut_flickers``: labels against those of the frame before, warped to this one
+    (``clockseg.evaluation.flicker``). ``reaction``: how late the schedule shows what appears or vanishes in the uncut
+    network's labels (``clockseg.evaluation.reaction``).
     """
 
     schedule: str
@@ -61,46 +50,17 @@ class Evaluation:
     uncut_flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
 
     def __add__(self, other: Evaluation) -> Evaluation:
-        if not isinstance(other, Evaluation):
-            return NotImplemented
-        mine, theirs = (self.schedule, self.carry, self.classes), (other.schedule, other.carry, other.classes)
-        if mine != theirs or (self.boundary is None) != (other.boundary is None):
-            raise UsageError(f"evaluations of {mine} and {theirs} can't be added: give the same schedule and classes.")
-        boundary = None if self.boundary is None or other.boundary is None else self.boundary + other.boundary
-        return replace(
-            self,
-            scores=self.scores + other.scores,
-            boundary=boundary,
-            agreement=self.agreement + other.agreement,
-            oracle=self.oracle + other.oracle,
-            tally=self.tally + other.tally,
-            uncut=self.uncut + other.uncut,
-            reaction=self.reaction + other.reaction,
-            spent=self.spent + other.spent,
-            uncut_spent=self.uncut_spent + other.uncut_spent,
-            flickers=self.flickers + other.flickers,
-            uncut_flickers=self.uncut_flickers + other.uncut_flickers,
-        )
-
-    @property
-    def relative_time(self) -> float | None:
-        """The schedule's seconds over the uncut network's, both without each clip's first frame; None if there are none."""
-        return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
-
-    @property
-    def relative_multiply_adds(self) -> float | None:
-        """As ``relative_time``, of multiply-adds; None where a part isn't a graph."""
-        return self.spent.relative_multiply_adds(self.uncut_spent)
+        found: Evaluation = added(self, other, same=("schedule", "carry", "classes"))
+        return found
 
     @property
     def kept(self) -> float | None:
-        """The share of the uncut network's mean IU that is left; None without labels."""
-        share = self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan
-        return finite(share)
+        """Share of the uncut network's mIoU that the schedule keeps; None without labels."""
+        return finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
 
     def facts(self) -> dict[str, Any]:
-        """What ``clockseg evaluate --json`` prints of a schedule: plain values, None where there is nothing to score."""
-        iu = {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)}
+        """Return what ``clockseg evaluate --json`` prints: plain values, None where there is nothing to score."""
+        boundary = self.boundary if self.boundary is not None and self.boundary.pixels else None
         return {
             "schedule": self.schedule,
             "carry": self.carry,
@@ -108,8 +68,8 @@ class Evaluation:
             "fw_iu": finite(self.scores.fw_iu),
             "pixel_acc": finite(self.scores.pixel_acc),
             "mean_acc": finite(self.scores.mean_acc),
-            "iu": iu,
-            "boundary": self._boundary_facts(),
+            "iu": {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)},
+            "boundary": boundary and {"mean_iu": finite(boundary.mean_iu), "fw_iu": finite(boundary.fw_iu)},
             "agreement": {
                 "mean_iu": finite(self.agreement.mean_iu_of()),
                 "fw_iu": finite(self.agreement.fw_iu),
@@ -118,19 +78,8 @@ class Evaluation:
             "flicker": flicker_facts(self.flickers),
             "uncut_flicker": flicker_facts(self.uncut_flickers),
             "reaction_lag": self.reaction.facts(),
-            "fire_rate": self.tally.fire_rate,
-            "network_rate": self.tally.network_rate,
-            "seconds_per_frame": self.tally.seconds_per_frame,
-            "relative_time": self.relative_time,
-            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
-            "relative_multiply_adds": self.relative_multiply_adds,
-            "joules_per_frame": self.spent.joules_per_frame,
+            **self.cost_facts(),
         }
-
-    def _boundary_facts(self) -> dict[str, float | None] | None:
-        if self.boundary is None or not self.boundary.pixels:
-            return None
-        return {"mean_iu": finite(self.boundary.mean_iu), "fw_iu": finite(self.boundary.fw_iu)}
 
 
 def evaluate(
@@ -145,129 +94,136 @@ def evaluate(
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[Evaluation, ...]:
-    """Each schedule's evaluation over all clips, in the order given.
+    """Evaluate each schedule over all clips and return one ``Evaluation`` each, in the order given.
 
-    ``classes``: the network's class names in the order of its ids (default: its sidecar's); clips with labels must have
-    the same, else ``DataError``. Where a data set lets a network know more classes (``Classes.others``), every output,
-    the uncut network's too, is mapped to the data set's ids before it is counted: scores and agreement are in these
-    classes. ``baselines``: other networks of the same classes, told after the schedules: each runs whole on every frame, or
-    under the schedule beside it. ``session`` makes what runs a schedule (pipelines at once: ``clockseg.execution.pipeline.running``).
-    ``warn`` is told what of a video could not be decoded. A clip that can't be read raises; to go on with the others,
-    evaluate clip by clip and add.
+    ``classes``: the network's class names in the order of its ids (default: its sidecar's). Clips with labels must have
+    the same classes, else ``DataError``; where a data set lets a network know more of them (``Classes.others``), every
+    output is mapped to the data set's ids before it is counted. ``baselines``: other networks of the same classes, reported
+    after the schedules. ``session`` makes what runs a schedule. ``warn`` receives a sentence for what could not be decoded
+    of a video. A clip that can't be read raises; to continue with others, evaluate clip by clip and add.
 
     >>> from clockseg.clockwork.network import Stage
+    >>> from clockseg.clockwork.schedule import frame_oracle
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
     >>> evaluate(net, {"every frame": frame_oracle}, [], classes=["dark", "light"])[0].facts()["mean_iu"] is None
     True
     """
-    pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    prepared = [(name, net, schedule_for(schedule, len(net))) for name, schedule in pairs] + _beside(baselines)
-    for _, each, schedule in prepared:
-        check(each, schedule)
-    names = class_names(net, classes, [(name, each) for name, each, _ in prepared[len(pairs) :]])
+    names = class_names(net, classes, [(name, other) for name, other, *_ in baselines])
 
-    def fresh() -> list[tuple[str, Session]]:
-        """Nothing is held over from another clip, and clocks start at t = 0."""
-        first = [(name, session(each, schedule)) for name, each, schedule in prepared[: len(pairs)]]
-        return first + [(name, Session(each, schedule)) for name, each, schedule in prepared[len(pairs) :]]
+    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Session]]) -> _LabelScorer:
+        scored, lookup = (names, None) if clip is None else scored_classes(clip, names, net)
+        return _LabelScorer([_blank(name, one, scored, boundary) for name, one in sessions], clip, lookup)
 
-    totals: list[Evaluation] = []
-    for clip in clips:
-        scored, lookup = scored_classes(clip, names, net)
-        sessions = fresh()
-        blank = [_nothing(name, one, scored, boundary) for name, one in sessions]
-        found = _Run(net, [one for _, one in sessions], blank, clip, lookup).evaluate(progress, warn)
-        totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
-    return tuple(totals or (_nothing(name, one, names, boundary) for name, one in fresh()))
+    return evaluate_clips(
+        net, schedules, clips, baselines=baselines, session=session, scorer=scorer, progress=progress, warn=warn
+    )
 
 
-def _beside(baselines: Baselines) -> list[tuple[str, StagedNetwork, Schedule]]:
-    """Each baseline as it runs."""
-    found = []
-    for name, net, *schedule in baselines:
-        each = net if schedule else net.uncut()
-        found.append((name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))))
-    return found
+class _LabelScorer:
+    """Counts the label maps of one clip; starts from ``blank`` evaluations."""
 
-
-class _Run:
-    """One clip: the uncut network and all sessions, frame by frame."""
-
-    def __init__(
-        self,
-        net: StagedNetwork,
-        sessions: list[Session],
-        blank: list[Evaluation],
-        clip: Clip,
-        lookup: Labels | None,
-    ) -> None:
-        self.clip = clip
-        self.lookup = lookup
-        self.blank = blank
-        self.runs = Interleaving(net, sessions)
-        self.reactions = Reactions(len(blank))
-        self.flickers = Flickers(1 + len(blank), len(blank[0].classes) if blank else 0)
+    def __init__(self, blank: Sequence[Evaluation], clip: Clip | None, lookup: Labels | None) -> None:
+        self._blank, self._clip, self._lookup = blank, clip, lookup
+        self._reactions = Reactions(len(blank))
+        self._flickers = Flickers(1 + len(blank), len(blank[0].classes) if blank else 0)
         sums = [one.scores for one in blank]
-        self.agreement, self.scores, self.boundary, self.oracle = list(sums), list(sums), list(sums), sums[:1]
+        self._agreement, self._scores, self._boundary, self._oracle = list(sums), list(sums), list(sums), sums[:1]
 
-    def evaluate(self, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]) -> list[Evaluation]:
-        expected = len(self.clip.taken) if self.clip.taken is not None else self.clip.limit
-        # Decoding waits for the networks and they for it: a thread that decodes ahead would take time from what is timed.
-        vectors = self.runs.reads_vectors
-        frames = self.clip.frames(problem=lambda text: warn(f"{self.clip.path}: {text}"), vectors=vectors)
-        for done, frame in enumerate(frames):
-            self._score(frame, self._outputs(frame))
-            if progress is not None:
-                progress(Progress(self.clip.name, done + 1, expected, self.runs.tallies[-len(self.blank)]))
-        return [self._evaluation(index, reaction) for index, reaction in enumerate(self.reactions.end())]
-
-    def _outputs(self, frame: ClipFrame) -> list[Labels]:
-        """The labels of the uncut network and of every schedule, in that order."""
-        pairs = zip(self.runs(frame.image, vectors=frame.vectors), self.runs.sessions, strict=True)
-        found = [checked_labels(out, frame, one.net) for out, one in pairs]
-        return found if self.lookup is None else [self.lookup[labels] for labels in found]
-
-    def _score(self, frame: ClipFrame, outputs: list[Labels]) -> None:
+    def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        found = [checked_labels(output, frame, net) for output, net in outputs]
+        labels = found if self._lookup is None else [self._lookup[each] for each in found]
         band = self._band(frame)
-        if frame.labels is not None and self.blank:
-            self.oracle[0] += confusion(frame.labels, outputs[0], len(self.oracle[0]))
-        for index, one in enumerate(self.blank):
-            count, labels = len(one.classes), outputs[index + 1]
-            self.agreement[index] += confusion(outputs[0], labels, count)
+        if frame.labels is not None and self._blank:
+            self._oracle[0] += confusion(frame.labels, labels[0], len(self._oracle[0]))
+        for index, one in enumerate(self._blank):
+            count, shown = len(one.classes), labels[index + 1]
+            self._agreement[index] += confusion(labels[0], shown, count)
             if frame.labels is not None:
-                self.scores[index] += confusion(frame.labels, labels, count)
+                self._scores[index] += confusion(frame.labels, shown, count)
             if band is not None and frame.labels is not None:
-                self.boundary[index] += confusion(frame.labels, labels, count, where=band)
-        self.reactions.see(outputs[0], outputs[1:])
-        self.flickers.see(frame.image, outputs if self.blank else [])
+                self._boundary[index] += confusion(frame.labels, shown, count, where=band)
+        self._reactions.see(labels[0], labels[1:])
+        self._flickers.see(frame.image, labels if self._blank else [])
 
-    def _band(self, frame: ClipFrame) -> Any:
-        classes = self.clip.classes
-        if frame.labels is None or classes is None or all(one.boundary is None for one in self.blank):
+    def _band(self, frame: ClipFrame) -> Array | None:
+        classes = None if self._clip is None else self._clip.classes
+        if frame.labels is None or classes is None or all(one.boundary is None for one in self._blank):
             return None
         return boundary_band(frame.labels, kind=band_kind(classes.names), ignore=classes.ignore)
 
-    def _evaluation(self, index: int, reaction: Reaction) -> Evaluation:
-        blank = self.blank[index]
-        return replace(
-            blank,
-            scores=self.scores[index],
-            agreement=self.agreement[index],
-            oracle=self.oracle[0],
-            boundary=None if blank.boundary is None else self.boundary[index],
-            tally=self.runs.tallies[index + 1],
-            uncut=self.runs.tallies[0],
-            reaction=reaction,
-            spent=self.runs.spent[index + 1],
-            uncut_spent=self.runs.spent[0],
-            flickers=self.flickers.counted[index + 1],
-            uncut_flickers=self.flickers.counted[0],
-        )
+    def results(self) -> list[Evaluation]:
+        return [
+            replace(
+                blank,
+                scores=self._scores[index],
+                agreement=self._agreement[index],
+                oracle=self._oracle[0],
+                boundary=None if blank.boundary is None else self._boundary[index],
+                reaction=reaction,
+                flickers=self._flickers.counted[index + 1],
+                uncut_flickers=self._flickers.counted[0],
+            )
+            for index, (blank, reaction) in enumerate(zip(self._blank, self._reactions.end(), strict=True))
+        ]
 
 
-def _nothing(name: str, session: Session, classes: tuple[str, ...], boundary: bool) -> Evaluation:
+def _blank(name: str, session: Session, classes: tuple[str, ...], boundary: bool) -> Evaluation:
     none = Confusion.none(len(classes))
-    stages = Tally(tuple(stage.name for stage in session.net.stages))
-    carry, near = str(session.schedule.carry), none if boundary else None
-    uncut = Tally(("whole",))
-    return Evaluation(name, carry, classes, none, near, none, none, stages, uncut, flickers=none, uncut_flickers=none)
+    tally, uncut = Tally(tuple(stage.name for stage in session.net.stages)), Tally(("whole",))
+    near = none if boundary else None
+    carry = str(session.schedule.carry)
+    return Evaluation(name, carry, classes, none, near, none, none, tally, uncut, flickers=none, uncut_flickers=none)
+
+
+def class_names(
+    net: StagedNetwork, classes: Sequence[str] | None = None, baselines: Sequence[tuple[str, StagedNetwork]] = ()
+) -> tuple[str, ...]:
+    """Return ``classes``, or else the class names in the sidecar of ``net``.
+
+    ``UsageError`` if there are none, or if the sidecar of a baseline names other classes.
+    """
+    names = tuple(classes or (net.sidecar.classes if net.sidecar is not None else ()))
+    if not names:
+        raise UsageError(
+            f"network {net.name!r} does not say what its classes are; give classes=[name, ..] in their order."
+        )
+    for name, other in baselines:
+        if other.sidecar is not None and tuple(other.sidecar.classes) != names:
+            raise UsageError(
+                f"network {name} has the classes {', '.join(other.sidecar.classes) or '(none)'}, network {net.name!r} has "
+                f"{', '.join(names)}; give networks of the same classes in the same order."
+            )
+    return names
+
+
+def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tuple[tuple[str, ...], Labels | None]:
+    """Return the classes a clip is scored in, and the lookup table from the network's ids to them (None: the same ids)."""
+    classes = clip.classes
+    if classes is None or (classes.names == names and classes.renames is None):
+        return names, None
+    if not (clip.labelled or classes.others is not None or classes.renames is not None):
+        return names, None
+    try:
+        return classes.names, classes.lookup(names)
+    except DataError as error:
+        raise DataError(
+            f"{clip.path} has {len(classes.names)} classes ({', '.join(classes.names)}), network {net.name!r} has "
+            f"{len(names)} ({', '.join(names)}); {error} Clips without labels are evaluated for agreement alone."
+        ) from None
+
+
+def checked_labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
+    """Return the output of ``net`` as an array if it is a label map of the frame's size; else ``UsageError``.
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", str.upper),))
+    >>> checked_labels([[0, 1]], ClipFrame(0, np.zeros((1, 2, 3), np.uint8), None), net).tolist()
+    [[0, 1]]
+    """
+    labels = np.asarray(output)
+    if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
+        raise UsageError(
+            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)} for a frame of {list(frame.image.shape)}; "
+            "evaluation compares label maps: class ids [h, w] of the frame's size."
+        )
+    return labels

@@ -15,8 +15,8 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, confusion, finite
-from clockseg.evaluation.scored_classes import checked_labels, class_names, scored_classes
 from clockseg.evaluation.stream import Stream, Timer, stream
 from clockseg.execution.pipeline import Runner
 from clockseg.types import Labels

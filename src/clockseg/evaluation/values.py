@@ -1,40 +1,93 @@
-"""How good and how fast schedules are of networks that give maps of numbers, such as depth or edges.
+"""Evaluation of schedules whose network gives maps of numbers, such as depth or edges.
 
-There are no classes to count, so that agreement is the relative error against the uncut network on the same frames.
+There are no classes to count: agreement is the relative error against the uncut network on the same frames.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
-from clockseg.datasets.clips import Clip
-from clockseg.errors import UsageError
-from clockseg.evaluation.deviation import Deviation, deviation
-from clockseg.evaluation.interleaving import Interleaving
-from clockseg.evaluation.labels import Schedules
+from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.metrics import finite
-from clockseg.evaluation.spent import Spent
+from clockseg.evaluation.runs import Baselines, Compared, Schedules, Spent, added, evaluate_clips
 from clockseg.types import Array
 
 
 @dataclass(frozen=True)
-class ValueEvaluation:
-    """What one schedule gave on some clips; addable. ``agreement``: its maps against the uncut network's, on all frames.
+class Deviation:
+    """Difference of maps of numbers from a reference, summed over frames; addable.
 
-    ``tally`` and ``uncut``: who fired, and the seconds of the schedule and of the uncut network on the same frames;
-    ``spent`` and ``uncut_spent``: their multiply-adds and joules.
+    ``apart``: the sum of absolute differences; ``size``: the sum of the reference's absolute values; ``worst``: the
+    largest relative error of a frame; ``frames``: the number of frames.
+
+    >>> one = deviation(np.array([1.0, 3.0]), np.array([1.0, 4.0]))
+    >>> (one + one).relative_error, one.worst
+    (0.2, 0.2)
     """
+
+    apart: float = 0.0
+    size: float = 0.0
+    worst: float = 0.0
+    frames: int = 0
+
+    def __add__(self, other: Deviation) -> Deviation:
+        if not isinstance(other, Deviation):
+            return NotImplemented
+        worst = max(self.worst, other.worst)
+        return Deviation(self.apart + other.apart, self.size + other.size, worst, self.frames + other.frames)
+
+    @property
+    def relative_error(self) -> float:
+        """mean |a - b| / mean |b|, at least 0; NaN without frames, infinite against nothing but zeros."""
+        return _ratio(self.apart, self.size) if self.frames else math.nan
+
+
+def deviation(values: Array, truth: Array) -> Deviation:
+    """Compare one frame's ``values`` with ``truth``, arrays of one shape; places where the truth is not finite don't count.
+
+    Several channels give one figure, so scale them alike or compare them one by one.
+    """
+    a, b = np.asarray(values, np.float64), np.asarray(truth, np.float64)
+    if a.shape != b.shape:
+        raise DataError(f"maps of shapes {list(a.shape)} and {list(b.shape)} can't be compared; give equal shapes.")
+    known = np.isfinite(b)
+    if not known.all():
+        a, b = a[known], b[known]
+    apart, size = float(np.abs(a - b).sum()), float(np.abs(b).sum())
+    return Deviation(apart, size, _ratio(apart, size), 1)
+
+
+def _ratio(apart: float, size: float) -> float:
+    # A value that is not finite where the truth is finite is as wrong as can be.
+    if not math.isfinite(apart):
+        return math.inf
+    return apart / size if size else math.inf if apart else 0.0
+
+
+def gives_numbers(net: StagedNetwork) -> bool:
+    """Return True if the output of ``net`` is a map of numbers: its sidecar names no classes.
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> gives_numbers(StagedNetwork("one", (Stage("a", str.upper),)))
+    False
+    """
+    return net.sidecar is not None and not net.sidecar.classes
+
+
+@dataclass(frozen=True)
+class ValueEvaluation(Compared):
+    """Agreement and costs of one schedule; addable. ``agreement``: against the uncut network's maps, on all frames."""
 
     schedule: str
     carry: str
@@ -45,45 +98,17 @@ class ValueEvaluation:
     uncut_spent: Spent = field(default_factory=Spent)
 
     def __add__(self, other: ValueEvaluation) -> ValueEvaluation:
-        if not isinstance(other, ValueEvaluation):
-            return NotImplemented
-        if (self.schedule, self.carry) != (other.schedule, other.carry):
-            raise UsageError(
-                f"evaluations of {self.schedule} and {other.schedule} can't be added: give the same schedule."
-            )
-        return replace(
-            self,
-            tally=self.tally + other.tally,
-            uncut=self.uncut + other.uncut,
-            agreement=self.agreement + other.agreement,
-            spent=self.spent + other.spent,
-            uncut_spent=self.uncut_spent + other.uncut_spent,
-        )
-
-    @property
-    def relative_time(self) -> float | None:
-        """The schedule's seconds over the uncut network's, both without each clip's first frame; None if there are none."""
-        return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
-
-    @property
-    def relative_multiply_adds(self) -> float | None:
-        """As ``relative_time``, of multiply-adds; None where a part isn't a graph."""
-        return self.spent.relative_multiply_adds(self.uncut_spent)
+        found: ValueEvaluation = added(self, other, same=("schedule", "carry"))
+        return found
 
     def facts(self) -> dict[str, Any]:
-        """What ``clockseg evaluate --json`` prints of a schedule: plain values, None where there is nothing to tell."""
+        """Return what ``clockseg evaluate --json`` prints: plain values, None where there is nothing to report."""
         worst = self.agreement.worst if self.agreement.frames else math.nan
         return {
             "schedule": self.schedule,
             "carry": self.carry,
             "agreement": {"relative_error": finite(self.agreement.relative_error), "worst_frame": finite(worst)},
-            "fire_rate": self.tally.fire_rate,
-            "network_rate": self.tally.network_rate,
-            "seconds_per_frame": self.tally.seconds_per_frame,
-            "relative_time": self.relative_time,
-            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
-            "relative_multiply_adds": self.relative_multiply_adds,
-            "joules_per_frame": self.spent.joules_per_frame,
+            **self.cost_facts(),
         }
 
 
@@ -92,74 +117,49 @@ def evaluate_values(
     schedules: Schedules,
     clips: Iterable[Clip],
     *,
-    baselines: Sequence[tuple[str, StagedNetwork]] = (),
+    baselines: Baselines = (),
     session: Callable[[StagedNetwork, Schedule], Session] = Session,
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[ValueEvaluation, ...]:
-    """Each schedule's evaluation over all clips, in the order given; labels of the clips aren't looked at.
+    """Evaluate each schedule over all clips, in the order given; labels of the clips are not used.
 
-    ``baselines``, ``session``, ``progress`` and ``warn``: as of ``clockseg.evaluation.labels.evaluate``. ``UsageError`` where an
-    output isn't an array of floats, or not of the uncut network's shape.
+    Arguments: as of ``clockseg.evaluation.labels.evaluate``. ``UsageError`` if an output is not an array of floats, or not
+    of the uncut network's shape.
 
     >>> from clockseg.clockwork.network import Stage
+    >>> from clockseg.clockwork.schedule import frame_oracle
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image.mean(axis=2)),))
     >>> evaluate_values(net, {"every frame": frame_oracle}, [])[0].facts()["agreement"]["relative_error"] is None
     True
     """
-    pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    prepared = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
-    for _, schedule in prepared:
-        check(net, schedule)
 
-    def fresh() -> list[tuple[str, Session]]:
-        """Nothing is held over from another clip, and clocks start at t = 0."""
-        whole = [(name, Session(other.uncut(), frame_oracle)) for name, other in baselines]
-        return [(name, session(net, schedule)) for name, schedule in prepared] + whole
+    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Session]]) -> _ValueScorer:
+        return _ValueScorer([_blank(name, one) for name, one in sessions], net)
 
-    totals: list[ValueEvaluation] = []
-    for clip in clips:
-        found = _clip(net, fresh(), clip, progress, warn)
-        totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
-    return tuple(totals or (_blank(name, one) for name, one in fresh()))
+    return evaluate_clips(
+        net, schedules, clips, baselines=baselines, session=session, scorer=scorer, progress=progress, warn=warn
+    )
 
 
-def _clip(
-    net: StagedNetwork,
-    sessions: Sequence[tuple[str, Session]],
-    clip: Clip,
-    progress: Callable[[Progress], None] | None,
-    warn: Callable[[str], None],
-) -> list[ValueEvaluation]:
-    runs = Interleaving(net, [one for _, one in sessions])
-    found = [Deviation() for _ in sessions]
-    expected = len(clip.taken) if clip.taken is not None else clip.limit
-    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
-    for done, frame in enumerate(frames, start=1):
-        truth, *outputs = (
-            checked_numbers(output, one.net)
-            for output, one in zip(runs(frame.image, vectors=frame.vectors), runs.sessions, strict=True)
-        )
-        for index, (name, _) in enumerate(sessions):
-            if outputs[index].shape != truth.shape:
+class _ValueScorer:
+    """Sums the deviations of one clip; starts from ``blank`` evaluations."""
+
+    def __init__(self, blank: Sequence[ValueEvaluation], net: StagedNetwork) -> None:
+        self._found, self._net = list(blank), net
+
+    def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        truth, *values = (checked_numbers(output, net) for output, net in outputs)
+        for index, one in enumerate(self._found):
+            if values[index].shape != truth.shape:
                 raise UsageError(
-                    f"{name} gives {list(outputs[index].shape)}, network {net.name!r} {list(truth.shape)}; "
+                    f"{one.schedule} gives {list(values[index].shape)}, network {self._net.name!r} {list(truth.shape)}; "
                     "give baselines whose output is of the same shape."
                 )
-            found[index] += deviation(outputs[index], truth)
-        if progress is not None:
-            progress(Progress(clip.name, done, expected, runs.tallies[-len(sessions)]))
-    return [
-        replace(
-            _blank(name, one),
-            agreement=found[index],
-            tally=runs.tallies[index + 1],
-            uncut=runs.tallies[0],
-            spent=runs.spent[index + 1],
-            uncut_spent=runs.spent[0],
-        )
-        for index, (name, one) in enumerate(sessions)
-    ]
+            self._found[index] = replace(one, agreement=one.agreement + deviation(values[index], truth))
+
+    def results(self) -> list[ValueEvaluation]:
+        return self._found
 
 
 def _blank(name: str, session: Session) -> ValueEvaluation:
@@ -168,7 +168,7 @@ def _blank(name: str, session: Session) -> ValueEvaluation:
 
 
 def checked_numbers(output: Any, net: StagedNetwork) -> Array:
-    """The output of ``net``, if it is an array of floats; else ``UsageError``.
+    """Return the output of ``net`` as an array if it is one of floats; else ``UsageError``.
 
     >>> from clockseg.clockwork.network import Stage
     >>> checked_numbers([0.5], StagedNetwork("one", (Stage("a", str.upper),))).tolist()

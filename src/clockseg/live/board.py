@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.deviation import gives_numbers
+from clockseg.evaluation.values import gives_numbers
 from clockseg.live.channel import Channel, Shown
 from clockseg.video.palette import palette
 

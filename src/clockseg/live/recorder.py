@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.deviation import gives_numbers
+from clockseg.evaluation.values import gives_numbers
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
 from clockseg.segmenting.result_writer import ResultWriter

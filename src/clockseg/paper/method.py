@@ -18,8 +18,8 @@ from clockseg.clockwork.session import Memory, fill, step
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.labels import scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion
-from clockseg.evaluation.scored_classes import scored_classes
 from clockseg.types import Image, Labels
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clockseg.clocks import PICTURE, Decision, Tick, Watch
 from clockseg.errors import number
-from clockseg.evaluation.velocity import pixel_difference
+from clockseg.paper.feature_velocity import pixel_difference
 
 
 @dataclass(frozen=True)

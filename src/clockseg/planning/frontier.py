@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clockseg.errors import UsageError
-from clockseg.evaluation.agreement import Agreement
+from clockseg.evaluation.metrics import Agreement
 from clockseg.planning.trial import Sums, Trial
 
 Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]

@@ -14,7 +14,7 @@ from clockseg.carry import Auto, Codec
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
-from clockseg.evaluation.scored_classes import class_names
+from clockseg.evaluation.labels import class_names
 from clockseg.planning.candidates import (
     CARRIES,
     ORACLE,

@@ -9,7 +9,7 @@ from clockseg.clockwork.trace import FullPass, Record, Tally
 from clockseg.engines.prices import Price
 from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import Confusion
-from clockseg.evaluation.spent import Spent
+from clockseg.evaluation.runs import Spent
 
 
 @dataclass(frozen=True)

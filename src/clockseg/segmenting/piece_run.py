@@ -21,9 +21,9 @@ from clockseg.clockwork.session import Session, fill
 from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.engines.priced import Meter
 from clockseg.errors import UsageError, VideoError
-from clockseg.evaluation.deviation import gives_numbers
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
+from clockseg.evaluation.values import gives_numbers
 from clockseg.files import part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures

@@ -16,7 +16,7 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record
-from clockseg.evaluation.deviation import gives_numbers
+from clockseg.evaluation.values import gives_numbers
 from clockseg.files import part_name
 from clockseg.segmenting.results import FILES
 from clockseg.segmenting.trace_line import trace_line

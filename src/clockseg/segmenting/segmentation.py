@@ -19,7 +19,7 @@ from clockseg.clockwork.trace import Progress, Tally
 from clockseg.clockwork.watching import check
 from clockseg.engines.provenance import machine, versions
 from clockseg.errors import ClocksegError, DataError, UsageError, VideoError
-from clockseg.evaluation.deviation import gives_numbers
+from clockseg.evaluation.values import gives_numbers
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.job import Job, Piece, pieces

@@ -5,6 +5,5 @@ from __future__ import annotations
 from clockseg.report.plots.evaluation import draw_evaluation
 from clockseg.report.plots.frontier import draw_plan
 from clockseg.report.plots.tuning import draw_tuning
-from clockseg.report.plots.velocity import draw_velocity
 
-__all__ = ["draw_evaluation", "draw_plan", "draw_tuning", "draw_velocity"]
+__all__ = ["draw_evaluation", "draw_plan", "draw_tuning"]

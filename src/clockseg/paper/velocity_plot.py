@@ -14,7 +14,7 @@ from clockseg.types import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from clockseg.evaluation.velocity import Shot, Spread, Velocity
+    from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 
 BETWEEN = (10, 90)
 """Percentiles of the frames that a bar spans."""
@@ -30,7 +30,7 @@ def draw_velocity(found: Velocity, path: str | os.PathLike[str], *, published: S
     where there is one shot. Needs matplotlib.
 
     >>> import tempfile
-    >>> from clockseg.evaluation.velocity import Shot, Velocity
+    >>> from clockseg.paper.feature_velocity import Shot, Velocity
     >>> shot = Shot("still", (0, 1), np.zeros(2), (np.zeros(2),), np.zeros(2), np.full(2, np.nan))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     draw_velocity(Velocity("one", ("a",), (shot,)), f"{folder}/velocity")
