@@ -18,6 +18,7 @@ import pytest
 
 import clockseg
 from clockseg.cli.main import parser
+from clockseg.clocks.spec import parse_schedule
 from clockseg.graph.sidecar import parse
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,6 +104,18 @@ def test_each_command_is_one(page) -> None:
         given = shlex.split(command.split(" | ")[0], comments=True)[1:]
         if not {"...", "--help", "--version"} & set(given):
             parser().parse_args([one.removesuffix("...") for one in given])
+
+
+@each_page
+def test_each_schedule_is_one(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    typed = [shlex.split(command.split(" | ")[0], comments=True) for command in commands(text)]
+    given = [words[i + 1] for words in typed for i, word in enumerate(words) if word == "--schedule"]
+    names = "carried|either|both|budget|paced|adaptive|difference|motion_residual|skip_frame|fixed_rate|pipelined"
+    told = re.findall(rf"`((?:{names})\([^`]*\))`", prose(text))
+    for spec in (*given, *told):
+        if not re.search(r"\.\.|\b[a-z]\d?\b|\.toml$|\.onnx|package\.", spec):
+            parse_schedule(spec)
 
 
 @each_page

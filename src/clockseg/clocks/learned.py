@@ -1,4 +1,4 @@
-"""A clock that a small ONNX graph makes: a trained one, or any that fits (docs/learned-clock.md)."""
+"""A clock that a small ONNX graph makes: a trained one, or any that fits (docs/train.md)."""
 
 from __future__ import annotations
 
