@@ -1,4 +1,4 @@
-"""Does generic acceleration compound with the clock? `street` in f32, bf16, int8 and low rank, every stage or clocked.
+"""Does generic acceleration compound with the clock? `street` in f32, bf16 and int8, every stage or clocked.
 
 All run interleaved, frame by frame, on the dense CamVid clip with its human labels, in OpenVINO; times are shares of the
 uncut network in f32. If the two factors were independent, together they would give their product.
@@ -24,9 +24,6 @@ from clockseg.clockwork.trace import Tally
 from clockseg.datasets import read_clips
 from clockseg.datasets.clips import Clip
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.networks.calibration import gather, normalised
-from clockseg.networks.load import assemble, framing, read
-from clockseg.networks.low_rank import low_rank
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data
@@ -34,8 +31,6 @@ from shared_data import shared_data
 PAGE = HERE.parent / "docs" / "quantize.md"
 EVERY, SKIP = "every stage", "skip_frame(2)"
 WHOLE = "f32", "uncut"
-SAMPLES = 8
-"""Frames of the train split on which low rank is judged by what layers give."""
 
 
 @dataclass
@@ -61,30 +56,25 @@ class Way:
 def main() -> None:
     """Measure, write, print."""
     args = _arguments()
-    nets = networks(args.threads, args.keep)
+    nets = networks(args.threads)
     [clip] = read_clips(shared_data("camvid", "val"), limit=args.limit)
     passes = [measured(ways(nets), clip, number) for number in range(args.passes)]
     rows = facts(passes)
-    setting = {"engine": "openvino", "data": "CamVid val", "passes": args.passes, "low_rank_keep": args.keep}
+    setting = {"engine": "openvino", "data": "CamVid val", "passes": args.passes}
     path = write_result("compound", setting | {"rows": rows})
-    text = markdown(rows, args.keep)
+    text = markdown(rows)
     print(text)
     if args.docs:
         insert(PAGE, "compound", text)
     print(f"{path.relative_to(HERE.parent)} written", file=sys.stderr)
 
 
-def networks(threads: int | None, keep: float) -> dict[str, StagedNetwork]:
+def networks(threads: int | None) -> dict[str, StagedNetwork]:
     """By the name of what makes them fast."""
-    model, said = read("street")
-    found = gather(read_clips(shared_data("camvid", "train")), framing(model, said), calibration=SAMPLES, held_out=1)
-    samples = [{said.input.name: normalised(frame, said.input)} for frame in found.calibration]
-    thin = low_rank(model, samples, keep=keep, say=lambda layer: print(layer, file=sys.stderr))
     return {
         "f32": load("street", engine="openvino", threads=threads),
         "bf16": load("street", engine="openvino", precision="bf16", threads=threads),
         "int8": load("street-int8", engine="openvino", threads=threads),
-        "low rank": assemble(thin, said, engine="openvino", threads=threads),
     }
 
 
@@ -138,7 +128,7 @@ def facts(passes: Sequence[list[Way]]) -> list[dict[str, object]]:
     return rows
 
 
-def markdown(rows: Sequence[dict[str, object]], keep: float) -> str:
+def markdown(rows: Sequence[dict[str, object]]) -> str:
     """The table, and a line on where it was made."""
     head = ["network", "schedule", "mean IU", "agreement", "time", "network alone", "clock alone", "product"]
     cells = [
@@ -156,8 +146,7 @@ def markdown(rows: Sequence[dict[str, object]], keep: float) -> str:
     where = (
         f"CamVid val, 480x360, OpenVINO, {made['machine']['cores']} cores of {made['machine']['processor']}, {made['date']}, "
         f"commit {made['commit']}. Time: relative to the uncut network in f32, all interleaved; agreement: mean IU against its "
-        f"labels; product: of the two factors alone, to be compared with the time measured. Low rank: {100 * keep:g} % of the "
-        "variance of responses kept, not trained again."
+        f"labels; product: of the two factors alone, to be compared with the time measured."
     )
     return f"{table([head, *cells])}\n\n{where}"
 
@@ -169,7 +158,6 @@ def _both(row: dict[str, object]) -> bool:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--keep", type=float, default=0.98, help="of low rank (default: 0.98)")
     parser.add_argument("--limit", type=int, help="frames of the clip")
     parser.add_argument("--passes", type=int, default=3, help="over the clip; their times are summed (default: 3)")
     parser.add_argument("--docs", action="store_true", help="the table into docs/quantize.md")
