@@ -25,7 +25,7 @@ PACKAGES = {
     "google": "onnx",  # protobuf, which onnx is made of
     "torchvision": "torch",  # an adapter for those who have it
 }
-LOADERS = {"import_module", "imported", "find_spec"}
+LOADERS = {"import_module", "_imported", "_onnxruntime", "find_spec"}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +196,56 @@ def test_the_cache_can_be_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not any(file.is_file() for file in folder.rglob("*"))
 
 
+def in_cache(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def test_the_cache_stays_within_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(folder))
+    path = networks.write_tiny(tmp_path)
+    (folder / "openvino").mkdir(parents=True)
+    (folder / "openvino" / "of-an-older-version.blob").write_bytes(bytes(1000))
+    os.utime(folder / "openvino" / "of-an-older-version.blob", (0, 0))
+    heights = (8, 16, 24, 32, 40)
+    for height in heights:
+        load(path, engine="openvino")(np.zeros((height, 48, 3), np.uint8))
+    one = (in_cache(folder) - 1000) // len(heights)
+    limit = 3 * one
+    monkeypatch.setenv("CLOCKSEG_CACHE_BYTES", str(limit))
+    load(path, engine="openvino")(np.zeros((8, 48, 3), np.uint8))  # the first one is used again
+    before = set((folder / "openvino").iterdir())
+    load(path, engine="openvino")(np.zeros((48, 48, 3), np.uint8))
+    assert one < in_cache(folder) <= limit
+    kept = before.intersection((folder / "openvino").iterdir())
+    assert max(before, key=lambda entry: entry.stat().st_mtime if entry.exists() else 0) in kept
+    assert not (folder / "openvino" / "of-an-older-version.blob").exists()
+
+
+def test_no_cache_with_a_limit_of_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CLOCKSEG_CACHE_BYTES", "0")
+    load(networks.write_tiny(tmp_path), engine="openvino")(frames(1)[0])
+    assert in_cache(tmp_path / "cache") == 0
+
+
+@pytest.mark.parametrize("wrong", ["much", "-1", "1e9"])
+def test_a_wrong_limit_is_refused_at_once(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOCKSEG_CACHE_BYTES", wrong)
+    with pytest.raises(UsageError, match=r"CLOCKSEG_CACHE_BYTES=.*2000000000"):
+        load(networks.write_tiny(tmp_path), engine="openvino")
+
+
+def test_a_damaged_cache_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(folder))
+    path = networks.write_tiny(tmp_path)
+    wanted = load(path, engine="openvino")(frames(1)[0])
+    for file in [file for file in folder.rglob("*") if file.is_file()]:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert np.array_equal(load(path, engine="openvino")(frames(1)[0]), wanted)
+
+
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLOCKSEG_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
@@ -234,6 +287,20 @@ def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork, monkeypatch
     for height in (32, 24, 16, 8):
         net(np.zeros((height, 48, 3), np.uint8))
     assert list(net.stages[0].body.runners) == [(48, 24), (48, 16), (48, 8)]
+
+
+def test_sizes_that_go_are_freed_at_once(net: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled models hold memory that the garbage collector can't see, so that it would wait too long to look for cycles."""
+    monkeypatch.setattr("clockseg.engines.compiled.SIZES", 2)
+    gc.disable()
+    try:
+        net(np.zeros((8, 48, 3), np.uint8))
+        gone = weakref.ref(net.stages[0].body.runners[48, 8])
+        for height in (16, 24):
+            net(np.zeros((height, 48, 3), np.uint8))
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_timed(net: StagedNetwork) -> None:

@@ -1,19 +1,27 @@
-"""Libraries that are imported when they are first needed: OpenCV, and engines with their telemetry disabled."""
+"""Libraries that are imported when they are first needed: OpenCV, OpenVINO and ONNX Runtime.
+
+No other module imports an engine's library, so that telemetry stays off and a process has one OpenVINO core.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
 import types
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from clockseg.errors import MissingDependency
+from clockseg.errors import MissingDependency, UsageError
 
 _OPENVINO_TELEMETRY = "openvino_telemetry"
 _ONNXRUNTIME_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-"""The environment variable that ONNX Runtime reads when it is first used; a value that is already set stays."""
+"""ONNX Runtime reads this environment variable when it is first used. A value that is already set stays."""
+_cores: dict[int, Any] = {}
+_running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def opencv() -> types.ModuleType:
@@ -27,24 +35,88 @@ def opencv() -> types.ModuleType:
     return cv2
 
 
-def imported(name: str) -> types.ModuleType:
-    """Import an engine's module with its telemetry disabled.
+def openvino() -> types.ModuleType:
+    """Import OpenVINO, or raise ``MissingDependency`` with the line that installs it.
 
-    >>> imported("onnx").__name__
-    'onnx'
+    >>> openvino().__name__
+    'openvino'
     """
+    try:
+        _imported("openvino.preprocess")
+        return _imported("openvino")
+    except ImportError as error:
+        raise MissingDependency("OpenVINO is not installed: pip install openvino") from error
+
+
+def openvino_core() -> Any:
+    """Return the process's only OpenVINO core.
+
+    It is never dropped: the CPU plugin installs a signal stack for its thread and restores the previous one at its end. If
+    two cores end in another order than they began, the restored stack is freed memory, and the next signal that Python
+    handles (Ctrl-C, the end of a child) kills the process.
+
+    ``UsageError`` in a child that was forked after its parent ran a network: OpenVINO would wait for ever for threads that
+    exist in the parent only.
+    """
+    library, process = openvino(), os.getpid()
+    if _cores and process not in _cores:
+        raise UsageError(
+            "OpenVINO does not work in this process: it was forked from one that had run a network in OpenVINO already. "
+            "Start processes with multiprocessing.get_context('spawn'), run no network before the fork, or use "
+            "engine='onnxruntime'."
+        )
+    if process not in _cores:
+        _cores[process] = library.Core()
+    return _cores[process]
+
+
+def keep_after_fork(compiled: Any) -> None:
+    """Register an object that uses an engine's threads, so that a forked child never destroys it.
+
+    The threads do not exist in the child, where the destructor would wait for them for ever.
+    """
+    _running.add(compiled)
+
+
+def _after_fork() -> None:
+    for held in (*_running, *_cores.values()):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def onnxruntime() -> types.ModuleType:
+    """Import ONNX Runtime, or raise ``MissingDependency`` with the line that installs it."""
+    return _onnxruntime("onnxruntime")
+
+
+def onnxruntime_quantization() -> types.ModuleType:
+    """Import ONNX Runtime's quantization tools, or raise ``MissingDependency`` with the line that installs them."""
+    return _onnxruntime("onnxruntime.quantization")
+
+
+def _onnxruntime(name: str) -> types.ModuleType:
+    try:
+        return _imported(name)
+    except ImportError as error:
+        raise MissingDependency("ONNX Runtime is not installed: pip install 'clockseg[onnxruntime]'") from error
+
+
+def _imported(name: str) -> types.ModuleType:
     os.environ.setdefault(_ONNXRUNTIME_TELEMETRY, "1")
-    with _missing(_OPENVINO_TELEMETRY):
+    with _hidden(_OPENVINO_TELEMETRY):
         return importlib.import_module(name)
 
 
 @contextmanager
-def _missing(name: str) -> Iterator[None]:
-    """Make ``name`` unimportable inside the block: OpenVINO then falls back to a stub that sends nothing."""
+def _hidden(name: str) -> Iterator[None]:
+    """Make the module ``name`` impossible to import inside the block; OpenVINO then uses a stub that sends nothing."""
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # how importlib marks a module as absent
+    sys.modules[name] = None  # type: ignore[assignment]  # importlib reads None as "not installed"
     try:
         yield
     finally:

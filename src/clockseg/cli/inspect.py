@@ -40,7 +40,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--output", metavar="NAME", help="of --cuts: the tensor that all is for (default: its output)")
     group.add_argument("--stages", type=positive, metavar="N", help="of --cuts: how many to choose (default: 3)")
     parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
-    parser.add_argument("--clear-cache", action="store_true", help="first delete what engines have compiled and kept")
+    parser.add_argument(
+        "--clear-cache",
+        action="store_true",
+        help="first delete all compiled networks from the cache on disk, which CLOCKSEG_CACHE_BYTES limits (default: 1 GB)",
+    )
     parser.set_defaults(run=run)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ import numpy as np
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
 from clockseg.errors import MissingDependency, UsageError, number
-from clockseg.libraries import imported, opencv
+from clockseg.libraries import onnxruntime, opencv, openvino_core
 from clockseg.types import Array
 
 if TYPE_CHECKING:
@@ -189,11 +190,12 @@ def load(file: str) -> Graph:
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
     sidecar = path.with_suffix(".json")
     times = tuple(each.stat().st_mtime_ns if each.is_file() else 0 for each in (path, sidecar))
-    return _load(file, times)
+    return _load(file, times, os.getpid())
 
 
 @lru_cache(maxsize=8)
-def _load(file: str, times: tuple[int, ...]) -> Graph:
+def _load(file: str, times: tuple[int, ...], process: int) -> Graph:
+    # Each process compiles its own, since an engine's threads do not exist in a forked child.
     # The onnx package takes a while to import, and most schedules need no learned clock.
     import onnx
 
@@ -297,13 +299,13 @@ def _watch(sidecar: Path) -> int | None:
 def _compiled(path: Path) -> Run:
     """Compile the graph for one thread: so small a graph gains nothing from more."""
     if importlib.util.find_spec("onnxruntime") is not None:
-        library = imported("onnxruntime")
+        library = onnxruntime()
         options = library.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return lambda values: np.asarray(session.run(None, dict(values))[0])
     if importlib.util.find_spec("openvino") is not None:
-        compiled = imported("openvino").Core().compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
+        compiled = openvino_core().compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
         return lambda values: np.asarray(compiled(dict(values))[0])
     raise MissingDependency("a learned clock runs in onnxruntime or openvino: pip install onnxruntime")

@@ -1,15 +1,25 @@
-"""Where engines keep what they compiled, so that the next start is quick."""
+"""The cache of compiled networks on disk, which makes the next start quick. It is bounded: the least recently used goes."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 import sys
 from pathlib import Path
 
+from clockseg.errors import UsageError
+
+LIMIT = "CLOCKSEG_CACHE_BYTES"
+"""The environment variable that limits the bytes of the cache; 0 switches it off."""
+DEFAULT_BYTES = 1_000_000_000
+ENGINES = ("openvino", "tensorrt")
+"""The subfolders of the cache, one for each engine that stores compiled models."""
+
 
 def cache_directory() -> Path:
-    """The folder of compiled networks: ``CLOCKSEG_CACHE``, or ``clockseg`` in the user's cache folder."""
+    """Return the folder of compiled networks: ``CLOCKSEG_CACHE``, or ``clockseg`` in the user's cache folder."""
     chosen = os.environ.get("CLOCKSEG_CACHE")
     return Path(chosen) if chosen else _user_cache() / "clockseg"
 
@@ -21,18 +31,95 @@ def _user_cache() -> Path:
         return Path.home() / "Library" / "Caches"
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # nobody's home, as in containers: a place where nothing can be kept
+    except RuntimeError:  # the user has no home, as in containers: return a path that cannot become a folder
         return Path(os.devnull)
 
 
+def cache_limit() -> int:
+    """Return the most bytes that compiled networks may take on disk: ``CLOCKSEG_CACHE_BYTES``, by default 1 GB.
+
+    >>> cache_limit()
+    1000000000
+    """
+    given = os.environ.get(LIMIT, "")
+    try:
+        limit = int(given) if given else DEFAULT_BYTES
+    except ValueError:
+        limit = -1
+    if limit < 0:
+        raise UsageError(f"{LIMIT}={given!r} must be a number of bytes, such as 2000000000, or 0 for no cache on disk.")
+    return limit
+
+
+def model_folder(engine: str, model: bytes) -> Path | None:
+    """Return the cache folder of one model, marked as used now; None if there is no cache or it can't be written to.
+
+    ``engine``: one of ``ENGINES``. The engine itself checks whether what lies there fits its version, its options and the
+    processor.
+    """
+    if cache_limit() == 0:
+        return None
+    folder = cache_directory() / engine / hashlib.sha256(model).hexdigest()[:32]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return None
+    return folder
+
+
+def prune() -> None:
+    """Delete the least recently used models until the cache is within its limit.
+
+    Other processes may prune or read at the same time: what one of them deletes first is passed over, and an engine that
+    finds a file missing or incomplete compiles again.
+    """
+    entries = sorted((_used(entry), _bytes(entry), entry) for entry in _entries())
+    excess = sum(size for _, size, _ in entries) - cache_limit()
+    for _, size, entry in entries:
+        if excess <= 0:
+            return
+        _delete(entry)
+        excess -= size
+
+
 def clear_cache() -> int:
-    """Delete what engines have kept on disk, and forget which was the fastest; returns how many bytes that was."""
-    folders = [cache_directory() / name for name in ("openvino", "tensorrt")]
-    kept = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    """Delete all compiled networks on disk and the measured speeds of engines; return the number of bytes freed."""
     remembered = [file for file in cache_directory().glob("*engines.json*") if file.is_file()]
-    freed = sum(file.stat().st_size for file in (*kept, *remembered))
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    for file in remembered:
-        file.unlink(missing_ok=True)
+    freed = 0
+    for entry in (*_entries(), *remembered):
+        freed += _bytes(entry)
+        _delete(entry)
     return freed
+
+
+def _entries() -> list[Path]:
+    """The folders of models, and files that older versions wrote."""
+    found: list[Path] = []
+    for engine in ENGINES:
+        with contextlib.suppress(OSError):
+            found += (cache_directory() / engine).iterdir()
+    return found
+
+
+def _used(entry: Path) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bytes(entry: Path) -> int:
+    size = 0
+    for file in (entry, *entry.rglob("*")):
+        with contextlib.suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            entry.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,16 +21,22 @@ Compile: TypeAlias = Callable[[Built], Runner]
 
 @dataclass
 class CompiledPart:
-    """``part``, compiled by ``compile`` for each working size when it first comes. Threads may share it."""
+    """``part``, compiled by ``compile`` for each working size when it first comes. Threads may share it.
+
+    A forked child compiles anew, since the threads of the engine do not exist in it.
+    """
 
     part: GraphPart
     compile: Compile = field(repr=False)
     runners: dict[Size, Runner] = field(default_factory=dict, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    process: int = field(default_factory=os.getpid, repr=False)
 
     def __call__(self, *values: Tensors) -> dict[str, Array]:
         size = self.part.frame_size(values)
         inputs = self.part.gather(values)
+        if self.process != os.getpid():
+            self.runners, self.lock, self.process = {}, threading.Lock(), os.getpid()
         with self.lock:
             made = self._run(self._runner(size), inputs)
         return self.part.bundle(values, made, size)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.engines.threads import threads_or_all
-from clockseg.errors import MissingDependency, UsageError
+from clockseg.errors import UsageError
 from clockseg.graph.part import Built
-from clockseg.libraries import imported
 from clockseg.types import Array
 
 PROVIDERS = {
@@ -38,7 +37,7 @@ def onnxruntime(
         raise UsageError(
             f"precision {precision!r}: ONNX Runtime runs here in {' or '.join(allowed)}; use the engine 'openvino' for bf16."
         )
-    library = _library()
+    library = libraries.onnxruntime()
     chosen = _providers(provider, precision)
     options = library.SessionOptions()
     options.intra_op_num_threads = threads_or_all(threads)
@@ -57,7 +56,7 @@ def onnxruntime(
 
 def providers() -> tuple[str, ...]:
     """The GPU providers that the installed ONNX Runtime has: "cuda", "tensorrt", or none."""
-    there = _library().get_available_providers()
+    there = libraries.onnxruntime().get_available_providers()
     return tuple(name for name, full in PROVIDERS.items() if name != "cpu" and full in there)
 
 
@@ -90,6 +89,7 @@ class _Session:
     def __init__(self, session: Any, built: Built) -> None:
         self.session, self.built = session, built
         self.binding = session.io_binding()
+        libraries.keep_after_fork(self)
         self.pools = [Pool(tuple(value.shape), np.dtype(_TYPES[value.type])) for value in session.get_outputs()]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
@@ -115,12 +115,3 @@ _TYPES = {
     "tensor(int64)": "int64",
     "tensor(bool)": "bool",
 }
-
-
-def _library() -> types.ModuleType:
-    try:
-        return imported("onnxruntime")
-    except ImportError as error:
-        raise MissingDependency(
-            "the engine 'onnxruntime' needs ONNX Runtime: pip install 'clockseg[onnxruntime]'"
-        ) from error

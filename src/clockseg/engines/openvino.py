@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import types
@@ -11,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
-from clockseg.engines.cache import cache_directory
+from clockseg.engines.cache import cache_limit, model_folder, prune
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.engines.provenance import cores
 from clockseg.engines.threads import threads_or_all
-from clockseg.errors import MissingDependency, UsageError
+from clockseg.errors import UsageError
 from clockseg.graph.part import Built
-from clockseg.libraries import imported
 from clockseg.types import Array
 
 PRECISIONS = ("f32", "bf16")
@@ -37,7 +36,9 @@ def openvino(
     """
     if precision not in PRECISIONS:
         raise UsageError(f"precision {precision!r}: OpenVINO runs here in {' or '.join(PRECISIONS)}.")
-    library, core = _library(), _core()
+    library = libraries.openvino()
+    if cache:
+        cache_limit()  # a wrong setting is reported now, not at the first frame
     options: dict[str, Any] = {
         "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
@@ -47,29 +48,18 @@ def openvino(
     if threads_or_all(threads) < cores():
         # Bound to cores, every model's threads are bound to the same first ones: two that run at once would take turns.
         options["ENABLE_CPU_PINNING"] = False
-    if cache:
-        folder = cache_directory() / "openvino"
-        # A cache folder that can't be made isn't worth failing for.
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            options["CACHE_DIR"] = str(folder)
 
     def compile(built: Built) -> Runner:
+        core = libraries.openvino_core()
         model, last = _bordered(library, core.read_model(built.model), built, bf16=precision == "bf16")
-        return _Request(library, core.compile_model(model, "CPU", options), built, last)
+        folder = model_folder("openvino", built.model) if cache else None
+        own = options if folder is None else {**options, "CACHE_DIR": str(folder)}
+        compiled_model = core.compile_model(model, "CPU", own)
+        if folder is not None:
+            prune()
+        return _Request(library, compiled_model, built, last)
 
     return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}")
-
-
-@functools.cache
-def _core() -> Any:
-    """One for the whole process, never dropped.
-
-    The CPU plugin gives its thread a signal stack and takes it back at its end, to what was there before it came. Of two
-    that end in another order than they came, the last one leaves a stack that is freed: then the next signal that
-    Python handles (Ctrl-C, a child's end) ends the process.
-    """
-    return _library().Core()
 
 
 def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool) -> tuple[Any, frozenset[str]]:
@@ -101,10 +91,12 @@ class _Request:
     def __init__(self, library: types.ModuleType, model: Any, built: Built, last: frozenset[str]) -> None:
         self.library = library
         self.request = model.create_infer_request()
+        libraries.keep_after_fork(self)
         self.inputs = [(model.input(name), name in last) for name in built.inputs]
         self.outputs = [(model.output(name), name in last) for name in built.outputs]
         self.pools = [
-            Pool(tuple(port.shape), self._dtype(port), functools.partial(self._wrap, port)) for port, _ in self.outputs
+            Pool(tuple(port.shape), _dtype(library, port), functools.partial(_wrap, library, port))
+            for port, _ in self.outputs
         ]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
@@ -112,7 +104,7 @@ class _Request:
         arrays = [self._read(array, *known) for array, known in zip(inputs, self.inputs, strict=True)]
         slots = [pool.take() for pool in self.pools]
         for array, (port, _) in zip(arrays, self.inputs, strict=True):
-            self.request.set_tensor(port, self._wrap(port, array))
+            self.request.set_tensor(port, _wrap(self.library, port, array))
         for slot, (port, _) in zip(slots, self.outputs, strict=True):
             self.request.set_tensor(port, slot.wrapped)
         self.request.infer()
@@ -122,19 +114,9 @@ class _Request:
         ]
 
     def _read(self, array: Array, port: Any, last: bool) -> Array:
-        dtype = self._dtype(port)
+        dtype = _dtype(self.library, port)
         array = np.ascontiguousarray(array.transpose(_LAST) if last else array, dtype)
         return array.copy() if dtype == _bf16() and not array.flags.writeable else array
-
-    def _wrap(self, port: Any, array: Array) -> Any:
-        if array.dtype == _bf16():
-            return self.library.Tensor(array.view(np.uint16), port.shape, self.library.Type.bf16)
-        # OpenVINO shares writable memory only.
-        return self.library.Tensor(array, shared_memory=bool(array.flags.writeable))
-
-    def _dtype(self, port: Any) -> np.dtype[Any]:
-        kind = port.get_element_type()
-        return _bf16() if kind == self.library.Type.bf16 else np.dtype(kind.to_dtype())
 
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -147,9 +129,13 @@ def _bf16() -> np.dtype[Any]:
     return found
 
 
-def _library() -> types.ModuleType:
-    try:
-        imported("openvino.preprocess")
-        return imported("openvino")
-    except ImportError as error:
-        raise MissingDependency("the engine 'openvino' needs OpenVINO: pip install openvino") from error
+def _wrap(library: types.ModuleType, port: Any, array: Array) -> Any:
+    if array.dtype == _bf16():
+        return library.Tensor(array.view(np.uint16), port.shape, library.Type.bf16)
+    # OpenVINO shares writable memory only.
+    return library.Tensor(array, shared_memory=bool(array.flags.writeable))
+
+
+def _dtype(library: types.ModuleType, port: Any) -> np.dtype[Any]:
+    kind = port.get_element_type()
+    return _bf16() if kind == library.Type.bf16 else np.dtype(kind.to_dtype())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import statistics
 import time
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import onnx
 
-from clockseg.engines.openvino import _core as core
 from clockseg.engines.threads import threads_or_all
-from clockseg.errors import MissingDependency
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.static import fix
+from clockseg.libraries import openvino_core
 from clockseg.types import Array, Size
 
 SECONDS, MOST_RUNS = 1.0, 100
@@ -52,10 +50,6 @@ def _runs(
     built: Built, precision: str, threads: int | None, repeat: int
 ) -> Iterator[list[tuple[Sequence[str], float]]]:
     """For each run, in the order they ran: the nodes that something was made from, and its seconds."""
-    try:
-        importlib.import_module("openvino")
-    except ImportError as error:
-        raise MissingDependency("timing nodes needs OpenVINO: pip install openvino") from error
     options = {
         "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
@@ -63,7 +57,8 @@ def _runs(
         "INFERENCE_NUM_THREADS": threads_or_all(threads),
         "PERF_COUNT": True,
     }
-    compiled = core().compile_model(core().read_model(built.model), "CPU", options)
+    core = openvino_core()
+    compiled = core.compile_model(core.read_model(built.model), "CPU", options)
     request = compiled.create_infer_request()
     inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
     names = {node.friendly_name: _names(node) for node in compiled.get_runtime_model().get_ops()}

@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, version_converter
 
-from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.folding import folded, keep_nodes
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
-from clockseg.libraries import imported
+from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
 
 Sample: TypeAlias = Mapping[str, Array]
@@ -52,7 +52,7 @@ def quantized(
     floating = {*left, *interpolations(model), *(_depthwise(model) if _has_tokens(model) else ())}
     floating |= _free_activations(model, _integer(model, operators, floating), {*kept})
     integer = _integer(model, operators, floating)
-    made = _quantize(_library(), model, samples, operators, floating)
+    made = _quantize(onnxruntime_quantization(), model, samples, operators, floating)
     bounded = _bounded(model, made)
     _free_outputs(made.graph, bounded)
     _drop_needless(made.graph, integer, bounded)
@@ -62,7 +62,7 @@ def quantized(
 
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
-    _library()
+    onnxruntime_quantization()
     if any(node.op_type in _DONE for node in model.graph.node):
         raise UsageError("the network is quantized already; give the one it was made from.")
     version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
@@ -280,10 +280,3 @@ def _readers(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
         for tensor in node.input:
             found.setdefault(tensor, []).append(node)
     return found
-
-
-def _library() -> types.ModuleType:
-    try:
-        return imported("onnxruntime.quantization")
-    except ImportError as error:
-        raise MissingDependency("quantizing needs ONNX Runtime: pip install 'clockseg[onnxruntime]'") from error
