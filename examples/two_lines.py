@@ -1,7 +1,7 @@
 """A SegFormer in a loop over frames, as it is and then on a clock by two lines; random weights, so the labels mean nothing.
 
 python examples/two_lines.py [VIDEO]      without a video: 24 made-up frames of a bar that moves
-Needs pip install 'clockseg[transformers]'.
+Needs pip install '.[transformers]' in the clone.
 """
 
 import sys

@@ -46,7 +46,7 @@ def test_without_ray_the_line_that_installs_it_is_told(monkeypatch) -> None:
         Actors(lambda: None, 1, address="auto", cores=1)
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'clockseg[ray]'")
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]' in the clone")
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the worker to kill is found in /proc")
 def test_a_worker_is_killed_on_the_way_and_the_bytes_are_those_of_one_process(tmp_path) -> None:
     long_videos(tmp_path / "videos", 3)

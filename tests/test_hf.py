@@ -22,7 +22,9 @@ from clockseg.networks.cut_source import Said, Source
 from clockseg.networks.hf_folder import read_folder
 from clockseg.networks.load import load
 
-transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'clockseg[transformers]'")
+transformers = pytest.importorskip(
+    "transformers", reason="needs transformers: pip install '.[transformers]' in the clone"
+)
 
 from clockseg.networks import hf, onnx_export  # noqa: E402
 

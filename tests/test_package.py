@@ -146,7 +146,7 @@ def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -
 
     monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
     assert main(command) == 1
-    assert "pip install 'clockseg[torch]'" in capsys.readouterr().err
+    assert "pip install '.[torch]' in the clone" in capsys.readouterr().err
 
 
 class _Interrupted:

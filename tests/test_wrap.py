@@ -16,7 +16,9 @@ from clockseg.wrapping.call import Calls
 from clockseg.wrapping.outcome import Outcome
 from clockseg.wrapping.picture import Normalisation
 
-transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'clockseg[transformers]'")
+transformers = pytest.importorskip(
+    "transformers", reason="needs transformers: pip install '.[transformers]' in the clone"
+)
 
 ENGINES = ("module", "torch", "openvino", "onnxruntime")
 HALVES = (0.5, 0.5, 0.5)

@@ -101,7 +101,7 @@ def _onnxruntime(name: str) -> types.ModuleType:
     try:
         return _imported(name)
     except ImportError as error:
-        raise MissingDependency("ONNX Runtime is not installed: pip install 'clockseg[onnxruntime]'") from error
+        raise MissingDependency("ONNX Runtime is not installed: pip install '.[onnxruntime]' in the clone") from error
 
 
 def _imported(name: str) -> types.ModuleType:

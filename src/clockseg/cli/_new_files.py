@@ -68,7 +68,7 @@ def _check_folder(folder: Path) -> None:
 def add_plot_option(group: argparse._ArgumentGroup | argparse.ArgumentParser, what: str) -> None:
     """``--plot``, which draws ``what``."""
     group.add_argument(
-        "--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs pip install 'clockseg[plots]')"
+        "--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs pip install '.[plots]' in the clone)"
     )
 
 

@@ -205,7 +205,7 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
     """Refuse with the line that installs them, if any of these, which the extra brings, isn't installed."""
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
-        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install 'clockseg[{extra}]'")
+        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install '.[{extra}]' in the clone")
 
 
 def load_network(args: argparse.Namespace) -> StagedNetwork:

@@ -42,7 +42,7 @@ DESCRIPTION = f"""Do a table or figure of the paper again: published numbers bes
 DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets.md). WEIGHTS
 holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
 protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
-DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install 'clockseg[plots]'). Stand-ins take one to
+DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to
 ten minutes each on two cores; the paper's own data many hours without a GPU."""
 
 

@@ -105,7 +105,7 @@ def _add_many_options(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="auto|ADDRESS",
         help="run the jobs as actors of a Ray cluster that shares the videos' and DIR's file system, each with --threads cores "
-        "(default: this machine's, shared out); needs clockseg[ray]",
+        "(default: this machine's, shared out); needs pip install '.[ray]' in the clone",
     )
     group.add_argument(
         "--resume",

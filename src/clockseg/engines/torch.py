@@ -194,4 +194,4 @@ def _library() -> types.ModuleType:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise MissingDependency("the engine 'torch' needs torch: pip install 'clockseg[torch]'") from error
+        raise MissingDependency("the engine 'torch' needs torch: pip install '.[torch]' in the clone") from error

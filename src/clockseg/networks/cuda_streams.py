@@ -31,7 +31,7 @@ def cuda_streams(schedule: Schedule, *, device: str = "cuda") -> Iterator[Map]:
     try:
         import torch
     except ImportError as error:
-        raise MissingDependency("pipelines on a GPU need torch: pip install 'clockseg[torch]'") from error
+        raise MissingDependency("pipelines on a GPU need torch: pip install '.[torch]' in the clone") from error
     _check(torch, device)
     streams = [torch.cuda.Stream(device=device) for _ in schedule.segments()]
 

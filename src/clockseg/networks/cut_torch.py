@@ -15,7 +15,7 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError as error:
-    raise MissingDependency("cutting a module needs torch: pip install 'clockseg[torch]'") from error
+    raise MissingDependency("cutting a module needs torch: pip install '.[torch]' in the clone") from error
 
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.graph.candidates import Candidate

@@ -20,7 +20,7 @@ try:
     import transformers
     from torch import Tensor, nn
 except ImportError as error:
-    raise MissingDependency(f"hf: needs {error.name}: pip install 'clockseg[transformers]'") from error
+    raise MissingDependency(f"hf: needs {error.name}: pip install '.[transformers]' in the clone") from error
 
 from clockseg.networks.onnx_export import export
 

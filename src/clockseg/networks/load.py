@@ -157,7 +157,7 @@ def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size
     try:
         from clockseg.paper.fcn_staged import load_staged
     except ImportError as error:
-        raise MissingDependency("running a checkpoint needs torch: pip install 'clockseg[torch]'") from error
+        raise MissingDependency("running a checkpoint needs torch: pip install '.[torch]' in the clone") from error
 
     device = "cuda" if engine == "cuda" else "cpu"
     net = load_staged(path, device=device, threads=threads)

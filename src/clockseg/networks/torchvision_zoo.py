@@ -73,7 +73,9 @@ def read_state(file: Path) -> dict[str, Tensor]:
             return read
         found: Any = torch.load(file, map_location="cpu", weights_only=True)
     except ImportError as error:
-        raise MissingDependency("reading .safetensors needs safetensors: pip install 'clockseg[torch]'") from error
+        raise MissingDependency(
+            "reading .safetensors needs safetensors: pip install '.[torch]' in the clone"
+        ) from error
     except Exception as error:  # the readers raise what they like
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if isinstance(error, pickle.UnpicklingError):  # torch's own text says how to run what is in the file

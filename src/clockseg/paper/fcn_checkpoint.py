@@ -163,4 +163,4 @@ def _safetensors(part: str = "") -> Any:
     try:
         return import_module(f"safetensors.{part}" if part else "safetensors")
     except ImportError as error:
-        raise MissingDependency("checkpoints need safetensors: pip install 'clockseg[torch]'") from error
+        raise MissingDependency("checkpoints need safetensors: pip install '.[torch]' in the clone") from error

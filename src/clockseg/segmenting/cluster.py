@@ -111,7 +111,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise MissingDependency("a cluster needs Ray: pip install 'clockseg[ray]'") from error
+        raise MissingDependency("a cluster needs Ray: pip install '.[ray]' in the clone") from error
     return ray
 
 

@@ -1,1 +1,1 @@
-"""Training, the authoring side: `segment` trains the bundled network. Needs torch (`pip install clockseg[torch]`)."""
+"""Training, the authoring side: `segment` trains the bundled network. Needs torch (`pip install '.[torch]' in the clone`)."""

@@ -83,7 +83,7 @@ def _check(module: Any, batch: Any) -> None:
     try:
         from torch import nn
     except ImportError as error:
-        raise MissingDependency("wrapping a module needs torch: pip install 'clockseg[torch]'") from error
+        raise MissingDependency("wrapping a module needs torch: pip install '.[torch]' in the clone") from error
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."

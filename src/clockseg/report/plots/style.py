@@ -165,7 +165,7 @@ def _matplotlib() -> tuple[Any, Any]:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency("figures need matplotlib: pip install 'clockseg[plots]'") from error
+        raise MissingDependency("figures need matplotlib: pip install '.[plots]' in the clone") from error
     return matplotlib, Figure
 
 
