@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clockseg.carry.names import MARK, marked
 from clockseg.cli._clips import Account, clips_of, each, frames_of
 from clockseg.cli._new_files import add_plot_option, check_new_schedule
 from clockseg.cli._options import (
@@ -64,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
         "--clock",
         default="adaptive",
         metavar="SPEC",
-        help='adaptive, difference(of="pixels") or confidence, with all arguments but the threshold (default: adaptive)',
+        help='adaptive, difference(of="pixels"), confidence or package.module:name, with all arguments but the threshold (default: adaptive)',
     )
     group.add_argument(
         "--watch", type=positive, metavar="STAGE", help="the stage it watches (default: the last but one)"
@@ -129,19 +131,20 @@ def _clock(text: str, watch: int | None, cap: int | None) -> _Clock:
     'adaptive(0.25, watch=1)'
     """
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        node = ast.parse(marked(text.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = ast.Constant(None)
-    call = ast.Call(node, [], []) if isinstance(node, ast.Name) else node
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in CLOCKS or call.args:
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    name = ast.unparse(call.func).replace(MARK, ":")
+    if call.args or not (name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)):
         raise UsageError(
-            f"--clock {text!r}: give {', '.join(CLOCKS)}, with all arguments but the threshold by name, such as "
-            'difference(of="pixels").'
+            f"--clock {text!r}: give {', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by "
+            'name, such as difference(of="pixels").'
         )
     arguments = [ast.unparse(keyword).replace("'", '"') for keyword in call.keywords]
     if watch is not None:
         arguments.append(f"watch={watch}")
-    return _Clock(call.func.id, ", ".join(arguments), cap)
+    return _Clock(name, ", ".join(arguments), cap)
 
 
 def run(args: argparse.Namespace) -> int:

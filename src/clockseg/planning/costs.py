@@ -103,11 +103,11 @@ def forced(schedule: Schedule) -> Schedule:
 @dataclass(frozen=True)
 class _Forced:
     clock: Clock
-    period: int
+    frames: int
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         decision, state = ask(self.clock, tick, state)
-        return Decision(tick.t % self.period == 0, decision.signal), state
+        return Decision(tick.t % self.frames == 0, decision.signal), state
 
     @property
     def parts(self) -> tuple[Clock, ...]:

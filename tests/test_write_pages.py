@@ -1,0 +1,259 @@
+"""The pages on writing a clock, a carry and an engine: what they show runs everywhere they say, and faults are told briefly."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clockseg import (
+    Session,
+    UsageError,
+    adaptive,
+    at_least_every,
+    both,
+    budget,
+    either,
+    invert,
+    parse_schedule,
+    run,
+)
+from clockseg import clocks as families
+from clockseg.carry import Flow, Warp
+from clockseg.cli.main import main
+from clockseg.clocks import Decision, Watch, facts, motion_residual, paced, with_threshold
+from clockseg.clockwork.clock import watches
+from clockseg.clockwork.network import Stage, StagedNetwork
+from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.execution.recording import needs, record, replay
+from clockseg.planning.tuning import tune
+from toy_networks import toy
+from video_making import picture, write_video
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def block(page: str) -> str:
+    """The first block of the page that is marked to run."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^<!-- runs -->\n```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
+
+
+def commands(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^(clockseg .*)$", text, re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, with a video and the two modules of the pages."""
+    wide = picture(320, 96)
+    write_video(tmp_path / "drive.mp4", [np.roll(wide, -3 * t, 1)[:, :160] for t in range(34)])
+    (tmp_path / "my_clocks.py").write_text(block("write-a-clock.md"), encoding="utf-8")
+    (tmp_path / "my_carries.py").write_text(block("write-a-carry.md"), encoding="utf-8")
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_clock_of_the_page_is_short() -> None:
+    assert len(block("write-a-clock.md").splitlines()) <= 25
+
+
+@pytest.mark.parametrize("page", ["write-a-clock.md", "write-a-carry.md"])
+@pytest.mark.usefixtures("folder")
+def test_every_command_of_the_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import shlex
+
+    for command in commands(page):
+        assert main([*shlex.split(command)[1:], "--size", "96"]) == 0, command
+    capsys.readouterr()
+
+
+def test_the_engine_of_the_page_gives_nearly_the_same_labels() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(block("engines.md"), "engines.md", "exec"), names)
+    net = toy()
+    image = np.full((8, 8, 3), 90, np.uint8)
+    assert names["half"](net).engine == "half"
+    assert np.array_equal(names["half"](net)(image), net(image))
+
+
+def maps(count: int, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(1, 3, 6, 8)) for _ in range(count)]
+
+
+NET = StagedNetwork("maps", (Stage("one", np.asarray), Stage("two", np.asarray)))
+
+
+def changed(tick, threshold=0.5):
+    share = float((tick.watched.argmax(1) != tick.reference.argmax(1)).mean())
+    return Decision(share >= threshold, share)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Somebody's combinator: it only says what it is made of."""
+
+    inner: Any
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return (self.inner,)
+
+    def __call__(self, tick: Any, state: Any) -> Any:
+        return self.inner(tick, state)
+
+
+class Bare:
+    """A clock of one method."""
+
+    def __call__(self, tick, state):
+        return Decision(tick.since >= 3, float(tick.since)), state
+
+
+@pytest.mark.parametrize("clock", [changed, Bare()], ids=["function", "class"])
+def test_what_is_called_with_a_tick_works_everywhere(clock) -> None:
+    images = maps(20, 1)
+    for schedule in (
+        clock,
+        either(clock, at_least_every(3)),
+        both(clock, at_least_every(2)),
+        invert(clock),
+        budget(clock, network_rate=0.3),
+        Around(families.as_clock(clock)),
+    ):
+        ran = [(one.fired, one.signal) for _, one in run(NET, images, schedule)]
+        recording = record(NET, images, keep=needs(schedule_for(schedule, 2)))
+        assert [(one.fired, one.signal) for one in replay(recording, schedule)] == ran
+        assert all(fired == (True, fired[1]) for fired, _ in ran)
+
+
+def test_a_function_with_a_threshold_is_tuned_and_paced() -> None:
+    images = maps(60, 2)
+    recording = record(NET, images, keep={Watch("scores", 1)})
+    found = tune([recording], changed, 0.5)
+    assert abs(found.point.fire_rate - 0.5) < 0.1
+    with_it = with_threshold(families.as_clock(changed), found.point.threshold)
+    assert facts(with_it).threshold == found.point.threshold
+    both_ways = (lambda t: either(partial(changed, threshold=t), at_least_every(50)), partial(changed))
+    assert all(abs(tune([recording], way, 0.5).point.fire_rate - 0.5) < 0.1 for way in both_ways)
+    records = [one for _, one in run(NET, images, paced(changed, 0.25))]
+    assert 0.1 < np.mean([one.fired[1] for one in records[1:]]) < 0.5
+
+
+def test_somebodys_combinator_declares_what_its_parts_do() -> None:
+    with pytest.raises(UsageError, match="by the seconds"):
+        needs(schedule_for(Around(budget(fps=30)), 2))
+    with pytest.raises(UsageError, match="finds none"):
+        Session(NET, Around(motion_residual(0.1)))
+    schedule = schedule_for(carried(Around(motion_residual(0.1)), Warp(Flow())), 2)
+    assert schedule.clocks[0] == Around(motion_residual(0.1))  # it gates the whole network, as its part does
+    pictures = [np.full((32, 48, 3), 40 * t, np.uint8) for t in range(4)]
+    assert (
+        len(
+            list(
+                run(
+                    StagedNetwork("plain", (Stage("a", np.asarray, scores=None),)),
+                    pictures,
+                    carried(Around(motion_residual(0.1)), Warp(Flow(), of="held")),
+                )
+            )
+        )
+        == 4
+    )
+    assert watches(Around(adaptive(0.1, watch=1)), 3) == {Watch("scores", 1)}
+
+
+MODULE = """
+def person(tick, threshold=0.5):
+    return tick.since >= 2 + threshold
+
+
+def broken(tick):
+    wanted = {}
+    return wanted["person"]
+
+
+class Broken:
+    def __call__(self, tick, state):
+        return tick.t > 2
+"""
+
+
+def test_code_is_named_inside_a_spec_but_not_by_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_clocks.py").write_text(MODULE)
+    fired = [one.fired[1] for _, one in run(NET, maps(7, 0), parse_schedule("own_clocks:person"))]
+    assert fired == [True, False, False, True, False, False, True]
+    for text in (
+        "either(own_clocks:person, at_least_every(8))",
+        "own_clocks:person(threshold=2)",
+        "invert(own_clocks:person(1))",
+    ):
+        assert schedule_for(parse_schedule(text), 2)
+        with pytest.raises(UsageError, match="names code"):
+            parse_schedule(text, imports=False)
+    assert facts(parse_schedule("either(own_clocks:person(0.25), every(4))")).threshold == 0.25
+    with pytest.raises(UsageError, match="is a class"):
+        parse_schedule("either(own_clocks:Broken, every(4))")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "own_faults:broken",
+            r"the clock broken of stage 2 failed at frame 1 \(own_faults.py, line 8\): KeyError: 'person'",
+        ),
+        ("either(every(2), own_faults:broken)", r"the clock broken of .*line 8"),
+        ("own_faults:Broken()", r"the clock Broken of stage 2 failed at frame 1 \(own_faults.py, line 12\): TypeError"),
+    ],
+)
+def test_a_fault_in_a_clock_is_told_in_one_line(text, said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_faults.py").write_text(MODULE)
+    with pytest.raises(UsageError, match=said) as told:
+        list(run(NET, maps(3, 0), parse_schedule(text)))
+    assert type(told.value.__cause__) in (KeyError, TypeError)
+
+
+def test_nobody_outside_of_clocks_asks_for_a_kind_of_clock() -> None:
+    kinds = {name for name in families.__all__ if isinstance(getattr(families, name), type)} - {"PerStage", "Decision"}
+    for path in (ROOT / "src/clockseg").rglob("*.py"):
+        room = path.relative_to(ROOT / "src/clockseg")
+        if room.parts[0] == "clocks" or room.as_posix() == "clockwork/clock.py":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        ours = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(("clockseg.clocks", "clockseg.clockwork.clock"))
+            for alias in node.names
+            if alias.name in kinds
+        }
+        asked = {
+            name.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+            for name in ast.walk(node.args[1])
+            if isinstance(name, ast.Name)
+        }
+        matched = {
+            name.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.MatchClass)
+            for name in ast.walk(node.cls)
+            if isinstance(name, ast.Name)
+        }
+        assert not ours & (asked | matched), f"{room}: declare a fact instead (clockseg.clockwork.clock.Facts)"
