@@ -189,9 +189,9 @@ def test_tables_are_small_on_pages_that_are_no_reference(page) -> None:
 def test_extras_are_installed_from_the_clone() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for path in [*PAGES, ROOT / "README.md", *(ROOT / "src").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:
-        assert not re.search(r"clockseg\[\w", path.read_text(encoding="utf-8")), (
-            f"{path.name}: the package is on no index"
-        )
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"clockseg\[\w", text), f"{path.name}: the package is on no index"
+        assert set(re.findall(r"pip install '\.\[([\w-]+)\]'", text)) <= set(extras), path.name
 
 
 def test_documentation_stays_short() -> None:
