@@ -25,7 +25,7 @@ import cv2
 from bright_network import write_bright
 from clockseg.engines.provenance import machine
 from clockseg.segmenting.inputs import inputs
-from clockseg.video._colour import ToRGB
+from clockseg.video.colour import ToRGB
 from page import insert, table
 from provenance import HERE, write_result
 from shared_data import shared_data

@@ -105,8 +105,8 @@ def test_a_picture_that_is_turned(tmp_path: Path) -> None:
 
 
 def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_path: Path) -> None:
-    from clockseg.video._orientation import upright
-    from clockseg.video._vectors import turned
+    from clockseg.video.movie import coded_axes
+    from clockseg.video.side_data import upright
 
     # An odd size: the last cells stick out, and turned they come first.
     width, height = 61, 43
@@ -116,7 +116,7 @@ def test_the_field_lies_where_its_blocks_do_however_the_picture_is_turned(tmp_pa
         for mirror in (1, -1):
             a, b = matrix
             whole = (a, b, 0, -b * mirror, a * mirror, 0, 0, 0, 1)
-            told = Vectors(1, blocks, (width, height), turned((width, height), whole))
+            told = Vectors(1, blocks, (width, height), coded_axes((width, height), whole))
             field, known = told.cells()
             marked = upright(np.repeat(np.repeat(known, 8, 0), 8, 1)[:height, :width], whole)
             lone = replace(told, _cells={False: (np.where(known[..., None], field, 0), np.ones_like(known))})

@@ -11,11 +11,9 @@ from av.video.format import names
 
 from clockseg.errors import VideoError
 from clockseg.video import open_clip
-from clockseg.video._colour import ToRGB
-from clockseg.video._light import compressed, from_pq, to_pq
-from clockseg.video._side_data import Beside
-from clockseg.video._signal import Signal, peak_of
-from clockseg.video._tone import ToSDR
+from clockseg.video.colour import ToRGB
+from clockseg.video.hdr import Signal, ToSDR, compressed, from_pq, peak_of, to_pq
+from clockseg.video.side_data import Beside
 from video_making import picture, write_video
 from video_reference import reference
 

@@ -32,8 +32,7 @@ from clockseg.paper.screening import screen
 from clockseg.paper.videos import adaptive_video, pipeline_video
 from clockseg.paper.windows import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.report.plots.style import FIRED, NOW, RULE, figure, schedule_colour
-from clockseg.video.palette import palette
-from clockseg.video.write import fitted
+from clockseg.video.overlay import fitted, palette
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder, picture, stream_times, write_video
 

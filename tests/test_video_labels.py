@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import LabelWriter, read_labels, write_png
-from clockseg.video._times import Timestamps
+from clockseg.video.output import Timestamps
 from video_making import picture, stream_times, write_video
 
 
@@ -176,7 +176,7 @@ def test_a_close_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 
     writer = LabelWriter(tmp_path / "labels.mkv", fps=25)
     writer.append(np.zeros((16, 16), np.uint8))
-    monkeypatch.setattr("clockseg.video._grey.GreyWriter._mux", full)
+    monkeypatch.setattr("clockseg.video.maps.GreyWriter._mux", full)
     with pytest.raises(OSError, match="no space"), writer:
         pass
     assert list(tmp_path.iterdir()) == []

@@ -14,8 +14,8 @@ import pytest
 
 from clockseg.errors import VideoError
 from clockseg.video import Frame, Span, open_clip
-from clockseg.video._colour import ToRGB
-from clockseg.video._orientation import upright
+from clockseg.video.colour import ToRGB
+from clockseg.video.side_data import upright
 from video_axes import webp
 from video_making import MS, data_folder, picture, stream_times, write_video
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from clockseg.video import LabelWriter, OverlayWriter, ValueWriter, open_clip, read_labels, read_values
-from clockseg.video._times import Timestamps
+from clockseg.video.output import Timestamps
 from video_making import picture, stream_times, write_video
 
 TIMES = (0.0, 0.04, 0.2, 1.0)

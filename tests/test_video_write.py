@@ -8,7 +8,7 @@ import pytest
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import OverlayWriter, open_clip
-from clockseg.video.write import encoder, fitted
+from clockseg.video.overlay import encoder, fitted
 from video_making import picture, stream_times, write_video
 
 

@@ -62,7 +62,7 @@ def each(clips: Sequence[Clip], one: Callable[[Clip], T], account: Account) -> I
 
 def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) -> Iterator[ClipFrame]:
     """The frames of a clip, decoded ahead, for a command that runs every stage on each: its progress is shown."""
-    from clockseg.video.prefetch import prefetch
+    from clockseg.video.threads import prefetch
 
     always = Tally(tuple(stage.name for stage in net.stages))
     expected = len(clip.taken) if clip.taken is not None else clip.limit

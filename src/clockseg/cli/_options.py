@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clockseg.cli._terminal import indented
 from clockseg.errors import MissingDependency, NetworkError, UsageError
-from clockseg.video.limits import MAX_PIXELS
+from clockseg.video.decode import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pathlib import Path

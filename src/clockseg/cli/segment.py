@@ -22,7 +22,7 @@ from clockseg.cli._options import (
 )
 from clockseg.cli._planned import as_planned
 from clockseg.errors import DataError
-from clockseg.video.limits import MAX_HOURS
+from clockseg.video.decode import MAX_HOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -114,7 +114,7 @@ def _header(data: bytes, path: Path, palette: bool) -> tuple[int, int, int]:
 def _decoded(data: bytes, path: Path) -> Labels:
     import av
 
-    from clockseg.video.containers import open_for_reading
+    from clockseg.video.decode import open_for_reading
 
     try:
         with open_for_reading(io.BytesIO(data), format="png_pipe") as container:

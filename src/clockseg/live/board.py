@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.values import gives_numbers
 from clockseg.live.channel import Channel, Shown
-from clockseg.video.palette import palette
+from clockseg.video.overlay import palette
 
 HISTORY = 900
 """Frames of each source that a page can show when it is opened."""

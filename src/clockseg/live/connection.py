@@ -16,12 +16,10 @@ from clockseg.errors import UsageError, VideoError
 from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
 from clockseg.video import Clip, Frame, open_clip
-from clockseg.video._colour import ToRGB
-from clockseg.video._decode import Damage, checked_stream, pictures, reason
-from clockseg.video._fields import progressive
-from clockseg.video._vectors import THREADS
-from clockseg.video.containers import open_for_reading
-from clockseg.video.limits import MAX_PIXELS
+from clockseg.video.colour import ToRGB
+from clockseg.video.decode import MAX_PIXELS, Damage, checked_stream, open_for_reading, pictures, reason
+from clockseg.video.fields import progressive
+from clockseg.video.movie import VECTOR_THREADS
 
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
@@ -126,7 +124,7 @@ def paced(
 def received(container: InputContainer, stream: av.VideoStream, damage: Damage, max_pixels: int) -> Iterator[Arrived]:
     """The frames as they come. A decoder with a thread a frame would hold back as many frames, so it has one a slice."""
     to_rgb = ToRGB(max_pixels)
-    for index, picture in enumerate(progressive(pictures(container, stream, damage, threads=THREADS))):
+    for index, picture in enumerate(progressive(pictures(container, stream, damage, threads=VECTOR_THREADS))):
         came = time.perf_counter()
         try:
             image = to_rgb(picture)

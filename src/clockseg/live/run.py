@@ -25,7 +25,7 @@ from clockseg.live.source import Source, source
 from clockseg.live.summary import Setting, summary
 from clockseg.segmenting.results import apart
 from clockseg.video import InputChanged
-from clockseg.video.limits import MAX_PIXELS
+from clockseg.video.decode import MAX_PIXELS
 
 SHARE = 0.8
 """Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""

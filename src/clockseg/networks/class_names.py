@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from clockseg.datasets.classes import read_classes
 from clockseg.errors import DataError
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.video.palette import Colour
+from clockseg.video.overlay import Colour
 
 FORMS = (
     "Give a name a line in the order of the ids, a JSON list of names, a JSON object of id: name "

@@ -11,7 +11,7 @@ import onnx
 
 from clockseg.graph import onnx_reader
 from clockseg.types import Array, Image, Size
-from clockseg.video.palette import Colour
+from clockseg.video.overlay import Colour
 
 Triple = tuple[float, float, float]
 

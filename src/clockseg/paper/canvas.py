@@ -10,8 +10,7 @@ import numpy as np
 from clockseg.errors import UsageError
 from clockseg.report.plots.style import FIRED, INK, MUTED, NOW, RULE
 from clockseg.types import Image, Labels
-from clockseg.video.draw import overlay
-from clockseg.video.palette import Colour
+from clockseg.video.overlay import Colour, overlay
 
 _REGULAR, _BOLD = cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX
 # Height in pixels of a capital letter of these fonts at scale 1.

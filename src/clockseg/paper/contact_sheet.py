@@ -13,8 +13,7 @@ from clockseg.errors import UsageError
 from clockseg.paper.canvas import blank
 from clockseg.report.plots.style import FIRED, MUTED, NOW, PAGE, RULE, figure
 from clockseg.types import Image
-from clockseg.video.palette import Colour
-from clockseg.video.write import fitted
+from clockseg.video.overlay import Colour, fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

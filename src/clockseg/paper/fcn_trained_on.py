@@ -13,7 +13,7 @@ from clockseg.datasets.pascal import CLASSES as VOC
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.fcn_checkpoint import MEAN
 from clockseg.types import Size
-from clockseg.video.palette import palette
+from clockseg.video.overlay import palette
 
 
 @dataclass(frozen=True)

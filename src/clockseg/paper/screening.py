@@ -20,8 +20,8 @@ from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.rows import ORACLE
 from clockseg.types import Labels
-from clockseg.video.labels import checked
-from clockseg.video.palette import Colour, palette
+from clockseg.video.maps import checked_labels
+from clockseg.video.overlay import Colour, palette
 
 # Label maps are uint8: ids 0 to 255.
 _ANY_CLASS = 256
@@ -180,7 +180,7 @@ def screen(
 
 
 def _run(session: Session, frame: ClipFrame) -> tuple[_Packed, bool]:
-    labels = checked(np.asarray(session(frame.image)))
+    labels = checked_labels(np.asarray(session(frame.image)))
     if labels.shape != frame.image.shape[:2]:
         raise UsageError(
             f"network {session.net.name!r} gives {list(labels.shape)} for a frame of {list(frame.image.shape)}; "

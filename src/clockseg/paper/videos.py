@@ -14,7 +14,7 @@ from clockseg.paper.canvas import Raster, capital_height, framed, grid, legend, 
 from clockseg.paper.rows import ORACLE
 from clockseg.paper.screening import Screening
 from clockseg.types import Image, Size
-from clockseg.video.write import OverlayWriter, fitted
+from clockseg.video.overlay import OverlayWriter, fitted
 
 PANEL_WIDTHS = (320, 640)
 """The least and the most a panel is wide, in pixels, unless told."""

@@ -16,7 +16,7 @@ from clockseg.planning.blocks import Slot, slots
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Sample
 from clockseg.planning.trial import Scene, Truth, labels_of
-from clockseg.video.prefetch import prefetch
+from clockseg.video.threads import prefetch
 
 BLOCK_SECONDS = 4.0
 FPS = 25.0

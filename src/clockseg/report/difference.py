@@ -10,7 +10,7 @@ from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.report.masks import Grid
 from clockseg.report.packed import packed
 from clockseg.types import Array, Labels
-from clockseg.video.labels import resized
+from clockseg.video.maps import resized_labels
 
 
 class Difference:
@@ -31,7 +31,7 @@ class Difference:
 
     def append(self, index: int, labels: Labels, other: Labels) -> None:
         """Adds the maps, uint8 [h, w], of frame ``index``; of another size, ``other`` is brought to that of ``labels``."""
-        other = resized(other, (labels.shape[1], labels.shape[0]))
+        other = resized_labels(other, (labels.shape[1], labels.shape[0]))
         counts = confusion(other, labels, self._classes, where=labels < self._classes)
         self._counts += counts
         self._agreement[index] = counts.pixel_acc

@@ -18,7 +18,7 @@ from clockseg.report.proxy import frames_of, proxy
 from clockseg.report.run import Run
 from clockseg.types import Array
 from clockseg.video import Span, open_clip
-from clockseg.video._decode import open_input
+from clockseg.video.decode import open_input
 
 Choice = Literal["auto", "embed", "reference", "none"]
 """Whether the video is put into the page: "auto" puts in what is small."""

@@ -15,9 +15,9 @@ from av.video.reformatter import ColorRange, VideoReformatter
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image, Size
 from clockseg.video import Clip
-from clockseg.video._colour import matrix_for
-from clockseg.video.containers import open_for_writing
-from clockseg.video.write import encoder
+from clockseg.video.colour import matrix_for
+from clockseg.video.decode import open_for_writing
+from clockseg.video.overlay import encoder
 
 SIDE = 720
 """Of its pictures, the longer one, at most."""

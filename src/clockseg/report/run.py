@@ -16,7 +16,7 @@ from clockseg.errors import DataError
 from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
-from clockseg.video.palette import palette
+from clockseg.video.overlay import palette
 from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10

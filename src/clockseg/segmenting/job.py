@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from clockseg.errors import UsageError, whole_number
-from clockseg.video.limits import MAX_HOURS, MAX_PIXELS
+from clockseg.video.decode import MAX_HOURS, MAX_PIXELS
 
 
 @dataclass(frozen=True)

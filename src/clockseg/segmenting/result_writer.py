@@ -33,9 +33,9 @@ from clockseg.video import (
     write_npy,
     write_png,
 )
-from clockseg.video._whole import Whole
-from clockseg.video.palette import palette
-from clockseg.video.values import LARGEST
+from clockseg.video.maps import LARGEST
+from clockseg.video.output import Whole
+from clockseg.video.overlay import palette
 
 THREADS = 2
 """Of the overlay's encoder, on every machine: what it writes depends on their number."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import av
 from av.container import InputContainer
 
-from clockseg.video._decode import open_input, video_stream
+from clockseg.video.decode import open_input, video_stream
 
 PIECE_SECONDS = 60
 """The least time between two boundaries."""

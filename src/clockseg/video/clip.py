@@ -11,12 +11,112 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self
 
-from clockseg.errors import VideoError
-from clockseg.types import Size
-from clockseg.video._decode import ALLOWED, Damage
-from clockseg.video.frame import Frame
+from clockseg.carry.vectors import Vectors
+from clockseg.errors import UsageError, VideoError
+from clockseg.types import Image, Size
+from clockseg.video.decode import ALLOWED, Damage
 from clockseg.video.identity import SourceFiles, changed
-from clockseg.video.span import WHOLE, Span
+
+
+@dataclass(frozen=True)
+class Span:
+    """Frames with ``start`` <= time < ``end``, exact seconds on the video's own time line; UsageError if it is empty.
+
+    None: from its beginning, to its end. Of a video whose times go back (joined recordings) only the first stretch counts.
+
+    >>> Span(Fraction(60), Fraction(90))
+    Span(start=Fraction(60, 1), end=Fraction(90, 1))
+    """
+
+    start: Fraction | None = None
+    end: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise UsageError(f"the span {self} is empty. Give an end after its start.")
+
+    def __str__(self) -> str:
+        since = "the beginning" if self.start is None else f"{float(self.start):g} s"
+        until = "the end" if self.end is None else f"{float(self.end):g} s"
+        return f"from {since} to {until}"
+
+    def holds(self, seconds: Fraction) -> bool:
+        """Whether a time lies in it.
+
+        >>> [Span(end=Fraction(2)).holds(Fraction(time)) for time in (1, 2)]
+        [True, False]
+        """
+        return (self.start is None or seconds >= self.start) and (self.end is None or seconds < self.end)
+
+    def length_seconds(self, start: float, duration: float) -> float:
+        """How much of it lies in a video of ``duration`` that begins at ``start``.
+
+        >>> Span(Fraction(2)).length_seconds(1.0, 5.0)
+        4.0
+        """
+        since = start if self.start is None else max(start, float(self.start))
+        until = start + duration if self.end is None else min(start + duration, float(self.end))
+        return max(0.0, until - since)
+
+
+WHOLE = Span()
+"""All of a video."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One picture of a clip.
+
+    ``index`` counts the decoded frames of the input, or of the span of it that was asked for, from 0. ``image`` is uint8 RGB
+    [h, w, 3], C-contiguous, turned upright. ``pts`` is the input's own timestamp in units of ``time_base`` (seconds); it and
+    ``pts_seconds`` are None where the input has no times (images, raw streams). ``duration``, in the same units: how long it
+    is shown, where the input says. ``decode_seconds`` is what decoding and converting it took. ``vectors``: what the codec
+    says of its motion, where asked for; None where it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the
+    picture is as stored, a player stretches it.
+
+    >>> import numpy as np
+    >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
+    (3, 2)
+    """
+
+    index: int
+    image: Image
+    pts: int | None = None
+    time_base: Fraction | None = None
+    decode_seconds: float = 0.0
+    vectors: Vectors | None = None
+    duration: int | None = None
+    pixel_aspect: Fraction = Fraction(1)
+
+    @property
+    def pts_seconds(self) -> float | None:
+        """Time of the frame in seconds, on the input's own time line.
+
+        >>> import numpy as np
+        >>> Frame(index=3, image=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
+        0.12
+        """
+        if self.pts is None or self.time_base is None:
+            return None
+        return float(self.pts * self.time_base)
+
+    @property
+    def duration_seconds(self) -> float | None:
+        """How long the frame is shown; None where the input doesn't say.
+
+        >>> import numpy as np
+        >>> Frame(0, np.zeros((2, 3, 3), np.uint8), pts=0, time_base=Fraction(1, 100), duration=50).duration_seconds
+        0.5
+        """
+        if self.duration is None or self.time_base is None:
+            return None
+        return float(self.duration * self.time_base)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels."""
+        height, width = self.image.shape[:2]
+        return width, height
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 import av
 from av.container import InputContainer
 
-from clockseg.video._audio import Sound
-from clockseg.video._decode import open_input, video_stream
-from clockseg.video._part import CONTAINERS, Part
+from clockseg.video.audio import Sound
+from clockseg.video.decode import open_input, video_stream
+from clockseg.video.output import CONTAINERS, Part
 
 
 def join(

@@ -11,14 +11,11 @@ import av
 from av.container import InputContainer
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.video._decode import ALLOWED, checked_stream, open_input, reason
-from clockseg.video._movie import Movie
-from clockseg.video._still import stills
-from clockseg.video._webp import Animation, animated, animation
-from clockseg.video.clip import Clip, Header
+from clockseg.video.clip import WHOLE, Clip, Header, Span
+from clockseg.video.decode import ALLOWED, MAX_PIXELS, checked_stream, open_input, reason
 from clockseg.video.identity import SourceFiles
-from clockseg.video.limits import MAX_PIXELS
-from clockseg.video.span import WHOLE, Span
+from clockseg.video.movie import Movie
+from clockseg.video.stills import Animation, animated, animation, stills
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 

@@ -1,13 +1,48 @@
-"""Which way up a picture is meant to be shown."""
+"""Side data of pictures, and the orientation in which they are shown."""
 
 from __future__ import annotations
 
+import gc
+
 import av
 import numpy as np
-from av.sidedata.sidedata import Type
+from av.sidedata.sidedata import SideData, SideDataContainer, Type
 
 from clockseg.types import Image
-from clockseg.video._side_data import Beside
+
+_MOST_BYTES = 256_000_000
+
+
+class Beside:
+    """Reads side data without keeping the pictures.
+
+    A picture that PyAV was asked for its side data refers to itself, and stays until Python's collector comes by, which may
+    be after hundreds; here it is called once such pictures hold 256 MB.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def get(self, picture: av.VideoFrame, kind: Type) -> SideData | None:
+        """The data of this kind, or None."""
+        listed = self._of(picture)
+        return None if listed is None else listed.get(kind)
+
+    def listed(self, picture: av.VideoFrame) -> bool:
+        """False where the picture carries data of a kind newer than this PyAV, such as EXIF: PyAV then shows none of it."""
+        return self._of(picture) is not None
+
+    def _of(self, picture: av.VideoFrame) -> SideDataContainer | None:
+        self._bytes += 2 * picture.width * picture.height
+        if self._bytes > _MOST_BYTES:
+            self._bytes = 0
+            gc.collect()
+        try:
+            found: SideDataContainer = picture.side_data
+        except ValueError:
+            return None
+        return found
+
 
 # The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.
 _QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))

@@ -1,18 +1,49 @@
-"""The pictures of one file, as far as they can be decoded, and an account of what was lost."""
+"""Opening of containers, and decoding of their pictures with an account of what was lost."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import av
-from av.container import InputContainer
+from av.container import InputContainer, OutputContainer
 from av.stream import Disposition
 
 from clockseg.errors import VideoError
-from clockseg.video._colour import check_pixels
-from clockseg.video.containers import open_for_reading
+from clockseg.video.colour import check_pixels
+
+_OPTIONAL = {"metadata_errors": "replace"}
+"""Keywords that not every supported PyAV has. PyAV 19 dropped this one: it never fails on metadata that is not UTF-8."""
+
+
+def open_for_reading(file: Any, **options: Any) -> InputContainer:
+    """Open a file, URL, device or file object for decoding; ``options`` are those of ``av.open``.
+
+    Metadata that is not UTF-8 never makes a file unreadable.
+    """
+    container: InputContainer
+    try:
+        container = av.open(file, "r", **options, **_OPTIONAL)
+    except TypeError as error:
+        if not any(name in str(error) for name in _OPTIONAL):
+            raise
+        container = av.open(file, "r", **options)
+    return container
+
+
+def open_for_writing(file: str, **options: Any) -> OutputContainer:
+    """Open a file for encoding; ``options`` are those of ``av.open``."""
+    container: OutputContainer = av.open(file, "w", **options)
+    return container
+
+
+MAX_PIXELS = 64_000_000
+"""Of a picture: larger ones are refused before they are decoded."""
+MAX_HOURS = 100.0
+"""Of a video: more is taken for a header that lies."""
+
 
 ALLOWED = "Give a video file, an image or a folder of images."
 _THREADS = 4

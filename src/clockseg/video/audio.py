@@ -10,8 +10,8 @@ from typing import Protocol
 import av
 from av.container import InputContainer, OutputContainer
 
-from clockseg.video._decode import open_input, reason
-from clockseg.video._times import BACKWARDS_SECONDS
+from clockseg.video.decode import open_input, reason
+from clockseg.video.output import BACKWARDS_SECONDS
 
 # What MP4 takes and players know; anything else becomes AAC.
 _COPIED = {"aac", "mp3", "mp3float", "ac3", "eac3", "alac", "opus", "flac"}

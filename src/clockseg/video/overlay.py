@@ -1,22 +1,100 @@
-"""The overlay video: H.264 in MP4 that plays in a browser, with the input's times and sound."""
+"""The overlay video: masks or numbers drawn over the picture, encoded as H.264 in MP4."""
 
 from __future__ import annotations
 
+import colorsys
 import os
+from collections.abc import Sequence
 from fractions import Fraction
 
 import av
 import cv2
 import numpy as np
+import numpy.typing as npt
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.types import Image, Size
-from clockseg.video._audio import Sound
-from clockseg.video._colour import matrix_for
-from clockseg.video._part import CONTAINERS, Part
-from clockseg.video._times import Timestamps
-from clockseg.video._whole import Whole
+from clockseg.types import Array, Image, Labels, Size
+from clockseg.video.audio import Sound
+from clockseg.video.colour import matrix_for
+from clockseg.video.output import CONTAINERS, Part, Timestamps, Whole
+
+Colour = tuple[int, int, int]
+
+
+def palette(classes: int) -> tuple[Colour, ...]:
+    """Well spread RGB colours, always the same for a class id.
+
+    >>> palette(2)
+    ((214, 81, 81), (81, 120, 214))
+    """
+    golden = 0.6180339887
+    hues = ((golden * k) % 1 for k in range(classes))
+    return tuple(
+        (round(255 * r), round(255 * g), round(255 * b))
+        for r, g, b in (colorsys.hsv_to_rgb(hue, 0.62, 0.84) for hue in hues)
+    )
+
+
+Palette = npt.NDArray[np.uint8] | Sequence[Sequence[int]]
+
+
+def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 0.5) -> Image:
+    """The picture, uint8 RGB [h, w, 3], tinted by class; ``labels`` is uint8 [h, w], ``palette`` [classes, 3] RGB.
+
+    Pixels of no class (255, or any id beyond the palette) are left clear. UsageError if the sizes differ.
+
+    >>> overlay(np.zeros((1, 2, 3), np.uint8), np.array([[0, 255]], np.uint8), [[200, 100, 0]]).tolist()
+    [[[100, 50, 0], [0, 0, 0]]]
+    """
+    colours = np.asarray(palette, dtype=np.uint8).reshape(-1, 3)[:255]
+    if image.shape[:2] != labels.shape:
+        raise UsageError(f"the picture is {image.shape[:2]}, the labels are {labels.shape} (h, w). Give one size.")
+    table = np.zeros((256, 1, 3), np.uint8)
+    table[: len(colours), 0] = colours
+    blend = cv2.addWeighted(image, 1 - opacity, cv2.applyColorMap(labels, table), opacity, 0)
+    if int(labels.max(initial=0)) >= len(colours):
+        clear = cv2.compare(labels, float(len(colours)), cv2.CMP_GE)
+        cv2.copyTo(image, clear, blend)
+    return np.asarray(blend, dtype=np.uint8)
+
+
+_LOW, _HIGH = 1.0, 99.0
+"""Percentiles of a map that get the darkest and the brightest colour."""
+_FOLLOW = 0.1
+"""How far the ends of the scale move towards a frame's own, so that colours don't flicker with a single bright spot."""
+_MOST = 20_000
+_COLOURS = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
+
+
+class Heat:
+    """Draws the first channel of each map; the scale of colours follows the values slowly.
+
+    >>> Heat()(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 9.0]])).tolist()
+    [[[34, 0, 42], [126, 116, 18]]]
+    """
+
+    def __init__(self) -> None:
+        self._ends: Array | None = None
+
+    def __call__(self, image: Image, values: Array) -> Image:
+        """The picture, uint8 RGB [h, w, 3], tinted by ``values``, float [h, w] or [channels, h, w]; clear where not finite."""
+        return overlay(image, self.levels(values if values.ndim == 2 else values[0]), _COLOURS)
+
+    def levels(self, values: Array) -> Labels:
+        """Which of the 255 colours each value gets, uint8 [h, w]; 255 where it is no finite number."""
+        known = np.isfinite(values)
+        self._move(values[known])
+        low, high = (0.0, 0.0) if self._ends is None else self._ends
+        scaled = (np.where(known, values, low) - low) / max(high - low, 1e-12)
+        return np.where(known, np.clip(scaled * 254, 0, 254), 255).astype(np.uint8)
+
+    def _move(self, values: Array) -> None:
+        if not values.size:
+            return
+        now = np.percentile(values[:: max(1, values.size // _MOST)], (_LOW, _HIGH))
+        self._ends = now if self._ends is None else self._ends + _FOLLOW * (now - self._ends)
+
 
 _TIME_BASE = Fraction(1, 90_000)
 # The first one that this build of PyAV has. No B-frames: they make FFmpeg's readers misstate the duration of a variable

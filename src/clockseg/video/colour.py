@@ -1,4 +1,4 @@
-"""From a decoded picture in any pixel format to upright RGB."""
+"""Conversion of decoded pictures, of any pixel format and orientation, to upright RGB."""
 
 from __future__ import annotations
 
@@ -8,12 +8,30 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image
-from clockseg.video._orientation import display_matrix, upright
-from clockseg.video._primaries import BT2020
-from clockseg.video._side_data import Beside
-from clockseg.video._signal import PEAK_NITS, PQ, Signal, peak_of, signal_of
-from clockseg.video._tone import ToSDR
-from clockseg.video._ycgco import YCGCO, from_ycgco
+from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
+from clockseg.video.side_data import Beside, display_matrix, upright
+
+YCGCO = 8
+"""Its number in ITU-T H.273."""
+_LAST_CODE = 65535
+
+
+def from_ycgco(picture: av.VideoFrame, reformatter: VideoReformatter, bits: int) -> Array:
+    """The picture as RGB of 8 or 16 bits (ITU-T H.273, equations 47 to 50)."""
+    full = picture.color_range == ColorRange.JPEG
+    # Any matrix, the same on both sides: only subsampling and depth change.
+    same = Colorspace.ITU709
+    planes = reformatter.reformat(
+        picture, format="yuv444p16le", src_colorspace=same, dst_colorspace=same, threads=1
+    ).to_ndarray()
+    luma, green, orange = np.moveaxis(planes.astype(np.float32), -1 if planes.shape[-1] == 3 else 0, 0) / _LAST_CODE
+    luma = luma if full else (luma * 256 - 16) / 219
+    green, orange = ((part - 0.5) * (1 if full else 256 / 224) for part in (green, orange))
+    rest = luma - green
+    rgb = np.clip(np.stack([rest + orange, luma + green, rest - orange], 2), 0, 1)
+    last, kind = (255, np.uint8) if bits == 8 else (_LAST_CODE, np.uint16)
+    return np.asarray(np.round(rgb * last), kind)
+
 
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
 _MATRICES = {

@@ -1,4 +1,4 @@
-"""Interlaced pictures, which hold two moments, made whole: one picture out for one in."""
+"""Deinterlacing: one whole picture for each interlaced one."""
 
 from __future__ import annotations
 

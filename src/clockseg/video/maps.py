@@ -1,0 +1,299 @@
+"""Label maps and maps of numbers on disk, as lossless video, PNG and NPY."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import av
+import cv2
+import numpy as np
+
+from clockseg.errors import UsageError, VideoError
+from clockseg.types import Array, Labels, Size
+from clockseg.video.decode import Damage, open_input, pictures, reason, video_stream
+from clockseg.video.output import CONTAINERS, Part, Timestamps, Whole, written
+
+Format = Literal["gray", "gray16le"]
+# Matroska counts in milliseconds.
+_TIME_BASE = Fraction(1, 1000)
+# For bytes: its run lengths suit label maps, half the bytes of the range coder, in less time; two bytes need that coder.
+_CODER = {"gray": "rice", "gray16le": "range_def"}
+# Every frame a key frame, so that any can be read alone, with checksums.
+_FFV1 = {"level": "3", "g": "1", "slicecrc": "1"}
+# Below this side FFV1 can't be cut into slices, the pieces that threads work on.
+_SLICED_SIDE = 16
+
+
+class GreyWriter(Whole):
+    """Writes maps as FFV1 in Matroska, each as it is, at ``fps`` (None: 25) or at its own time.
+
+    ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings maps to ``size`` (None: the first
+    one's). ``metadata``: of the stream, once there is one.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        pixels: Format,
+        fit: Callable[[Array, tuple[int, int]], Array],
+        fps: Fraction | float | None = None,
+        size: Size | None = None,
+    ) -> None:
+        self._pixels, self._fit, self._size = pixels, fit, size
+        self._fps = Fraction(fps or 25).limit_denominator(100_000)
+        self._times = Timestamps(_TIME_BASE, fps=self._fps)
+        self._stream: av.VideoStream | None = None
+        self._part = Part(path, **CONTAINERS[".mkv"])
+
+    def append(
+        self,
+        values: Array,
+        pts_seconds: float | None = None,
+        *,
+        duration_seconds: float | None = None,
+        metadata: Mapping[str, str] = {},
+    ) -> None:
+        """Adds one map."""
+        with self._part.errors():
+            stream = self._stream = self._stream or self._start(self._size or values.shape[::-1], metadata)
+            size = (stream.width, stream.height)
+            frame = av.VideoFrame.from_ndarray(
+                values if values.shape[::-1] == size else self._fit(values, size), format=self._pixels
+            )
+            frame.color_range = 2  # full range: no player or reader has a reason to stretch it
+            frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
+            self._mux(stream, frame)
+
+    def close(self) -> None:
+        """Completes the file and gives it its name."""
+        if self._stream is None:
+            self.abort()
+            return
+        with self._part.errors():
+            self._mux(self._stream, None)
+        self._part.finish()
+
+    def abort(self) -> None:
+        """Removes what was written."""
+        self._part.discard()
+
+    def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
+        slices = "4" if min(size) >= _SLICED_SIDE else "1"
+        options = {**_FFV1, "coder": _CODER[self._pixels], "slices": slices}
+        stream = self._part.container.add_stream("ffv1", rate=self._fps, options=options)
+        stream.width, stream.height = size
+        stream.pix_fmt = self._pixels
+        stream.codec_context.time_base = _TIME_BASE
+        stream.metadata.update(metadata)
+        return stream
+
+    def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
+        for packet in stream.encode(frame):
+            # The last frame's duration would otherwise be lost, and the file end a frame early.
+            packet.duration = self._times.last_duration
+            self._part.container.mux(packet)
+
+
+def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Iterator[tuple[Array, Mapping[str, str]]]:
+    """Yields the maps of a video, bit for bit as written, each with the stream's metadata; ``what`` it is, for errors.
+
+    VideoError if it isn't one, or at the place where it is damaged or cut short.
+    """
+    damage = Damage()
+    try:
+        with open_input(path) as container:
+            stream = video_stream(container)
+            if stream is None or stream.pix_fmt != pixels:
+                raise VideoError(f"{path}: not a {what} video. Give a {what}s.mkv that clockseg wrote.")
+            metadata = dict(stream.metadata)
+            for picture in pictures(container, stream, damage):
+                damage.take(picture)
+                yield picture.to_ndarray(), metadata
+    except av.FFmpegError as error:
+        raise VideoError(
+            f"{path}: cannot be read ({reason(error)}). Give a {what}s.mkv that clockseg wrote."
+        ) from error
+    if damage.sentences():
+        raise VideoError(f"{path}: {'; '.join(damage.sentences())}. Write it again.")
+
+
+class LabelWriter(Whole):
+    """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
+
+    Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
+    follow at ``fps``, or 25). ``size`` (w, h), or else the first frame, sets the size; others are brought to it by nearest
+    neighbour. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, by an
+    exception aborts. VideoError if it can't be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with LabelWriter(f"{folder}/labels.mkv", fps=25) as writer:
+    ...         writer.append(np.full((2, 3), 255, np.uint8), 0.0)
+    ...     [labels.tolist() for labels in read_labels(f"{folder}/labels.mkv")]
+    [[[255, 255, 255], [255, 255, 255]]]
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
+    ) -> None:
+        self._video = GreyWriter(path, pixels="gray", fit=resized_labels, fps=fps, size=size)
+
+    def append(
+        self, labels: Labels, pts_seconds: float | None = None, *, duration_seconds: float | None = None
+    ) -> None:
+        """Adds one label map, uint8 [h, w]; ``duration_seconds``: how long it lasts if no other follows (None: 1 / ``fps``)."""
+        self._video.append(checked_labels(labels), pts_seconds, duration_seconds=duration_seconds)
+
+    def close(self) -> None:
+        """Completes the file and gives it its name."""
+        self._video.close()
+
+    def abort(self) -> None:
+        """Removes what was written."""
+        self._video.abort()
+
+
+def read_labels(path: str | os.PathLike[str]) -> Iterator[Labels]:
+    """Yields the label maps of a ``labels.mkv``, uint8 [h, w], bit for bit as written.
+
+    VideoError if it isn't one, or at the place where it is damaged or cut short.
+    """
+    for labels, _ in read_grey(path, pixels="gray", what="label"):
+        yield np.array(labels, dtype=np.uint8)
+
+
+def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
+    """Writes a label map, uint8 [h, w], as an 8-bit grey PNG: the value is the class id.
+
+    The file appears under its name once it is whole. VideoError if it can't be written.
+    """
+    _, data = cv2.imencode(".png", checked_labels(labels))
+    with written(Path(path)) as part:
+        part.write_bytes(data.tobytes())
+
+
+def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
+    """The label map at ``size`` (w, h), by nearest neighbour.
+
+    >>> resized_labels(np.array([[1, 2]], np.uint8), (4, 1)).tolist()
+    [[1, 1, 2, 2]]
+    """
+    width, height = size
+    if labels.shape == (height, width):
+        return labels
+    return np.asarray(cv2.resize(labels, size, interpolation=cv2.INTER_NEAREST), dtype=np.uint8)
+
+
+def checked_labels(labels: Labels) -> Labels:
+    """The label map, contiguous; UsageError unless it is uint8 [h, w] with pixels in it."""
+    if labels.dtype != np.uint8 or labels.ndim != 2 or not labels.size:
+        raise UsageError(f"labels are {labels.dtype} {list(labels.shape)}. Give uint8 [h, w], class ids 0 to 255.")
+    return np.ascontiguousarray(labels)
+
+
+MOST_CHANNELS = 16
+"""Of one map; they lie below each other in the frame."""
+LARGEST = 65504.0
+"""The largest half float; what is larger is written as this."""
+_CHANNELS = "CHANNELS"
+_WORD = np.dtype("<u2")
+
+
+class ValueWriter(Whole):
+    """Writes maps of numbers as FFV1 in Matroska, pixel format gray16le: the 16 bits are a half float.
+
+    Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size are brought
+    to it by interpolation. ``clipped``: how many finite numbers were larger than a half float can be.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with ValueWriter(f"{folder}/values.mkv", fps=25) as writer:
+    ...         writer.append(np.array([[0.5, -2.0, 1e9]]), 0.0)
+    ...     [values.tolist() for values in read_values(f"{folder}/values.mkv")], writer.clipped
+    ([[[0.5, -2.0, 65504.0]]], 1)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
+    ) -> None:
+        self.clipped = 0
+        self._video = GreyWriter(path, pixels="gray16le", fit=_refused, fps=fps)
+        self._size = size
+        self._shape: tuple[int, ...] | None = None
+
+    def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
+        """Adds one map, float [h, w] or [channels, h, w]; ``duration_seconds``: how long it is shown if it is the last."""
+        values = checked_values(values)
+        if self._shape is None:
+            self._shape = (*values.shape[:-2], *(self._size[::-1] if self._size else values.shape[-2:]))
+        if values.shape[:-2] != self._shape[:-2]:
+            raise UsageError(f"a map of shape {list(values.shape)} after {list(self._shape)}; give as many channels.")
+        values = resized_values(values, (self._shape[-1], self._shape[-2]))
+        self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
+        halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
+        metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
+        words = halves.reshape(-1, values.shape[-1]).view(_WORD)
+        self._video.append(words, pts_seconds, duration_seconds=duration_seconds, metadata=metadata)
+
+    def close(self) -> None:
+        """Completes the file and gives it its name."""
+        self._video.close()
+
+    def abort(self) -> None:
+        """Removes what was written."""
+        self._video.abort()
+
+
+def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:
+    """Yields the maps of a ``values.mkv``, float32 [h, w], or [channels, h, w] if they were given with channels.
+
+    VideoError if it isn't one, or at the place where it is damaged or cut short.
+    """
+    for words, metadata in read_grey(path, pixels="gray16le", what="value"):
+        found = np.ascontiguousarray(words, _WORD).view("<f2").astype(np.float32)
+        channels = {key.upper(): value for key, value in metadata.items()}.get(_CHANNELS)
+        yield found if channels is None else found.reshape(int(channels), -1, found.shape[1])
+
+
+def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
+    """Writes one map as it is, in numpy's own format; the file appears under its name once it is whole.
+
+    VideoError if it can't be written.
+    """
+    with written(Path(path)) as part, part.open("wb") as file:
+        np.save(file, np.ascontiguousarray(values))
+
+
+def resized_values(values: Array, size: tuple[int, int]) -> Array:
+    """The map at ``size`` (w, h), bilinear.
+
+    >>> resized_values(np.array([[0.0, 1.0]], np.float32), (4, 1)).tolist()
+    [[0.0, 0.25, 0.75, 1.0]]
+    """
+    if values.shape[-2:] == size[::-1]:
+        return values
+    planes = values.reshape(-1, *values.shape[-2:])
+    found = np.stack([cv2.resize(plane, size, interpolation=cv2.INTER_LINEAR) for plane in planes])
+    return found if values.ndim == 3 else np.asarray(found[0])
+
+
+def checked_values(values: Array) -> Array:
+    """The map as float32; UsageError unless it is float, [h, w] or up to 16 channels of it, with pixels in it."""
+    if values.dtype.kind != "f" or values.ndim not in (2, 3) or not values.size:
+        raise UsageError(
+            f"a map of numbers is {values.dtype} {list(values.shape)}. Give float [h, w] or [channels, h, w]."
+        )
+    if values.ndim == 3 and len(values) > MOST_CHANNELS:
+        raise UsageError(
+            f"a map of {len(values)} channels; {MOST_CHANNELS} at most are written. Run a Session instead."
+        )
+    return np.asarray(values, np.float32)
+
+
+def _refused(values: Array, size: tuple[int, int]) -> Array:
+    raise UsageError(f"a map of shape {list(values.shape)} in a video of {size[0]}x{size[1]}.")

@@ -1,0 +1,211 @@
+"""The frames of a video file: decoded, in order, deinterlaced, within the requested span, and in RGB."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.sidedata.motionvectors import MotionVectors
+from av.sidedata.sidedata import Type
+
+from clockseg.carry.vectors import BLOCK, Vectors
+from clockseg.errors import VideoError
+from clockseg.video.clip import WHOLE, Frame, Span
+from clockseg.video.colour import ToRGB
+from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason, video_stream
+from clockseg.video.fields import progressive
+from clockseg.video.side_data import turned
+
+# More than any encoder reorders by.
+_AHEAD = 8
+
+
+def misordered(container: InputContainer, stream: av.VideoStream) -> bool:
+    """Whether times follow the order of the packets, though the pictures come in another: H.264 with B-frames in AVI."""
+    return container.format.name == "avi" and bool(stream.codec_context.has_b_frames)
+
+
+def in_order(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """The pictures as they come, the times they bring given out from the smallest on."""
+    waiting: deque[av.VideoFrame] = deque()
+    times: list[int] = []
+    for picture in found:
+        waiting.append(picture)
+        if picture.pts is not None:
+            heapq.heappush(times, picture.pts)
+        if len(waiting) > _AHEAD:
+            yield _first(waiting, times)
+    while waiting:
+        yield _first(waiting, times)
+
+
+def _first(waiting: deque[av.VideoFrame], times: list[int]) -> av.VideoFrame:
+    picture = waiting.popleft()
+    if picture.pts is not None:
+        picture.pts = heapq.heappop(times)
+    return picture
+
+
+EXPORTING = frozenset(
+    {"h264", "mpeg1video", "mpeg2video", "mpegvideo", "mpeg4", "h263", "flv", "msmpeg4", "wmv1", "wmv2"}
+)
+"""FFmpeg's decoders that tell their vectors: those of HEVC, VP9 and AV1 don't."""
+VECTOR_OPTIONS = {"flags2": "+export_mvs"}
+VECTOR_THREADS = "SLICE"
+"""A thread for each of several frames is faster, but the vectors may then be read before they are all there."""
+
+
+def exports(stream: av.VideoStream) -> bool:
+    """Whether the decoder of this stream tells vectors."""
+    return stream.codec_context.name in EXPORTING
+
+
+def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
+    """The vectors of frame ``index``, which ``to_rgb`` was the last to convert, from a decoder that was asked for them."""
+    data = to_rgb.beside.get(picture, Type.MOTION_VECTORS)
+    told = data.to_ndarray() if isinstance(data, MotionVectors) else np.zeros(0, BLOCK)
+    # A copy: what FFmpeg gave goes with its frame.
+    blocks = np.empty(len(told), BLOCK)
+    for name in BLOCK.names or ():
+        blocks[name] = told[name]
+    size, reordered = (picture.width, picture.height), bool(stream.codec_context.has_b_frames)
+    return Vectors(index, blocks, size, coded_axes(size, to_rgb.matrix), reordered)
+
+
+def coded_axes(size: tuple[int, int], matrix: tuple[int, ...] | None) -> tuple[float, ...]:
+    """Where places of the upright picture are in the coded one of ``size`` (w, h): see ``Vectors``.
+
+    >>> coded_axes((4, 2), (0, 1, 0, -1, 0, 0, 0, 0, 1))  # a quarter turn clockwise: the right edge, x = 2, was the top
+    (0, 1, 0, -1, 0, 2)
+    """
+    width, height = size
+    if matrix is None:
+        return 1, 0, 0, 0, 1, 0
+    a, b, _, c, d = matrix[:5]
+    if abs(b) + abs(c) > abs(a) + abs(d):
+        x, y = (-1, width) if b < 0 else (1, 0), (-1, height) if c < 0 else (1, 0)
+        return 0, x[0], x[1], y[0], 0, y[1]
+    x, y = (-1, width) if a < 0 else (1, 0), (-1, height) if d < 0 else (1, 0)
+    return x[0], 0, x[1], 0, y[0], y[1]
+
+
+Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
+"""Opens the file anew: the container, and the stream to decode."""
+# How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
+# before any key frame that a search by bytes may have run past.
+_BACK_SECONDS = (0, 2, 20)
+# So many pictures in a row after the end: a single one may have a broken time, or come out of order.
+_SURE = 8
+# Containers in which times are right after a seek. In others, as in MPEG's program streams, they are guessed from there on.
+_EXACT = ("mov,", "matroska", "avi", "flv", "nut", "ogg", "mpegts", "asf", "mxf")
+
+
+def place_for(opened: Opened, start: Fraction) -> int | None:
+    """Where to seek, in units of the stream, so that decoding begins at or before ``start``; None if no seek does that.
+
+    Tried, not believed: what counts is the time of the first picture that is decoded after it.
+    """
+    for back in _BACK_SECONDS:
+        with opened() as (container, stream):
+            if not container.format.name.startswith(_EXACT):
+                return None
+            place = int((start - back) / _time_base(stream))
+            try:
+                container.seek(place, stream=stream)
+            except (av.FFmpegError, OverflowError):
+                continue
+            first = next(pictures(container, stream, Damage()), None)
+            if first is not None and _early_enough(first, stream, start):
+                return place
+    return None
+
+
+def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
+    """Those of the pictures whose times are in the span, which may begin after them.
+
+    A picture without a time comes a ``period`` after the one before. What was lost before the span counts as no loss.
+    """
+    seconds, inside, beyond = -period, span.start is None, 0
+    for picture in found:
+        timed = picture.pts is not None and picture.time_base is not None
+        seconds = picture.pts * picture.time_base if timed else seconds + period
+        beyond = beyond + 1 if span.end is not None and seconds >= span.end else 0
+        if beyond == _SURE:
+            return
+        if span.holds(seconds):
+            if not inside:
+                damage.forget()
+            inside = True
+            yield picture
+
+
+def _early_enough(picture: av.VideoFrame, stream: av.VideoStream, start: Fraction) -> bool:
+    if picture.pts is None:
+        return False
+    seconds = picture.pts * _time_base(stream)
+    # What an interlaced picture becomes depends on the one before it.
+    return seconds < start or (seconds == start and not picture.interlaced_frame)
+
+
+def _time_base(stream: av.VideoStream) -> Fraction:
+    return stream.time_base or Fraction(1, av.time_base)
+
+
+@dataclass(frozen=True)
+class Movie:
+    """A video file, and what of it is asked for: see ``open_clip``. ``fps`` places pictures that have no times."""
+
+    path: Path
+    max_pixels: int
+    fps: Fraction | None = None
+    vectors: bool = False
+    span: Span = WHOLE
+    number: int | None = None
+
+    def frames(self, damage: Damage) -> Iterator[Frame]:
+        """Decodes it anew, and notes what can't be."""
+        to_rgb = ToRGB(self.max_pixels)
+        place = None if self.span.start is None else place_for(self._opened, self.span.start)
+        with self._opened() as (container, stream):
+            if place is not None:
+                container.seek(place, stream=stream)
+            asked = self.vectors and exports(stream)
+            found = progressive(pictures(container, stream, damage, threads=VECTOR_THREADS if asked else "AUTO"))
+            if misordered(container, stream):
+                found = in_order(found)
+            if self.span != WHOLE:
+                found = within(found, self.span, damage, period=1 / (self.fps or Fraction(25)))
+            for index, picture in enumerate(found):
+                try:
+                    image = to_rgb(picture)
+                except (av.FFmpegError, ValueError, VideoError) as error:
+                    damage.stopped = reason(error)
+                    return
+                damage.take(picture)
+                vectors = vectors_of(picture, index, stream, to_rgb) if asked else None
+                aspect = stream.sample_aspect_ratio or Fraction(1)
+                yield Frame(
+                    index,
+                    image,
+                    picture.pts,
+                    picture.time_base or stream.time_base,
+                    vectors=vectors,
+                    duration=picture.duration or None,
+                    pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
+                )
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:
+        """The file opened anew, and the stream to decode."""
+        with open_input(self.path, max_pixels=self.max_pixels) as container:
+            wanted = video_stream(container, self.number)
+            options = VECTOR_OPTIONS if self.vectors and wanted is not None and exports(wanted) else None
+            yield container, checked_stream(self.path, container, self.max_pixels, options, number=self.number)

@@ -1,0 +1,172 @@
+"""Output files: timestamps, temporary names until a file is complete, and cleanup after failures."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import av
+
+from clockseg.errors import VideoError
+from clockseg.files import part_name, whole
+from clockseg.video.decode import open_for_writing, reason
+
+BACKWARDS_SECONDS = 1
+"""A jump back by more is one between joined recordings."""
+
+
+class Timestamps:
+    """Gives each frame its time in units of ``time_base``.
+
+    A frame without a time comes where the one before ends: after its duration, else one frame period (1 / ``fps``). A time
+    not after the one before becomes the next unit; one that jumps back by over a second (joined recordings) comes there too,
+    and those after it are moved alike; so are all if the first is before 0, which containers can't say.
+
+    >>> times = Timestamps(Fraction(1, 1000), fps=Fraction(25))
+    >>> [times.next(t) for t in (0.5, 0.54, 0.54, None, 0.62)]
+    [500, 540, 541, 580, 620]
+    """
+
+    def __init__(self, time_base: Fraction, *, fps: Fraction | None) -> None:
+        self.time_base = time_base
+        self.period = 1 / (fps or Fraction(25))
+        self._shift = Fraction(0)
+        self._seconds: Fraction | None = None
+        self._units: int | None = None
+        self._duration_seconds: float | None = None
+
+    @property
+    def last_duration(self) -> int:
+        """How long the last frame is shown, in units of the time base, at least one: as it was told, else one period."""
+        return max(1, round(Fraction(self._duration_seconds or self.period) / self.time_base))
+
+    def next(self, pts_seconds: float | None, duration_seconds: float | None = None) -> int:
+        """The time of the next frame, in units of the time base; ``duration_seconds``: how long it is shown, if known."""
+        self._seconds = self._place(pts_seconds)
+        self._duration_seconds = duration_seconds
+        units = round(self._seconds / self.time_base)
+        self._units = units if self._units is None else max(units, self._units + 1)
+        return self._units
+
+    def _place(self, pts_seconds: float | None) -> Fraction:
+        if self._seconds is None:
+            first = Fraction(pts_seconds or 0)
+            self._shift = max(-first, Fraction(0))
+            return first + self._shift
+        following = self._seconds + Fraction(self._duration_seconds or self.period)
+        if pts_seconds is None:
+            return following
+        seconds = Fraction(pts_seconds) + self._shift
+        if self._seconds - seconds > BACKWARDS_SECONDS:
+            self._shift += following - seconds
+            return following
+        return seconds
+
+
+class Whole(ABC):
+    """Leaving a ``with`` block closes; leaving it by an exception aborts, and so does a ``close`` that fails.
+
+    >>> class Told(Whole):
+    ...     def close(self): print("closed")
+    ...     def abort(self): print("aborted")
+    >>> with Told():
+    ...     pass
+    closed
+    """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Completes it."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Leaves nothing of it behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            return self.abort()
+        try:
+            self.close()
+        except BaseException:
+            self.abort()
+            raise
+
+
+CONTAINERS: dict[str, dict[str, Any]] = {
+    ".mkv": {"container_format": "matroska", "options": {}},
+    # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.
+    ".mp4": {"container_format": "mp4", "options": {"movflags": "+faststart", "movie_timescale": "90000"}},
+}
+"""How ``Part`` makes a container of each ending."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the system or FFmpeg raises while writing into a VideoError that names the file."""
+    try:
+        yield
+    except VideoError:
+        raise
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(
+            f"{path}: cannot be written ({reason(error)}). Give a folder that can be written and has room."
+        ) from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """As ``whole``, with errors as of ``writing``."""
+    with writing(path), whole(path) as part:
+        yield part
+
+
+class Part:
+    """An output container written as ``.NAME.part`` in the folder of ``path``.
+
+    ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, container_format: str, options: dict[str, str]) -> None:
+        self.path = Path(path)
+        self.temporary = part_name(self.path)
+        with self.errors():
+            # FFmpeg opens the file only at the first packet; better to fail now.
+            self.temporary.open("wb").close()
+            self.container = open_for_writing(
+                f"file:{self.temporary}",
+                format=container_format,
+                # No random identifiers and no version strings: the same input gives the same bytes.
+                container_options={"fflags": "+bitexact", **options},
+            )
+
+    def errors(self) -> AbstractContextManager[None]:
+        """As ``writing``, of this file."""
+        return writing(self.path)
+
+    def finish(self) -> None:
+        """Completes the file and gives it its name."""
+        try:
+            with self.errors():
+                self.container.close()
+                self.temporary.replace(self.path)
+        except VideoError:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Removes the unfinished file; an older file of the same name stays as it was."""
+        with suppress(av.FFmpegError, OSError):
+            self.container.close()
+        with suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
