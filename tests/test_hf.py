@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import json
 from contextlib import redirect_stdout
 from io import StringIO
@@ -9,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from clockseg.cli.main import main

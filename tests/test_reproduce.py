@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import json
 from pathlib import Path
-
-import pytest
 
 import dataset_trees
 from clockseg import DataError

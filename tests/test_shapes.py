@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import functools
 import itertools
 import random
@@ -15,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import pytest
 import torch
 
 from clockseg.clockwork.network import Part, StagedNetwork

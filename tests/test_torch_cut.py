@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

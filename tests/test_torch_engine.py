@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from caffe_making import as_layers, caffemodel

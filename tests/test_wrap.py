@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import copy
 import pickle
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 from torch import Tensor, nn
 
