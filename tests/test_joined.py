@@ -210,7 +210,6 @@ def test_bf16_maps_that_may_only_be_read(plain: StagedNetwork) -> None:
         (pipelined(3), {4}),  # each stage by itself, and the groups
         (pipelined(2), {3}),
     ],
-    ids=str,
 )
 def test_how_many_models_run_for_a_frame(plain: StagedNetwork, schedule: Any, runs: set[int]) -> None:
     engine = Counting()
