@@ -21,7 +21,7 @@ import numpy as np
 from clock_signals import SIGNALS
 from clockseg import load
 from clockseg.carry import Flow, Warp, identity
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clocks import adaptive, budget, difference, motion_residual
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame

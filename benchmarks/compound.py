@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from clockseg import Session, load, parse_schedule
 from clockseg.cli._options import recommended
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.clockwork.trace import Tally

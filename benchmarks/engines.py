@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg import Session, frame_oracle, load, skip_frame
-from clockseg.cli._table import align
+from clockseg.cli._terminal import align
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
 from clockseg.engines import timed

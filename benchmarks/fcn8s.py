@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg.cli._table import align
+from clockseg.cli._terminal import align
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import openvino, timed
 from clockseg.engines.threads import threads_or_all

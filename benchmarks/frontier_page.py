@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clockseg.cli._table import align, percent
+from clockseg.cli._terminal import align, percent
 from frontier_ways import CORRECTED, EVERY, LARGE, LARGE_BF16, LARGE_INT8, STREET
 from page import table
 

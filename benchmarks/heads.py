@@ -22,7 +22,7 @@ from typing import Any
 import onnx
 
 from clockseg import load
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clocks import Clock, adaptive, difference
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import Clip, read_data

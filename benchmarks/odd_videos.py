@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import read_labels, read_trace
-from clockseg.cli._table import align
+from clockseg.cli._terminal import align
 from clockseg.segmenting.inputs import inputs
 from provenance import write_result
 from shared_data import shared_data

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from clockseg import load, read_trace
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from clockseg import load, parse_schedule
 from clockseg.cli._options import recommended
-from clockseg.cli._table import percent, shown
+from clockseg.cli._terminal import percent, shown
 from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import Evaluation, evaluate

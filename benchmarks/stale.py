@@ -20,7 +20,7 @@ from typing import Any
 
 from clockseg import load
 from clockseg.carry import Flow, Warp
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.session import fill

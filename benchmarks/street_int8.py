@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from clockseg import evaluate, frame_oracle, load, parse_schedule
 from clockseg.cli._options import recommended
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import Evaluation
 from clockseg.networks.quantization import quantize

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import load
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.clocks import adaptive, paced
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named

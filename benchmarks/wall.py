@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import Session, frame_oracle, load, segment
-from clockseg.cli._table import align
+from clockseg.cli._terminal import align
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.video import open_clip
 from provenance import HERE, write_result

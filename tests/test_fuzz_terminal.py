@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import networks
 from clockseg.cli._progress import shown
-from clockseg.cli._table import align
-from clockseg.cli._terminal import Plain, behind, indented, one_line, plain, plain_output
+from clockseg.cli._terminal import Plain, align, behind, indented, one_line, plain, plain_output
 from clockseg.cli.main import main
 from clockseg.clockwork.trace import Progress, Tally
 from video_making import picture, write_video

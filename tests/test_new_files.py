@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.cli._new_files import check_new_files
+from clockseg.cli._options import check_new_files
 from clockseg.cli.main import main
 from clockseg.errors import DataError, UsageError
 from networks import write_tiny

@@ -13,7 +13,7 @@ import pytest
 
 import networks
 from clockseg import load, segment
-from clockseg.cli._cut_report import report
+from clockseg.cli.cut import report
 from clockseg.cli.inspect import text
 from clockseg.clocks.spec import parse_schedule
 from clockseg.networks.cut_settling import Cutting

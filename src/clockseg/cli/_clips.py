@@ -1,4 +1,4 @@
-"""The clips that a command was given, one after the other: a bad one is told of and does not stop the others."""
+"""The clips given to a command, one after the other: a bad one is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clockseg.cli._options import read_data_options
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import indented
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.errors import DataError, VideoError
+from clockseg.errors import DataError, UsageError, VideoError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
@@ -22,24 +24,24 @@ T = TypeVar("T")
 
 
 class Account:
-    """What went wrong, told on standard error as it happens."""
+    """Problems so far, printed on standard error as they occur."""
 
     def __init__(self) -> None:
         self.troubles = 0
 
     def cut_short(self, text: str) -> None:
-        """Not all of a clip could be decoded."""
+        """Report that not all of a clip could be decoded."""
         self.troubles += 1
         print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
 
     def failed(self, text: object) -> None:
-        """A clip is left out."""
+        """Report that a clip is left out."""
         self.troubles += 1
         print(f"clockseg: error: {indented(text)}", file=sys.stderr)
 
 
 def clips_of(args: argparse.Namespace, account: Account) -> list[Clip]:
-    """The clips in all of ``args.data`` that can be found."""
+    """Return the clips in all of ``args.data`` that can be read."""
     found: list[Clip] = []
     for data in args.data:
         try:
@@ -50,7 +52,7 @@ def clips_of(args: argparse.Namespace, account: Account) -> list[Clip]:
 
 
 def each(clips: Sequence[Clip], one: Callable[[Clip], T], account: Account) -> Iterator[tuple[Clip, T]]:
-    """Each clip with what ``one`` makes of it; those that can't be read are left out."""
+    """Yield each clip with the result of ``one``; clips that can't be read are reported and left out."""
     for clip in clips:
         try:
             made = one(clip)
@@ -61,7 +63,7 @@ def each(clips: Sequence[Clip], one: Callable[[Clip], T], account: Account) -> I
 
 
 def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) -> Iterator[ClipFrame]:
-    """The frames of a clip, decoded ahead, for a command that runs every stage on each: its progress is shown."""
+    """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
     from clockseg.video.threads import prefetch
 
     always = Tally(tuple(stage.name for stage in net.stages))
@@ -71,3 +73,37 @@ def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) 
         for done, frame in enumerate(frames, start=1):
             yield frame
             show(Progress(clip.name, done, expected, always))
+
+
+def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> list[Clip]:
+    """Apply the class map in ``file`` to ``clips``; warn of classes that no class of the network is mapped to.
+
+    ``DataError`` if the map doesn't fit the classes of the network and of the clips.
+    """
+    from clockseg.datasets.class_map import read_class_map
+
+    mapped = read_class_map(file)
+    found = [
+        clip if clip.classes is None else replace(clip, classes=replace(clip.classes, renames=mapped)) for clip in clips
+    ]
+    if all(clip.classes is None for clip in found):
+        raise UsageError(f"--map {file}: none of the clips names its classes, so there is nothing to map to.")
+    for text in dict.fromkeys(_unreached(clip, net) for clip in found):
+        if text:
+            print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
+    return found
+
+
+def _unreached(clip: Clip, net: StagedNetwork) -> str:
+    classes = clip.classes
+    if classes is None:
+        return ""
+    if net.sidecar is None or not net.sidecar.classes:
+        raise UsageError(f"--map renames classes, but network {net.name!r} names none.")
+    ids = set(classes.lookup(net.sidecar.classes)[: len(net.sidecar.classes)].tolist())
+    missing = [name for id, name in enumerate(classes.names) if id not in ids]
+    if len(missing) == len(classes.names):
+        raise DataError(f"{clip.path}: no class of the network is mapped to any of its classes.")
+    return (
+        f"no class of the network is mapped to {', '.join(missing)}: they score 0 where they occur." if missing else ""
+    )

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clockseg.cli._progress import shown, together
-from clockseg.cli._table import align, percent
-from clockseg.cli._terminal import indented
+from clockseg.cli._terminal import align, indented, percent
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError
 from clockseg.segmenting.inputs import Input

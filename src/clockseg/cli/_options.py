@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they become."""
+"""Options that several commands share, and how they are read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import argparse
 import math
 import re
 import sys
+import tempfile
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._terminal import indented
-from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError
 from clockseg.video.decode import MAX_PIXELS
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Unsaid(str):
-    """An option's default, which tells itself from the same text given.
+    """The default of an option, distinguishable from the same text given by the user.
 
     >>> Unsaid("street") == "street", isinstance("street", Unsaid)
     (True, False)
@@ -30,7 +32,7 @@ class Unsaid(str):
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for argparse.
+    """Parse a whole number of at least 1, for argparse.
 
     >>> positive("8")
     8
@@ -41,7 +43,7 @@ def positive(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A whole number of at least 0, for argparse.
+    """Parse a whole number of at least 0, for argparse.
 
     >>> count("0")
     0
@@ -50,7 +52,7 @@ def count(text: str) -> int:
 
 
 def above_zero(text: str) -> float:
-    """A number above 0, for argparse.
+    """Parse a number above 0, for argparse.
 
     >>> above_zero("1e-10")
     1e-10
@@ -65,7 +67,7 @@ def above_zero(text: str) -> float:
 
 
 def kinds(text: str) -> tuple[str, ...]:
-    """Kinds of files, with commas in between, for argparse; that there are such is for ``results.check_writes`` to say.
+    """Parse comma-separated kinds of output files, for argparse; ``results.check_writes`` checks them.
 
     >>> kinds("labels, png")
     ('labels', 'png')
@@ -74,7 +76,7 @@ def kinds(text: str) -> tuple[str, ...]:
 
 
 def size(text: str) -> int | tuple[int, int]:
-    """``N`` (the longer side) or ``WIDTHxHEIGHT``, in pixels, for argparse.
+    """Parse ``N`` (the longer side) or ``WIDTHxHEIGHT``, in pixels, for argparse.
 
     >>> size("640"), size("640x360")
     (640, (640, 360))
@@ -89,7 +91,7 @@ def size(text: str) -> int | tuple[int, int]:
 
 
 def working_size(text: str) -> int | tuple[int, int] | str:
-    """As ``size``, or ``own``: each frame at its own size.
+    """Parse a size, or ``own`` for each frame at its own size.
 
     >>> working_size("own"), working_size("640")
     ('own', 640)
@@ -98,7 +100,7 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 def add_network_options(parser: argparse.ArgumentParser) -> None:
-    """``--network --engine --precision --threads --size``."""
+    """Add ``--network`` and the engine options."""
     group = parser.add_argument_group("network")
     group.add_argument(
         "--network",
@@ -112,104 +114,106 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine_options(group: argparse._ActionsContainer) -> None:
-    """``--engine --precision --threads --size``."""
+    """Add ``--engine``, ``--precision``, ``--threads`` and ``--size``."""
     group.add_argument(
         "--engine",
         default="auto",
         choices=("auto", "openvino", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt", "torch", "cuda"),
-        help="what runs it (default: auto, the fastest of those installed, measured once for this network, size and machine, "
-        "and torch for a .safetensors; cuda is torch on a GPU)",
+        help="inference engine (default: auto, the fastest one installed, measured once per network, size and machine; "
+        "torch for a .safetensors file; cuda is torch on a GPU)",
     )
     group.add_argument(
         "--precision",
         default=Unsaid("f32"),
         choices=("f32", "bf16"),
-        help="arithmetic (default: f32; bf16 is faster where the processor has it)",
+        help="arithmetic precision (default: f32; bf16 is faster on processors that support it)",
     )
-    group.add_argument("--threads", type=positive, metavar="N", help="threads of the engine (default: one a core)")
+    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
     group.add_argument(
         "--size",
         type=working_size,
         metavar="N|WIDTHxHEIGHT|own",
-        help="working size: longer side, a box the frame is fitted into, or own, each frame as it is "
+        help="working size: the longer side, a box that frames are fitted into, or own for each frame's own size "
         "(default: the network's)",
     )
 
 
 def add_schedule_options(
-    parser: argparse.ArgumentParser, *, several: bool, default: str = "what the network recommends"
+    parser: argparse.ArgumentParser, *, several: bool, default: str = "the network's recommendation"
 ) -> None:
-    """``--schedule --carry``."""
+    """Add ``--schedule`` and ``--carry``."""
     group = parser.add_argument_group("schedule")
-    more = "; give it several times to compare" if several else ""
+    more = "; repeat the option to compare several" if several else ""
     group.add_argument(
         "--schedule",
         action="append" if several else "store",
         metavar="SPEC",
         help="frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
         "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
-        "paced(.., RATE), any of these with a carry of its own in carried(.., CARRY), package.module:object, or a FILE.toml "
-        f"of clockseg tune or plan (default: {default}){more}",
+        "paced(.., RATE), carried(.., CARRY) to give any of these its own carry, package.module:object, or a FILE.toml "
+        f"written by clockseg tune or plan (default: {default}){more}",
     )
     group.add_argument(
         "--carry",
         metavar="SPEC",
-        help='what becomes of what is held: identity, it stays as it was, or "warp(flow|codec|auto, scale=0.5)", it moves '
-        "along with the picture (default: what each schedule says, and identity where it says nothing)",
+        help="how outputs are propagated to frames without a firing: identity (reuse as is) or "
+        '"warp(flow|codec|auto, scale=0.5)" (motion compensation); default: what each schedule says, else identity',
     )
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """``--layout``; what it means: ``read_data_options``."""
+    """Add ``--layout``, which ``read_data_options`` reads."""
     parser.add_argument_group("data").add_argument(
         "--layout",
         metavar="SPEC",
-        help="how DATA lies on disk: clips, pascal, nyud, youtube_objects, cityscapes, camvid, davis, with options as in "
-        '"pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" makes sequences of its pictures; or '
-        "package.module:function (default: what its folders tell)",
+        help="directory layout of DATA: clips, pascal, nyud, youtube_objects, cityscapes, camvid or davis, with options as in "
+        '"pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" turns its pictures into sequences; or '
+        "package.module:function (default: detected)",
     )
 
 
 def read_data_options(args: argparse.Namespace, path: str | Path) -> list[Clip]:
-    """The clips in ``path``, as ``--layout``, ``--every`` and ``--limit`` say."""
+    """Return the clips in ``path`` as ``--layout``, ``--every`` and ``--limit`` ask for."""
     from clockseg.datasets import read_data
 
     return read_data(path, layout=args.layout, every=args.every, limit=args.limit)
 
 
 def add_frames_options(parser: argparse.ArgumentParser) -> None:
-    """``--limit --every --quiet``."""
+    """Add ``--every``, ``--limit`` and ``--quiet``."""
     group = parser.add_argument_group("frames")
-    group.add_argument("--every", type=positive, default=1, metavar="N", help="take every N-th frame only (default: 1)")
-    group.add_argument("--limit", type=positive, metavar="N", help="stop after N of the frames taken")
-    parser.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
+    group.add_argument(
+        "--every", type=positive, default=1, metavar="N", help="process every N-th frame only (default: 1)"
+    )
+    group.add_argument("--limit", type=positive, metavar="N", help="stop after N processed frames")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
 
 
 def add_pixels_option(group: argparse._ActionsContainer) -> None:
-    """``--max-pixels``."""
+    """Add ``--max-pixels``."""
     group.add_argument(
         "--max-pixels",
         type=positive,
         default=MAX_PIXELS,
         metavar="N",
-        help="refuse pictures of more pixels, before they are decoded (default: %(default)s)",
+        help="refuse larger pictures before decoding them (default: %(default)s pixels)",
     )
 
 
 def need_torch(what: str) -> None:
-    """Refuse with the line that installs it, if the authoring side isn't installed."""
+    """Raise ``MissingDependency`` with the line that installs torch, if it is missing."""
     need("torch", "safetensors", what=what)
 
 
 def need(*libraries: str, what: str, extra: str = "torch") -> None:
-    """Refuse with the line that installs them, if any of these, which the extra brings, isn't installed."""
+    """Raise ``MissingDependency`` with the line that installs ``extra``, if any of these libraries is missing."""
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install '.[{extra}]' in the clone")
 
 
 def load_network(args: argparse.Namespace) -> StagedNetwork:
-    """The network these options ask for, ready to run."""
+    """Load the network these options ask for."""
     from clockseg.networks.load import load
 
     return load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
@@ -218,10 +222,9 @@ def load_network(args: argparse.Namespace) -> StagedNetwork:
 def parse_schedules(
     texts: list[str] | None, net: StagedNetwork, carry: str | None = None
 ) -> list[tuple[str, Schedule]]:
-    """Each specification with its schedule for this network; without any, what the network recommends.
+    """Parse each specification into a schedule for this network; without any, take the network's recommendation.
 
-    ``carry``: that of all of them, whatever they say themselves; None: each its own. Under a carry, a specification is
-    spelled with it.
+    ``carry``: the carry of all of them; None: each one's own. The returned text of a specification includes its carry.
     """
     from dataclasses import replace
 
@@ -248,7 +251,7 @@ def parse_schedules(
 
 
 def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
-    """The schedule in a file that ``clockseg tune`` wrote, by what it is called in there."""
+    """Read a schedule file written by ``clockseg tune`` or ``plan``; returns its text and the schedule."""
     from clockseg.planning.schedule_file import read_schedule_file
 
     found = read_schedule_file(path)
@@ -259,5 +262,134 @@ def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
 
 
 def recommended(net: StagedNetwork) -> str:
-    """The schedule the network's sidecar recommends; the frame oracle if it recommends none."""
+    """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
     return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
+
+
+def check_new_files(*files: Path, overwrite: bool) -> None:
+    """Create the folders of ``files`` and check that each file can be written, before any work is done.
+
+    ``UsageError`` for a folder, or for a file that exists unless ``overwrite``; ``DataError`` if a folder is not writable.
+
+    >>> check_new_files(Path("."), overwrite=True)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: . is a folder; give the name of a file.
+    """
+    for file in files:
+        if file.is_dir():
+            raise UsageError(f"{file} is a folder; give the name of a file.")
+        if file.exists() and not overwrite:
+            raise UsageError(f"{file} exists already; give --overwrite to replace it, or another name.")
+    for folder in {file.parent for file in files}:
+        _check_folder(folder)
+
+
+def check_new_network(file: Path, *, overwrite: bool) -> None:
+    """Check NAME.onnx and its sidecar NAME.json like ``check_new_files``.
+
+    >>> check_new_network(Path("street.txt"), overwrite=False)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: --out street.txt: give a name that ends in .onnx; the sidecar is written beside it.
+    """
+    if file.suffix != ".onnx":
+        raise UsageError(f"--out {file}: give a name that ends in .onnx; the sidecar is written beside it.")
+    check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
+
+
+def check_new_schedule(args: argparse.Namespace) -> None:
+    """Check the schedule file of ``--out`` and the picture of ``--plot``, if given, like ``check_new_files``.
+
+    >>> check_new_schedule(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
+    """
+    if args.out is not None and args.out.suffix != ".toml":
+        raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")
+    out = [] if args.out is None else [args.out]
+    check_new_files(*out, *plots(args), overwrite=args.overwrite)
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataError(f"{folder}: this folder is not writable ({error.strerror}). Give another one.") from error
+
+
+def add_plot_option(group: argparse._ArgumentGroup | argparse.ArgumentParser, what: str) -> None:
+    """Add ``--plot``, which draws ``what``."""
+    group.add_argument(
+        "--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs pip install '.[plots]' in the clone)"
+    )
+
+
+def plots(args: argparse.Namespace) -> list[Path]:
+    """Return the file of ``--plot``, if given; ``UsageError`` for an unknown ending, ``MissingDependency`` without matplotlib.
+
+    >>> plots(argparse.Namespace(plot=None))
+    []
+    """
+    if args.plot is None:
+        return []
+    from clockseg.report.plots.style import check_plot
+
+    check_plot(args.plot)
+    need("matplotlib", what="--plot", extra="plots")
+    return [args.plot]
+
+
+def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Namespace:
+    """Fill in the network, size and precision named by the plans among ``schedules``, unless given as options.
+
+    ``UsageError`` if an option or another plan contradicts.
+    """
+    from clockseg.planning.schedule_file import read_schedule_file
+
+    plans = [(text, read_schedule_file(text).run) for text in schedules if text is not None and text.endswith(".toml")]
+    said: dict[str, tuple[str, Any]] = {}
+    for path, run in plans:
+        for option, text in run.items():
+            value = _value(path, option, text)
+            before = said.setdefault(option, (path, value))
+            if before[1] != value:
+                raise UsageError(
+                    f"{path} is a plan for --{option} {text}, {before[0]} for {_shown(before[1])}; give one at a time."
+                )
+    return argparse.Namespace(**vars(args) | {name: _agreed(args, name, *one) for name, one in said.items()})
+
+
+def _value(path: str, option: str, text: str) -> Any:
+    """Parse ``text`` as the option of that name would."""
+    if option != "size":
+        return text
+    try:
+        return working_size(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{path}: {error}.") from None
+
+
+def _agreed(args: argparse.Namespace, option: str, path: str, value: Any) -> Any:
+    given = getattr(args, option)
+    if given is None or isinstance(given, Unsaid) or _same(option, given, value):
+        return value
+    raise UsageError(
+        f"--{option} {_shown(given)}, but {path} is a plan for {_shown(value)} only; leave --{option} "
+        "out, or run clockseg plan again for it."
+    )
+
+
+def _same(option: str, given: Any, value: Any) -> bool:
+    if option != "network":
+        return bool(given == value)
+    from pathlib import Path
+
+    return bool(given == value) or (Path(given).exists() and Path(given).resolve() == Path(value).resolve())
+
+
+def _shown(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

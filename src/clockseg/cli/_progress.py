@@ -1,4 +1,4 @@
-"""How far a clip is: a bar on a terminal, plain lines otherwise."""
+"""Progress: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clockseg.cli._terminal import behind, indented, one_line
 from clockseg.clockwork.trace import Progress
 
 PLAIN_SECONDS = 10.0
-"""Between two plain lines."""
+"""Seconds between two plain lines."""
 
 
 @contextmanager
 def shown(source: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A function to be called with each frame's progress."""
+    """Yield a function to call with each frame's progress."""
     if quiet:
         yield lambda progress: None
     elif sys.stderr.isatty():
@@ -29,7 +29,7 @@ def shown(source: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def together(videos: int, *, quiet: bool) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
-    """Two functions for several videos under way: one to be called with the progress of one of them, one when it has ended."""
+    """Yield two functions for several videos at once: one to call with the progress of a video, one when it has ended."""
     if quiet:
         yield (lambda source, progress: None), (lambda source: None)
     elif sys.stderr.isatty():
@@ -41,7 +41,7 @@ def together(videos: int, *, quiet: bool) -> Iterator[tuple[Callable[[str, Progr
 
 
 class _ManyLines:
-    """A line every ten seconds for all of them."""
+    """One line every ten seconds for all videos together."""
 
     def __init__(self, videos: int) -> None:
         self._videos, self._done, self._frames = videos, 0, 0
@@ -56,7 +56,7 @@ class _ManyLines:
         self._last = now
         frames = self._frames + sum(one.done for one in self._running.values())
         print(
-            f"clockseg: {self._done} of {self._videos} videos done, {len(self._running)} under way, {frames} frames, "
+            f"clockseg: {self._done} of {self._videos} videos done, {len(self._running)} in progress, {frames} frames, "
             f"{frames / (now - self._start):.1f} fps",
             file=sys.stderr,
             flush=True,
@@ -69,7 +69,7 @@ class _ManyLines:
 
 
 class _Lines:
-    """A line every ten seconds, so that logs stay short."""
+    """One line every ten seconds, so that logs stay short."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -96,7 +96,7 @@ def _state(progress: Progress, seconds: float) -> str:
 
 @contextmanager
 def _bars(videos: int) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
-    """A bar for all, and one for each that is under way."""
+    """One bar for all videos, and one for each in progress."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -144,7 +144,7 @@ def _bar(source: str) -> Iterator[Callable[[Progress], None]]:
 
 
 def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
-    """What is told while a training gathers what it learns from: what, done, of about how many; a line every ten seconds."""
+    """Return a function to report how far a training is with gathering its samples: at most one line every ten seconds."""
     last = time.monotonic()
 
     def tell(what: str, done: int, of: int) -> None:

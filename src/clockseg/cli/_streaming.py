@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clockseg.cli._options import above_zero
 from clockseg.cli._pipelines import Pipelines
-from clockseg.cli._table import align, percent, shown
+from clockseg.cli._terminal import align, percent, shown
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork

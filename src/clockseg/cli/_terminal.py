@@ -1,10 +1,10 @@
-"""What reaches the terminal: names out of files, titles of networks and the like are shown there, never obeyed."""
+"""Text for the terminal: tables, figures with units, and control characters made harmless."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -13,7 +13,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def plain(text: str) -> str:
-    """``text`` with every control character but tab and newline spelled out, so that a terminal shows it and does nothing.
+    """Escape every control character except tab and newline, so that names from files cannot control the terminal.
 
     >>> plain("clip\\x1b[2J.mp4"), plain("a\\tb\\nc\\u202ed")
     ('clip\\\\x1b[2J.mp4', 'a\\tb\\nc\\\\u202ed')
@@ -22,7 +22,7 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``plain``, with newlines spelled out as well: a name never looks like a line of ours.
+    """Escape like ``plain``, newlines included, so that a name cannot look like a line of our output.
 
     >>> one_line("a\\nclockseg: all went well")
     'a\\\\nclockseg: all went well'
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
 
 
 def indented(text: object) -> str:
-    """``plain``, with lines after the first indented: what a name holds never looks like a message of ours.
+    """Escape like ``plain`` and indent lines after the first, so that a name cannot look like a message of ours.
 
     >>> indented("a\\nclockseg: all went well")
     'a\\n    clockseg: all went well'
@@ -40,7 +40,7 @@ def indented(text: object) -> str:
 
 
 class Plain:
-    """A stream to which all is written ``plain``; in all else it is the stream ``behind`` it.
+    """A text stream that escapes what is written (``plain``) and otherwise behaves like the stream ``behind`` it.
 
     >>> import io
     >>> behind = io.StringIO()
@@ -53,7 +53,7 @@ class Plain:
         self.behind = behind
 
     def write(self, text: str) -> int:
-        """Write ``text``; how much of it was taken."""
+        """Write ``text`` and return its length."""
         self.behind.write(plain(text))
         return len(text)
 
@@ -62,7 +62,7 @@ class Plain:
 
 
 def behind(stream: TextIO) -> TextIO:
-    """The stream itself, for bars and the like that draw with control characters; what they show must be ``one_line``.
+    """Return the unescaped stream, for progress bars, which draw with control characters; they must show ``one_line`` text.
 
     >>> behind(sys.stdout) is sys.stdout
     True
@@ -72,7 +72,7 @@ def behind(stream: TextIO) -> TextIO:
 
 @contextmanager
 def plain_output() -> Iterator[None]:
-    """Inside the block everything that is printed is printed ``plain``, errors and warnings of libraries included.
+    """Escape everything printed inside the block, errors and warnings of libraries included.
 
     >>> with plain_output():
     ...     print("\\x07")
@@ -85,3 +85,63 @@ def plain_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def percent(share: float | None) -> str:
+    """Format a share as a percentage.
+
+    >>> percent(0.6612), percent(None)
+    ('66.1 %', '-')
+    """
+    return shown(share, lambda value: f"{100 * value:.1f} %")
+
+
+def shown(value: float | None, form: Callable[[float], str]) -> str:
+    """Format ``value``, or return a dash for None."""
+    return "-" if value is None else form(value)
+
+
+def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Format rows of cells as aligned lines: the first ``left`` columns left-aligned, the others right-aligned.
+
+    >>> print(align([["schedule", "ms"], ["alternating", "9.1"]]))
+    schedule      ms
+    alternating  9.1
+    """
+    rows = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(_padded(row, widths, left)).rstrip() for row in rows)
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], left: int) -> list[str]:
+    cells = zip(row, widths, strict=True)
+    return [cell.ljust(width) if at < left else cell.rjust(width) for at, (cell, width) in enumerate(cells)]
+
+
+def count(number: float) -> str:
+    """Format a large count in readable units.
+
+    >>> count(1_234_000_000), count(56_000), count(0)
+    ('1.234 G', '0.056 M', '0')
+    """
+    if not number:
+        return "0"
+    return f"{number / 1e9:.3f} G" if number >= 1e8 else f"{number / 1e6:.3f} M"
+
+
+def in_bytes(number: int) -> str:
+    """Format bytes in readable units.
+
+    >>> in_bytes(1_300_000), in_bytes(512)
+    ('1.3 MB', '0.5 kB')
+    """
+    return f"{number / 1e6:.1f} MB" if number >= 1e6 else f"{number / 1e3:.1f} kB"
+
+
+def sides(shape: tuple[int, ...]) -> str:
+    """Format a shape on one line.
+
+    >>> sides((1, 3, 24, 32))
+    '1x3x24x32'
+    """
+    return "x".join(map(str, shape))

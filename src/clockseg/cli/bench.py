@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._options import add_network_options, load_network, positive
 from clockseg.cli._pipelines import Pipelines, add_baseline_option, at_once_for, load_baselines
-from clockseg.cli._table import align
+from clockseg.cli._terminal import align
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``clockseg cut``: from anybody's network to one ONNX file and its sidecar, cut into stages."""
+"""``clockseg cut``: cut any network into stages, as an ONNX file with a sidecar."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._cut_report import report
-from clockseg.cli._new_files import check_new_network
-from clockseg.cli._options import need, positive, size
+from clockseg.cli._options import check_new_network, need, positive, size
+from clockseg.cli._terminal import align, percent
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from clockseg.networks.cut_source import Said, Source
+    from clockseg.networks.cutting import CutNetwork
 
-DESCRIPTION = """Cut a network into stages: copy it to NET.onnx, and write beside it NET.json, which says how frames
-are prepared, what its classes are, where it is cut and which schedule fits it. Everything else reads these two.
+DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the network, and NET.json beside it: the preprocessing, the classes,
+the cuts and a recommended schedule. All other commands read these two files.
 
-MODEL is an ONNX file; hf:DIRECTORY, a local checkpoint folder of transformers; or torchvision:NAME with --weights. What
-isn't said is taken from it, or settled and told. Before the files get their names the network is run in parts and whole,
-which must give the same."""
+MODEL is an ONNX file; hf:DIRECTORY, a local transformers checkpoint; or torchvision:NAME with --weights. Options that are
+not given are read from the model or determined by trying, and reported. Before the files are written, the network is run in
+parts and as a whole on the same frames, and both must give the same output."""
 ENGINES = ("auto", "openvino", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt")
 
 
 def three(text: str) -> tuple[float, float, float]:
-    """``N`` for every channel or ``N,N,N``, for argparse.
+    """Parse ``N`` for every channel, or ``N,N,N``, for argparse.
 
     >>> three("0.5"), three("1,2,3")
     ((0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
@@ -40,7 +40,7 @@ def three(text: str) -> tuple[float, float, float]:
 
 
 def number(text: str) -> float:
-    """A number or a quotient, for argparse.
+    """Parse a number or a quotient, for argparse.
 
     >>> number("1/255") == 1 / 255, number("1")
     (True, 1.0)
@@ -64,15 +64,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY or torchvision:NAME")
-    parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="the file to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace NET.onnx and NET.json if they are there")
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="of torchvision:NAME: .pth or .safetensors")
-    _add_cut_options(parser.add_argument_group("where to cut"))
-    _add_frame_options(parser.add_argument_group("what it reads: x = (pixel * scale - mean) / std"))
-    _add_class_options(parser.add_argument_group("what it gives"))
+    parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing NET.onnx and NET.json")
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="weights of torchvision:NAME, a .pth or .safetensors file"
+    )
+    _add_cut_options(parser.add_argument_group("cuts"))
+    _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
+    _add_class_options(parser.add_argument_group("output"))
     group = parser.add_argument_group("check")
-    group.add_argument("--engine", default="auto", choices=ENGINES, help="what runs it (default: auto, the fastest)")
-    group.add_argument("--threads", type=positive, metavar="N", help="threads of the engine (default: one a core)")
+    group.add_argument(
+        "--engine", default="auto", choices=ENGINES, help="inference engine (default: auto, the fastest)"
+    )
+    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
     parser.set_defaults(run=run)
 
 
@@ -81,48 +85,58 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
         "--at",
         default="auto",
         metavar="auto|NAME,NAME",
-        help="a tensor, node or module a stage, from the frame on; A+B where several tensors cross (default: auto)",
+        help="the end of each stage, in order: a tensor, node or module; A+B where several tensors cross (default: auto)",
     )
-    group.add_argument("--stages", type=positive, metavar="N", help="of --at auto, how many (default: 3)")
+    group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
     group.add_argument(
         "--for",
         dest="purpose",
         choices=("time", "latency", "detail"),
-        help="of --at auto: the least time on frames on which only stage 1 fires, stages of like time for a pipeline, or fine "
-        "maps in what is always fresh (default: time)",
+        help="with --at auto: minimize the time of frames on which only stage 1 fires, balance the stages for a pipeline, or "
+        "keep fine maps in the stage that always fires (default: time)",
     )
     group.add_argument(
         "--scores",
         metavar="NAME,-,NAME",
-        help="each stage's own class scores, - for none (--scores=-,NAME where the first has none); clocks watch them "
-        "(default: those that are found)",
+        help="class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
+        "(default: found automatically)",
     )
-    group.add_argument("--schedule", metavar="SPEC", help="the schedule to recommend (default: one that fits)")
+    group.add_argument(
+        "--schedule", metavar="SPEC", help="schedule to recommend in the sidecar (default: chosen automatically)"
+    )
 
 
 def _add_frame_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help="working size (default: the file's, if fixed)")
-    group.add_argument("--mean", type=three, metavar="N,N,N", help="per channel, or one for all")
-    group.add_argument("--std", type=three, metavar="N,N,N", help="per channel, or one for all")
-    group.add_argument("--scale", type=number, metavar="N", help="of pixels (default: 1/255; 1 where mean is above 2)")
-    group.add_argument("--colour", choices=("rgb", "bgr"), help="order of channels (default: rgb)")
+    group.add_argument(
+        "--size", type=size, metavar="WIDTHxHEIGHT", help="working size (default: the file's, if it is fixed)"
+    )
+    group.add_argument("--mean", type=three, metavar="N,N,N", help="one number per channel, or one for all")
+    group.add_argument("--std", type=three, metavar="N,N,N", help="one number per channel, or one for all")
+    group.add_argument(
+        "--scale", type=number, metavar="N", help="factor for pixel values (default: 1/255, or 1 if a mean is above 2)"
+    )
+    group.add_argument("--colour", choices=("rgb", "bgr"), help="channel order (default: rgb)")
     group.add_argument(
         "--pad-multiple",
         type=positive,
         metavar="N",
-        help="pad frames to multiples of N (default: the smallest that fits)",
+        help="pad frames to multiples of N (default: the smallest that works)",
     )
 
 
 def _add_class_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--output", metavar="NAME", help="tensor of class scores, or of ids (default: its only output)")
+    group.add_argument(
+        "--output", metavar="NAME", help="tensor of class scores or of class ids (default: the only output)"
+    )
     group.add_argument(
         "--classes",
         metavar="FILE|none",
-        help="names: one a line, a JSON list, a JSON object of id: name, or a data set's classes.json; none if it gives no "
-        "labels but a map of numbers, such as depth",
+        help="class names: one per line, a JSON list, a JSON object of id: name, or a data set's classes.json; none if the "
+        "output is a map of numbers, such as depth",
     )
-    group.add_argument("--palette", type=Path, metavar="FILE", help="a colour a class: JSON, or lines r g b or #rrggbb")
+    group.add_argument(
+        "--palette", type=Path, metavar="FILE", help="one colour per class: JSON, or lines of r g b or #rrggbb"
+    )
     group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")
 
 
@@ -150,17 +164,17 @@ def _check_options(args: argparse.Namespace) -> None:
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
     if args.at != "auto" and (args.stages or args.purpose):
-        raise UsageError("--stages and --for are for --at auto; with names there is a stage a name.")
+        raise UsageError("--stages and --for need --at auto; with names there is one stage per name.")
     if (args.weights is None) == args.model.startswith("torchvision:"):
         raise UsageError("--weights FILE is for torchvision:NAME, which needs it.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
     if args.palette is not None and args.classes in (None, "none"):
-        raise UsageError("--palette gives a colour a class: give --classes FILE as well.")
+        raise UsageError("--palette needs --classes FILE.")
 
 
 def _said(args: argparse.Namespace) -> Said:
-    """What the options say of the network."""
+    """Return what the options specify about the network."""
     from clockseg.networks.class_names import ClassNames, read_class_names, read_palette
     from clockseg.networks.cut_source import Said
 
@@ -198,3 +212,104 @@ def _source(args: argparse.Namespace, said: Said) -> Source:
 
         return torchvision_source(rest, args.weights, given=said, engine=runs)
     return onnx_source(Path(args.model))
+
+
+def report(found: CutNetwork) -> str:
+    """Format a report on the network that was cut."""
+    blocks = [_files(found), _settled(found), _cuts(found), _parts(found), _notes(found), _next(found)]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _files(found: CutNetwork) -> str:
+    megabytes = found.file.stat().st_size / 1e6
+    return f"{found.file} ({megabytes:.1f} MB)\n{found.file.with_suffix('.json')}"
+
+
+def _settled(found: CutNetwork) -> str:
+    rows = [(f"  {what}", value, why) for what, value, why in found.told]
+    return "settled for you\n" + align(rows, left=3) if rows else ""
+
+
+def _cuts(found: CutNetwork) -> str:
+    shapes = {name: shape for part in found.inspection.parts for name, shape in part.cut.items()}
+    lines = [
+        f"  stage {number} ends at {' + '.join(f'{name} {_shape(shapes.get(name, ()))}' for name in cut)}"
+        for number, cut in enumerate(found.sidecar.cuts, start=1)
+    ]
+    choice = found.choice
+    if choice is not None:
+        lines.append(f"  chosen for {choice.purpose}: {_share(choice.every_frame)}")
+    if choice is not None and choice.runner_up is not None:
+        cuts = ", ".join("+".join(cut) for cut in choice.runner_up.cuts)
+        lines.append(f"  runner-up: {cuts}: {_share(choice.runner_up.every_frame)}")
+    return "cut\n" + "\n".join(lines)
+
+
+def _share(every_frame: float) -> str:
+    return f"{percent(every_frame)} of the time goes into a frame on which only stage 1 fires"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _parts(found: CutNetwork) -> str:
+    seen = found.inspection
+    rows: list[tuple[str, ...]] = [("part", "reads", "G multiply-adds", "ms", "share")]
+    rows += [
+        (
+            part.name,
+            ", ".join(part.reads),
+            f"{part.multiply_adds / 1e9:.3g}",
+            f"{1e3 * part.seconds:.1f}",
+            percent(part.share),
+        )
+        for part in seen.parts
+    ]
+    whole = seen.whole
+    rows.append(("whole", "", f"{whole.multiply_adds / 1e9:.3g}", f"{1e3 * whole.seconds:.1f}", ""))
+    width, height = seen.size
+    return "\n".join(
+        [
+            f"cost at {width}x{height} in {seen.engine}, threads: {seen.threads}",
+            align(rows, left=2),
+            f"in parts as whole: {_apart(found)}",
+        ]
+    )
+
+
+def _apart(found: CutNetwork) -> str:
+    if found.apart == (0, 0):
+        return "the same, number by number, on noise and on a picture"
+    if found.apart.difference:
+        return f"at most {found.apart.difference:.1e} of the largest value apart, on noise and on a picture"
+    return f"{percent(found.apart.labels)} of labels unequal, on noise and on a picture"
+
+
+def _notes(found: CutNetwork) -> str:
+    warning = found.inspection.warning
+    lines = [f"note: {note}" for note in found.notes] + ([] if warning is None else [f"warning: {warning}"])
+    return "\n".join(lines)
+
+
+def _next(found: CutNetwork) -> str:
+    """Format the commands to run next."""
+    file, stages = found.file, len(found.sidecar.cuts)
+    lines = [
+        f"recommended schedule: {found.sidecar.schedule or 'none'}",
+        "next:",
+        f"  clockseg segment VIDEO --network {file} --out results",
+        "  # which schedules pay, clocks on stages among them, measured on your video:",
+        f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
+    ]
+    if found.sidecar.classes and not found.sidecar.scores and stages > 1:
+        lines += [
+            "  # class scores for clocks to watch, learned from unlabelled video:",
+            f"  clockseg train heads {file} VIDEO --out {_beside(file, 'heads')}",
+        ]
+    lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {_beside(file, 'int8')}"]
+    return "\n".join(lines)
+
+
+def _beside(file: Path, what: str) -> Path:
+    return file.with_name(f"{file.stem}-{what}.onnx")

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli import _streaming as streaming
-from clockseg.cli._class_map import renamed
-from clockseg.cli._clips import Account, clips_of, each
-from clockseg.cli._new_files import add_plot_option, check_new_files, plots
+from clockseg.cli._clips import Account, clips_of, each, renamed
 from clockseg.cli._options import (
     add_data_options,
     add_frames_options,
     add_network_options,
+    add_plot_option,
     add_schedule_options,
+    as_planned,
+    check_new_files,
     load_network,
     parse_schedules,
+    plots,
 )
 from clockseg.cli._pipelines import Pipelines, add_baseline_option, load_baselines
-from clockseg.cli._planned import as_planned
-from clockseg.cli._table import align, percent, shown
+from clockseg.cli._terminal import align, percent, shown
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from clockseg.evaluation.labels import Evaluation
     from clockseg.evaluation.values import ValueEvaluation
 
-DESCRIPTION = """Run schedules over clips and tell how good and how fast each is.
+DESCRIPTION = """Measure the accuracy and the speed of schedules.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one
-such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets.md). Without labels there
-is agreement alone: scores against the labels that the uncut network gives on every frame; of a network without classes,
-which gives numbers such as depth, the relative error against its maps, mean |a - b| / mean |b|. Time is relative to the uncut
-network's, both measured in the same run; pipelines run serially unless --concurrent. With --streaming FPS frames come in
+such clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets.md). Without labels only
+agreement is measured: scores against the labels of the uncut network on every frame; for a network whose output is
+numbers, such as depth, the relative error mean |a - b| / mean |b|. Time is relative to the uncut network's, both measured
+in the same run; pipelines run serially unless --concurrent. With --streaming FPS frames come in
 real time instead, and at each frame's deadline (as the next one comes) the newest finished output is scored."""
 
 
@@ -47,39 +48,41 @@ def add_parser(subparsers: Any) -> None:
     """``clockseg evaluate`` and its options."""
     parser = subparsers.add_parser(
         "evaluate",
-        help="scores, agreement and time of schedules",
+        help="measure the accuracy and the speed of schedules",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", nargs="+", metavar="DATA", help="clips with or without labels, videos")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="clips with or without labels, or videos")
     add_data_options(parser)
     parser.add_argument(
         "--map",
         type=Path,
         metavar="FILE",
-        help='what DATA calls the network\'s classes: lines "NETWORK CLASS = DATA CLASS" or a JSON object, many to one, '
-        "* for all others; those that both have need no line",
+        help='maps the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS" or a JSON object; '
+        "* stands for all others, and classes that both have need no line",
     )
     add_schedule_options(parser, several=True)
     pipelines = parser.add_argument_group("pipelines and streams")
     pipelines.add_argument(
-        "--concurrent", action="store_true", help="run the segments of pipelines at once, on shares of the threads"
+        "--concurrent",
+        action="store_true",
+        help="run the segments of pipelines concurrently, each on a share of the threads",
     )
     streaming.add_options(pipelines)
     add_baseline_option(pipelines)
     add_network_options(parser)
     add_frames_options(parser)
-    add_plot_option(parser, "each schedule's score against its time, and the IU of every class")
+    add_plot_option(parser, "the score of each schedule against its time, and the IU of every class")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate and print; 1 if a clip failed or was cut short."""
+    """Evaluate and print; 1 if a clip failed or was incomplete."""
     if args.ahead and (args.streaming is None or args.concurrent):
         raise UsageError("--ahead is for --streaming, and instead of --concurrent.")
     if args.plot is not None and args.streaming is not None:
-        raise UsageError("--plot draws what is measured without --streaming; leave one of them out.")
+        raise UsageError("--plot can't draw --streaming results; leave one of them out.")
     check_new_files(*plots(args), overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
     account = Account()
@@ -113,13 +116,13 @@ def _check_labels(net: StagedNetwork) -> None:
 
     if gives_numbers(net):
         raise UsageError(
-            f"network {net.name!r} gives numbers, no labels, which is what --streaming scores; leave it out to compare "
+            f"network {net.name!r} gives numbers, but --streaming scores labels; leave it out to compare "
             "schedules by their relative error."
         )
 
 
 def _summed(clips: Sequence[Clip], one: Callable[[Clip], Sequence[Any]], account: Account) -> list[Any]:
-    """What ``one`` gives for each clip, summed over those that could be read; empty if none could."""
+    """Sum what ``one`` returns over the clips that can be read; empty if none can."""
     total: list[Any] = []
     for _, found in each(clips, one, account):
         total = [a + b for a, b in zip(total, found, strict=True)] if total else list(found)
@@ -159,7 +162,7 @@ def _facts(
 
 
 def table(found: Sequence[Evaluation | ValueEvaluation]) -> str:
-    """A row a schedule, aligned; ``-`` where there is nothing to tell."""
+    """Format one row per schedule; ``-`` where there is nothing to report."""
     stages = list(found[0].tally.fire_rate)
     head = [
         "schedule",
@@ -187,7 +190,7 @@ def _row(one: Evaluation | ValueEvaluation, stages: Sequence[str]) -> list[str]:
 
 
 def _scores(one: Evaluation | ValueEvaluation) -> dict[str, str]:
-    """The columns that tell how good it is, and their cells."""
+    """Return the columns of accuracy with their cells."""
     from clockseg.evaluation.values import ValueEvaluation
 
     facts = one.facts()

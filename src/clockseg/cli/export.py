@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._new_files import check_new_network
-from clockseg.cli._options import need, need_torch, size
+from clockseg.cli._options import check_new_network, need, need_torch, size
 from clockseg.cli.train_fcn import NETWORKS
 from clockseg.errors import UsageError
 

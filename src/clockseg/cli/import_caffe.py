@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._new_files import check_new_files
-from clockseg.cli._options import need, positive
+from clockseg.cli._options import check_new_files, need, positive
 from clockseg.cli.train_fcn import NETWORKS
 from clockseg.errors import UsageError
 

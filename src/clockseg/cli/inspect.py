@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli._options import add_engine_options, positive
-from clockseg.cli._table import align
-from clockseg.cli._units import count, in_bytes, sides
+from clockseg.cli._terminal import align, count, in_bytes, percent, shown, sides
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
+    from clockseg.graph.candidates import Candidate
+    from clockseg.graph.choice import Choice
+    from clockseg.networks.cut_candidates import CutCandidates
     from clockseg.networks.inspection import Inspected, Inspection
 
 
@@ -20,26 +23,32 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """``inspect`` and its options."""
     parser = commands.add_parser(
         "inspect",
-        help="show a network's stages, cuts and groups, and what each costs here",
-        description="Show a network's stages, cuts and fuse groups: parameters, multiply-adds, what is held, and the "
-        "time of each part measured on this machine, beside the uncut network. With --cuts, or of an ONNX file without a "
-        "sidecar: where it can be cut.",
+        help="show a network's stages, cuts and groups, and the cost of each on this machine",
+        description="Show a network's stages, cuts and fuse groups, with the parameters, multiply-adds, cached values and "
+        "measured time of each part, compared with the uncut network. With --cuts, or for an ONNX file without a sidecar, "
+        "show where it can be cut.",
     )
     parser.add_argument(
         "network",
         nargs="?",
         default="street",
         metavar="NETWORK",
-        help="a bundled network (street, street-stride8, street-stride16, fcn8s-narrow, street-int8), an ONNX file with its "
-        "sidecar beside it, or an FCN checkpoint .safetensors (default: street)",
+        help="a bundled network (see --network of clockseg segment), an ONNX file with its sidecar beside it, or an FCN "
+        "checkpoint .safetensors (default: street)",
     )
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
-    group = parser.add_argument_group("where it can be cut")
-    group.add_argument("--cuts", action="store_true", help="list the candidates, and which --at auto would choose")
-    group.add_argument("--output", metavar="NAME", help="of --cuts: the tensor that all is for (default: its output)")
-    group.add_argument("--stages", type=positive, metavar="N", help="of --cuts: how many to choose (default: 3)")
-    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
+    group = parser.add_argument_group("cut candidates")
+    group.add_argument("--cuts", action="store_true", help="list the candidates and what cut --at auto would choose")
+    group.add_argument(
+        "--output",
+        metavar="NAME",
+        help="with --cuts: the tensor that candidates must lead to (default: the network's output)",
+    )
+    group.add_argument(
+        "--stages", type=positive, metavar="N", help="with --cuts: how many stages to choose (default: 3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument(
         "--clear-cache",
         action="store_true",
@@ -71,13 +80,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_bare(network: str) -> bool:
-    """Whether it is an ONNX file that has no sidecar: then there is nothing to show but where it can be cut."""
+    """Return True for an ONNX file without a sidecar: only its cut candidates can be shown."""
     path = Path(network)
     return path.suffix == ".onnx" and path.is_file() and not path.with_suffix(".json").exists()
 
 
 def _run_cuts(args: argparse.Namespace) -> int:
-    from clockseg.cli._candidates import text as told
     from clockseg.networks.cut_candidates import inspect_cuts
 
     found = inspect_cuts(
@@ -89,7 +97,7 @@ def _run_cuts(args: argparse.Namespace) -> int:
         threads=args.threads,
         repeat=args.repeat,
     )
-    print(json.dumps(found.to_json(), indent=1) if args.json else told(found))
+    print(json.dumps(found.to_json(), indent=1) if args.json else cuts_text(found))
     return 0
 
 
@@ -102,7 +110,7 @@ def _clear(*, quiet: bool) -> None:
 
 
 def text(found: Inspection) -> str:
-    """What was found as a table to read."""
+    """Format an inspection as a table."""
     width, height = found.size
     head = (
         f"{found.network}: {sum(part.kind == 'stage' for part in found.parts)} stages, {len(found.classes)} classes; "
@@ -159,3 +167,62 @@ def _tensors(found: Inspection) -> list[str]:
             if shapes
         ]
     return ["", *lines, ""]
+
+
+EXPLAINED = """above: share of the multiply-adds (and of the time, measured uncut) before these tensors.
+every frame: share of the multiply-adds on a frame on which only stage 1 fires, cut here and at {end}.
+skip: yes if fresh values reach the output on such a frame (a skip connection)."""
+
+
+def cuts_text(found: CutCandidates) -> str:
+    """Format cut candidates as a table."""
+    width, height = found.size
+    time = "" if found.seconds is None else f", {1e3 * found.seconds:.1f} ms uncut, node by node in OpenVINO"
+    names = [f"reads {name} {sides(shape)}" for name, shape in found.inputs.items()]
+    names += [f"gives {name} {sides(shape)}" for name, shape in found.outputs.items()]
+    head = f"{found.network}: {width}x{height}, {count(found.multiply_adds)} multiply-adds to {found.output}{time}"
+    rows: list[tuple[str, ...]] = [
+        ("cut at", "stride", "channels", "size", "above", "of time", "every frame", "skip", "now")
+    ]
+    rows += [_candidate_row(one, found) for one in found.candidates]
+    if found.seconds is None:
+        rows = [(*row[:5], *row[6:]) for row in rows]
+    if not found.cuts:
+        rows = [row[:-1] for row in rows]
+    end = " + ".join(found.candidates[-1].tensors)
+    lines = [head, *names, "", align(rows), "", EXPLAINED.format(end=end), "", *_choices(found)]
+    return "\n".join(lines)
+
+
+def _candidate_row(one: Candidate, found: CutCandidates) -> tuple[str, ...]:
+    return (
+        " + ".join(one.tensors),
+        shown(one.stride, str),
+        shown(one.channels, str),
+        in_bytes(one.bytes),
+        percent(one.above),
+        percent(one.seconds_above),
+        percent(one.every_frame),
+        "yes" if one.skip else "",
+        "cut" if one.tensors in found.cuts else "",
+    )
+
+
+def _choices(found: CutCandidates) -> Iterator[str]:
+    by = "multiply-adds" if found.seconds is None else "time"
+    for choice in found.choices:
+        yield f"--at auto --for {choice.purpose}, by {by}: {_cuts(choice)}"
+        yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
+        if choice.runner_up is not None:
+            yield f"    next best: {_cuts(choice.runner_up)}; {_shares(choice.runner_up)}"
+
+
+def _cuts(choice: Choice) -> str:
+    return ", ".join("+".join(cut) for cut in choice.cuts)
+
+
+def _shares(choice: Choice) -> str:
+    stages = " + ".join(f"{100 * share:.0f}" for share in choice.stages)
+    return (
+        f"{percent(choice.every_frame)} on every frame (stages {stages} %, what fuses them {100 * choice.shared:.0f} %)"
+    )

@@ -1,4 +1,4 @@
-"""``clockseg live``: cameras, streams and pipes segmented as they come."""
+"""``clockseg live``: cameras, streams and pipes, segmented in real time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from clockseg.cli._options import (
     load_network,
     positive,
 )
-from clockseg.cli._table import align, percent, shown
-from clockseg.cli._terminal import indented
+from clockseg.cli._terminal import align, indented, percent, shown
 from clockseg.errors import Ended, UsageError
 
 if TYPE_CHECKING:
@@ -42,22 +41,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """``live`` and its options."""
     parser = commands.add_parser(
         "live",
-        help="segment cameras, streams and pipes as they come",
-        description="Segment sources live, all through one network. Without --schedule, stages fire as often as the machine "
-        "has time for, where it pays most: when it is slow, there are fewer firings before frames are dropped. Ends when "
-        "all sources are over, or at Ctrl-C, which is an end like any other: the summary is printed, files are whole, exit 0.",
+        help="segment cameras, streams and pipes in real time",
+        description="Segment live sources, all through one network. Without --schedule, stages fire as often as the machine "
+        "allows, on the frames where it pays most: a slow machine fires less often before it drops frames. Ends when all sources "
+        "have ended, or at Ctrl-C, which is a normal end: the summary is printed, files are complete, and the exit code is 0.",
     )
     parser.add_argument(
         "sources",
         nargs="+",
         metavar="SOURCE",
-        help="a camera such as /dev/video0, a URL (rtsp, http(s), udp, rtp, tcp, rtmp; srt where FFmpeg has it), - for a pipe "
+        help="a camera such as /dev/video0, a URL (rtsp, http(s), udp, rtp, tcp, rtmp; srt if FFmpeg supports it), - for a pipe "
         "on standard input, or a video file, which is played at its own speed",
     )
     _add_live_options(parser)
     _add_output_options(parser)
     add_network_options(parser)
-    add_schedule_options(parser, several=False, default="on time: a budget(fps=..) that follows the source")
+    add_schedule_options(parser, several=False, default="a budget(fps=..) that follows the source")
     parser.set_defaults(run=run)
 
 
@@ -68,13 +67,13 @@ def _add_live_options(parser: argparse.ArgumentParser) -> None:
         type=milliseconds,
         default=100.0,
         metavar="MS",
-        help="the longest that a frame should take from its decoder to its labels, waiting included (default: 100)",
+        help="latency target from decoded frame to labels, waiting included (default: 100)",
     )
     group.add_argument(
         "--drop",
         choices=("latest", "all"),
         default="latest",
-        help="latest: a frame that would be later than that is given up for the newest; all: every frame is run, however late "
+        help="latest: drop frames that would miss the target in favour of the newest; all: process every frame, however late "
         "(default: latest)",
     )
     group.add_argument(
@@ -82,17 +81,17 @@ def _add_live_options(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=10,
         metavar="N",
-        help="tries in a row, ever further apart, before a source that is gone is given up (default: 10)",
+        help="consecutive attempts, with growing pauses, before a lost source is given up (default: 10)",
     )
     group.add_argument(
         "--option",
         action="append",
         metavar="NAME=VALUE",
-        help="an option of FFmpeg for the source, such as video_size=1280x720, framerate=30, rtsp_transport=udp",
+        help="an FFmpeg option for the source, such as video_size=1280x720, framerate=30 or rtsp_transport=udp; repeatable",
     )
     add_pixels_option(group)
-    group.add_argument("--seconds", type=above_zero, metavar="S", help="end after so long")
-    group.add_argument("--limit", type=positive, metavar="N", help="end each source after N frames")
+    group.add_argument("--seconds", type=above_zero, metavar="S", help="stop after this many seconds")
+    group.add_argument("--limit", type=positive, metavar="N", help="stop each source after N frames")
 
 
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -100,21 +99,23 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--serve",
         metavar="[HOST:]PORT",
-        help="a page to watch it on; for this machine alone, unless HOST is given: then its address holds a token",
+        help="serve a page to watch the results; reachable from this machine only unless HOST is given, and then protected by "
+        "a token in its address",
     )
-    group.add_argument("--out", type=Path, metavar="DIR", help="write a result folder for each source")
+    group.add_argument("--out", type=Path, metavar="DIR", help="write a result folder per source")
     group.add_argument(
         "--write",
         type=kinds,
         metavar="KINDS",
-        help="with --out, beside the trace and the summary: of labels,overlay,png, or values,overlay,npy; with commas",
+        help="with --out: further outputs besides trace and summary, a comma-separated subset of labels,overlay,png, or of "
+        "values,overlay,npy",
     )
-    group.add_argument("--overwrite", action="store_true", help="replace results that are there")
-    parser.add_argument("--quiet", action="store_true", help="no progress, warnings and the summary only")
+    group.add_argument("--overwrite", action="store_true", help="replace existing results")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and the summary only, no progress")
 
 
 def milliseconds(text: str) -> float:
-    """A number of milliseconds from 0 on, for argparse.
+    """Parse a number of milliseconds of at least 0, for argparse.
 
     >>> milliseconds("0"), milliseconds("33.3")
     (0.0, 33.3)
@@ -123,12 +124,12 @@ def milliseconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watch the sources; 1 if one was given up."""
+    """Process the sources; 1 if one was given up."""
     from clockseg.live import Until, live
     from clockseg.live.connection import parsed_options
 
     if args.write and args.out is None:
-        raise UsageError("--write names files, and there is no --out to write them into. Give --out DIR.")
+        raise UsageError("--write needs a folder to write to. Add --out DIR.")
     options = parsed_options(args.option)
     net = load_network(args)
     name, schedule, carry = _schedule(args, net)
@@ -164,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schedule(args: argparse.Namespace, net: StagedNetwork) -> tuple[str | None, Schedule | None, Any]:
-    """The name and the schedule asked for, or none and the carry."""
+    """Return the name and schedule asked for; without --schedule, only the carry."""
     from clockseg.carry import parse_carry
     from clockseg.cli._options import parse_schedules
 
@@ -175,7 +176,7 @@ def _schedule(args: argparse.Namespace, net: StagedNetwork) -> tuple[str | None,
 
 
 def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack: ExitStack) -> Any:
-    """What the page shows, with the page served; None without --serve."""
+    """Start the page and return what it shows; None without --serve."""
     if args.serve is None:
         return None
     from clockseg.live.address import parse_address
@@ -190,7 +191,7 @@ def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack
 
 
 class _Ending:
-    """Whether a signal asked for the end, and which."""
+    """The signal that asked for the end, if any."""
 
     number: int | None = None
 
@@ -200,7 +201,7 @@ class _Ending:
 
 @contextmanager
 def _ending() -> Iterator[_Ending]:
-    """The first signal asks for the end, and the run ends between two frames; a second one acts as it always does."""
+    """End between two frames at the first signal; a second one acts as usual."""
     ending = _Ending()
     before: dict[int, Any] = {}
 
@@ -225,12 +226,12 @@ def _warned(source: Source, sentence: str) -> None:
 
 
 def _named(source: Source, text: object) -> str:
-    """A sentence on a source, which names it."""
+    """Prefix a sentence with the name of its source, unless it starts with it."""
     return indented(text if str(text).startswith(source.name) else f"{source.name}: {text}")
 
 
 class _Progress:
-    """A line every ten seconds for each source."""
+    """One line every ten seconds for each source."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -251,7 +252,7 @@ class _Progress:
 
 
 def _told(lived: tuple[Lived, ...], number: int | None) -> int:
-    """Print the summary; the exit code."""
+    """Print the summary and return the exit code."""
     print(table(lived))
     for one in lived:
         if one.error is not None:
@@ -270,7 +271,7 @@ _HEAD = ("source", "frames", "fps", "fired", "dropped", _SKIPPED, "latency: medi
 
 
 def table(lived: Sequence[Lived]) -> str:
-    """A row a source; without the frames skipped at the start where there are none."""
+    """Format one row per source; the column of frames skipped at the start only if there are any."""
     rows = [_HEAD, *(_row(one) for one in lived)]
     if not any(one.summary["live"]["skipped_at_start"] for one in lived):
         skipped = _HEAD.index(_SKIPPED)

@@ -1,4 +1,4 @@
-"""``clockseg``: the entry point, and what errors become of exit codes."""
+"""``clockseg``: the entry point, and the mapping of errors to exit codes."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from clockseg.cli._terminal import indented, plain_output
 from clockseg.errors import ClocksegError, Ended
 
 EXIT_CODES = (
-    "exit codes: 0 all went well; 1 something failed or was cut short; 2 the command was wrong; 130 interrupted; "
+    "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
     "143 or 129 ended by SIGTERM or SIGHUP"
 )
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that takes options by their whole names alone, so that a new option changes no command that works."""
+    """A parser without abbreviated options, so that adding an option never changes a command that works."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{**given, "allow_abbrev": False})
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     top = _Parser(
         prog="clockseg",
-        description="Run a segmentation network on video, stage by stage, on a clock.",
-        epilog=f"{EXIT_CODES}. Each command explains itself: clockseg COMMAND --help",
+        description="Run any segmentation network on video, faster than frame by frame.",
+        epilog=f"{EXIT_CODES}. For a command: clockseg COMMAND --help",
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code.
+    """Run the command line and return the exit code.
 
     >>> main(["--version"])
     Traceback (most recent call last):
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # File names may hold what no encoding has.
+            # File names may contain bytes that no encoding has.
             stream.reconfigure(errors="backslashreplace")
     with plain_output():
         return _run(argv)
@@ -98,10 +98,10 @@ def _run(argv: Sequence[str] | None) -> int:
         return error.exit_code
     except KeyboardInterrupt as error:
         ended = isinstance(error, Ended)
-        print(f"clockseg: {'ended' if ended else 'interrupted'}; nothing half-written was left.", file=sys.stderr)
+        print(f"clockseg: {'ended' if ended else 'interrupted'}; no partial results were left behind.", file=sys.stderr)
         return error.exit_code if isinstance(error, Ended) else 130
     except BrokenPipeError:
-        # The reader of our output has gone (| head): not an error; keep the interpreter from writing to it again.
+        # The reader of our output has gone (| head), which is no error; keep the interpreter from writing to it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

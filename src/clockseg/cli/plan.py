@@ -6,27 +6,38 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._new_files import add_plot_option, check_new_schedule
-from clockseg.cli._options import above_zero, add_data_options, load_network, positive, working_size
+from clockseg.cli._options import (
+    above_zero,
+    add_data_options,
+    add_plot_option,
+    check_new_schedule,
+    load_network,
+    positive,
+    working_size,
+)
 from clockseg.cli._progress import shown
+from clockseg.cli._terminal import align, percent
+from clockseg.evaluation.metrics import finite
+from clockseg.planning.schedule_file import ScheduleFile
 
 if TYPE_CHECKING:
-    from clockseg.cli._plan_report import Report
     from clockseg.datasets.clips import Clip
-    from clockseg.planning.planner import Goal, Plan, Variant
+    from clockseg.planning.planner import Goal, Plan, Trial, Variant
 
-DESCRIPTION = """Find how to run a network on your video: which schedule, and which of several networks, sizes and precisions.
+DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
 
-Every network runs once on some hundred frames; then hundreds of schedules (clock, rate, carry) are played on what was
-recorded, label for label as they would run, and timed by what their frames cost in sessions measured here. The truth is
-what the first network, at the first size and precision, gives on every frame, and time 1 is what it takes uncut. Blocks of
-the video by turns choose the plan and are held back: what the plan gives on those is printed beside what it promises.
+Every network runs once on a few hundred frames. Hundreds of schedules (clock, rate, carry) are then replayed on the
+recording, label for label as they would run, and timed by what their frames cost in sessions measured here. The reference
+is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. Half of the
+video, in alternating blocks, chooses the plan and the other half checks it: both results are printed.
 
-FILE.toml holds the network and the schedule: clockseg segment VIDEO --schedule FILE.toml runs it."""
+FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -37,58 +48,55 @@ def add_parser(subparsers: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not looked at")
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))
-    tried = parser.add_argument_group("what is tried, and on what")
+    tried = parser.add_argument_group("search")
     tried.add_argument(
         "--clock",
         action="append",
         default=[],
         metavar="SPEC",
-        help='a schedule to try beside the usual ones, such as "learned(\\"clock.onnx\\", {})", {} standing for its threshold; '
-        "several times for several",
+        help='another schedule to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; repeatable',
     )
-    tried.add_argument("--every", type=positive, default=1, metavar="N", help="take every N-th frame only (default: 1)")
-    tried.add_argument("--limit", type=positive, default=400, metavar="N", help="frames to look at (default: 400)")
+    tried.add_argument("--every", type=positive, default=1, metavar="N", help="use every N-th frame only (default: 1)")
+    tried.add_argument("--limit", type=positive, default=400, metavar="N", help="frames to use (default: 400)")
     tried.add_argument(
         "--disk",
         type=positive,
         default=2000,
         metavar="MB",
-        help="what recordings may take in the folder for temporary files; if they would take more, fewer frames are looked "
-        "at (default: 2000)",
+        help="disk space for recordings, in the folder for temporary files; if they need more, fewer frames are used "
+        "(default: 2000)",
     )
     out = parser.add_argument_group("output")
-    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the plan there")
-    add_plot_option(out, "all that was tried, the frontier and the choice")
-    out.add_argument("--overwrite", action="store_true", help="replace them if they are there")
+    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the plan to this file")
+    add_plot_option(out, "every schedule tried, the frontier and the choice")
+    out.add_argument("--overwrite", action="store_true", help="replace existing files")
     out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    out.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
+    out.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
     parser.set_defaults(run=run)
 
 
 def _add_goal(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("goal (one of them)")
     one = group.add_mutually_exclusive_group(required=True)
-    one.add_argument(
-        "--keep", type=above_zero, metavar="SHARE", help="the agreement to keep, such as 0.99, in the least time"
-    )
+    one.add_argument("--keep", type=above_zero, metavar="SHARE", help="minimum agreement, such as 0.99; minimizes time")
     one.add_argument(
         "--time",
         type=above_zero,
         metavar="SHARE",
-        help="the share of the time to take, such as 0.33, for the most agreement",
+        help="maximum share of the uncut time, such as 0.33; maximizes agreement",
     )
     one.add_argument(
-        "--fps", type=above_zero, metavar="FPS", help="frames a second to reach, on this machine, for the same"
+        "--fps", type=above_zero, metavar="FPS", help="minimum frames per second on this machine; maximizes agreement"
     )
     group.add_argument(
         "--measure",
         choices=("pixel_acc", "mean_iu"),
         default="pixel_acc",
-        help="of agreement: the share of pixels, or the mean IU of the classes that hold 0.1 %% of them (default: pixel_acc)",
+        help="measure of agreement: the share of pixels, or the mIoU of classes with at least 0.1 %% of them (default: pixel_acc)",
     )
 
 
@@ -97,34 +105,34 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
         "--network",
         action="append",
         metavar="NAME|FILE",
-        help="a bundled network or FILE.onnx; several times for several of the same classes, the first is the reference "
-        "(default: street)",
+        help="a bundled network or FILE.onnx; repeat for several networks of the same classes, the first of which is the "
+        "reference (default: street)",
     )
     group.add_argument(
         "--size",
         action="append",
         type=working_size,
         metavar="N|WIDTHxHEIGHT|own",
-        help="working size, several times for several (default: the network's)",
+        help="working size; repeatable (default: the network's)",
     )
     group.add_argument(
         "--precision",
         action="append",
         choices=("f32", "bf16"),
-        help="arithmetic, several times for several (default: f32)",
+        help="arithmetic precision; repeatable (default: f32)",
     )
     group.add_argument(
         "--engine",
         default="auto",
         choices=("auto", "openvino", "onnxruntime"),
-        help="what runs them (default: auto, the fastest of those installed)",
+        help="inference engine (default: auto, the fastest one installed)",
     )
-    group.add_argument("--threads", type=positive, metavar="N", help="threads of the engine (default: one a core)")
+    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
-    from clockseg.cli._plan_report import Report
+    from clockseg.cli.plan import Report
 
     check_new_schedule(args)
     account = Account()
@@ -164,7 +172,7 @@ def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> P
 
 
 def _variants(args: argparse.Namespace) -> list[Variant]:
-    """Each network at each size in each precision."""
+    """Load each network at each size in each precision."""
     from clockseg.planning.planner import Variant
 
     found = []
@@ -186,3 +194,145 @@ def _write(args: argparse.Namespace, report: Report) -> None:
         from clockseg.report.plots import draw_plan
 
         draw_plan(report.plan, args.plot)
+
+
+ROWS = 16
+"""Rows of the printed frontier."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A plan with the clips it was made on, the frame step ``every``, and the seconds it took."""
+
+    plan: Plan
+    clips: Sequence[str]
+    every: int
+    seconds: float
+
+    def after(self, seconds: float) -> Report:
+        """Return this report with the seconds that planning took."""
+        return replace(self, seconds=seconds)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``--json`` prints."""
+        plan = self.plan
+        return {
+            "goal": {"keep": plan.goal.keep, "time": plan.goal.time, "measure": plan.goal.measure},
+            "met": plan.met,
+            "reference": plan.variants[0].name,
+            "engine": plan.variants[0].net.engine,
+            "uncut_seconds": plan.uncut_seconds,
+            "frames": plan.frames,
+            "tape_bytes": plan.bytes,
+            "schedules": len(plan.trials),
+            "seconds": self.seconds,
+            "chosen": self._facts(plan.chosen),
+            "frontier": [self._facts(trial) for trial in plan.frontier],
+        }
+
+    def _facts(self, trial: Trial) -> dict[str, Any]:
+        variant, goal = self.plan.variants[trial.variant], self.plan.goal
+        return {
+            "network": variant.network,
+            "size": variant.size,
+            "precision": variant.precision,
+            "schedule": trial.candidate.text,
+            "promised": goal.promised(trial),
+            "tuned": _sums(trial.tuned),
+            "held_back": _sums(trial.held_back),
+        }
+
+    def file(self) -> ScheduleFile:
+        """Return the schedule file of the plan."""
+        plan, variant, chosen = self.plan, self.plan.variant, self.plan.chosen
+        run = {"network": variant.network, "precision": variant.precision}
+        run |= {} if variant.size is None else {"size": variant.size}
+        tuned = {
+            "clips": list(self.clips),
+            "frames": plan.frames,
+            "every": self.every,
+            "engine": variant.net.engine,
+            "reference": plan.variants[0].name,
+            "measure": plan.goal.measure,
+            "promised": plan.promised,
+            "relative_time": chosen.tuned.relative_time,
+            "held_back": plan.goal.agreement(chosen.held_back),
+            "held_back_relative_time": chosen.held_back.relative_time,
+            "frontier": [self._point(trial) for trial in plan.frontier],
+        }
+        stages = tuple(stage.name for stage in variant.net.stages)
+        return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)
+
+    def _point(self, trial: Trial) -> list[float | str]:
+        """Return a point of the frontier for reports: relative time, promised agreement, schedule, network."""
+        name = self.plan.variants[trial.variant].name
+        return [trial.tuned.relative_time, self.plan.goal.promised(trial), trial.candidate.text, name]
+
+    def text(self, out: Path | None) -> str:
+        """Format the frontier and the choice."""
+        head = ["schedule", "network", "time", "promised", "time, held back", "agreement", "mean IU", "network rate"]
+        rows = [head, *(self._row(trial) for trial in self._shown())]
+        written = (
+            [] if out is None else [f"{out} written; run it with clockseg segment VIDEO --schedule {out} --out DIR"]
+        )
+        return "\n\n".join([align(rows, left=2), "\n".join([*self._told(), *written])])
+
+    def _shown(self) -> list[Trial]:
+        """Return trials spread evenly over the frontier, and the chosen one."""
+        found = list(self.plan.frontier)
+        step = max(1, -(-len(found) // ROWS))
+        kept = {id(trial) for trial in [*found[::step], found[-1], self.plan.chosen]}
+        extra = [] if any(trial is self.plan.chosen for trial in found) else [self.plan.chosen]
+        return sorted(
+            (trial for trial in [*found, *extra] if id(trial) in kept), key=lambda trial: trial.tuned.relative_time
+        )
+
+    def _row(self, trial: Trial) -> list[str]:
+        goal, held_back = self.plan.goal, trial.held_back
+        return [
+            ("* " if trial is self.plan.chosen else "  ") + trial.candidate.text,
+            self.plan.variants[trial.variant].name,
+            f"{trial.tuned.relative_time:.3f}",
+            _percent(goal.promised(trial)),
+            f"{held_back.relative_time:.3f}",
+            _percent(held_back.agreement.pixel_acc),
+            _percent(held_back.agreement.mean_iu),
+            _percent(held_back.network_rate),
+        ]
+
+    def _told(self) -> list[str]:
+        plan, goal, chosen = self.plan, self.plan.goal, self.plan.chosen
+        what = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mean IU)"
+        fps = 1 / (plan.uncut_seconds * chosen.tuned.relative_time)
+        return [
+            f"Time 1 is {plan.variants[0].name}, uncut, on every frame: {1000 * plan.uncut_seconds:.1f} ms in "
+            f"{plan.variants[0].net.engine}. {len(plan.trials)} schedules on {plan.frames} frames in {self.seconds:.0f} s.",
+            f"* {chosen.candidate.text} on {plan.variant.name}: {what} {_percent(plan.promised)} promised in "
+            f"{chosen.tuned.relative_time:.3f} of the time (about {fps:.0f} fps, decoding and writing aside); "
+            f"{_percent(goal.agreement(chosen.held_back))} in {chosen.held_back.relative_time:.3f} on the blocks held back.",
+        ]
+
+    def missed(self) -> str:
+        """Say that the goal can't be met, and by how much."""
+        plan = self.plan
+        if plan.goal.keep is not None:
+            asked, closest = _percent(plan.goal.keep), _percent(plan.promised)
+            return f"no schedule keeps {asked} on this video; the closest promises {closest}."
+        return (
+            f"no schedule runs in {plan.goal.time:.3f} of the time; the fastest takes {plan.chosen.tuned.relative_time:.3f}. "
+            "Give a smaller --size or --network as well, or a higher share."
+        )
+
+
+def _percent(share: float) -> str:
+    return percent(finite(share)) if not share > 0.98 else f"{100 * share:.2f} %"
+
+
+def _sums(sums: Any) -> dict[str, float | None]:
+    return {
+        "relative_time": finite(sums.relative_time),
+        "pixel_acc": finite(sums.agreement.pixel_acc),
+        "mean_iu": finite(sums.agreement.mean_iu),
+        "network_rate": finite(sums.network_rate),
+        "frames": sums.frames,
+    }

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._new_files import check_new_files
-from clockseg.cli._options import add_data_options, add_frames_options, positive, working_size
-from clockseg.cli._table import align, percent
+from clockseg.cli._options import add_data_options, add_frames_options, check_new_files, positive, working_size
+from clockseg.cli._terminal import align, percent
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:

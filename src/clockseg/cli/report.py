@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from clockseg.cli._new_files import check_new_files
+from clockseg.cli._options import check_new_files
 from clockseg.cli._terminal import indented
 from clockseg.errors import UsageError
 

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._new_files import add_plot_option, check_new_files, plots
-from clockseg.cli._options import add_engine_options, need
-from clockseg.cli._table import align
-from clockseg.cli._terminal import behind, indented, one_line
+from clockseg.cli._options import add_engine_options, add_plot_option, check_new_files, need, plots
+from clockseg.cli._terminal import align, behind, indented, one_line
 from clockseg.errors import ClocksegError, UsageError
 
 if TYPE_CHECKING:

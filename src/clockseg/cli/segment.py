@@ -1,4 +1,4 @@
-"""``clockseg segment``: videos in, label maps, overlays and traces out."""
+"""``clockseg segment``: from videos to label maps, overlays and traces."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clockseg.cli._options import (
     add_network_options,
     add_pixels_option,
     add_schedule_options,
+    as_planned,
     count,
     kinds,
     positive,
 )
-from clockseg.cli._planned import as_planned
 from clockseg.errors import DataError
 from clockseg.video.decode import MAX_HOURS
 
@@ -38,34 +38,35 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """``segment`` and its options."""
     parser = commands.add_parser(
         "segment",
-        help="segment videos with clocked stages",
-        description="Segment videos with clocked stages. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one "
-        "grey byte a pixel = class id), overlay.mp4, trace.jsonl (a line a frame: what fired, what it cost) and summary.json; "
-        "of a network without classes, which gives numbers such as depth, values.mkv (a half float a pixel). "
-        "DIR/manifest.jsonl has a line a video. One bad input does not stop the others.",
+        help="segment videos",
+        description="Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: "
+        "the class id), overlay.mp4, trace.jsonl (one JSON object per frame: what fired and what it cost) and summary.json; a "
+        "network whose output is numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv. "
+        "DIR/manifest.jsonl has one line per video. One bad input does not stop the others.",
     )
     parser.add_argument(
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="a video file, an image, a folder of images (one clip) or of videos (all in it), a pattern in quotes, such as "
-        "'cam*/**/*.mp4', or @LIST, a file with a path a line (@-: standard input); -- before names that start with -",
+        help="a video file, an image, a folder of images (one clip) or of videos (all of them), a quoted pattern such as "
+        "'cam*/**/*.mp4', or @LIST, a file with one path per line (@-: standard input); put -- before names that start with -",
     )
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the results go")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--write",
         type=kinds,
         metavar="KINDS",
-        help="of labels,overlay,trace,png, without classes of values,overlay,trace,npy; with commas (default: the first three)",
+        help="outputs to write, a comma-separated subset of labels,overlay,trace,png, or of values,overlay,trace,npy for a "
+        "network without classes (default: the first three)",
     )
     parser.add_argument(
-        "--report", action="store_true", help="a page to look at beside them: report.html (clockseg report)"
+        "--report", action="store_true", help="also write report.html, an interactive page (see clockseg report)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace results that are there")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing results")
     parser.add_argument(
         "--flicker",
         action="store_true",
-        help="tell in the summary how much of the labels' change from frame to frame motion does not explain",
+        help="add to the summary how much of the labels' change between frames is not explained by motion",
     )
     add_network_options(parser)
     add_schedule_options(parser, several=False)
@@ -77,10 +78,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_part_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("part of each video")
-    group.add_argument("--start", type=moment, metavar="TIME", help="from there on: seconds, or H:MM:SS (default: all)")
-    group.add_argument("--end", type=moment, metavar="TIME", help="up to there (default: all)")
     group.add_argument(
-        "--stream", type=count, metavar="N", help="which of several video streams, from 0 (default: the best)"
+        "--start",
+        type=moment,
+        metavar="TIME",
+        help="first moment to process: seconds, or H:MM:SS (default: the beginning)",
+    )
+    group.add_argument("--end", type=moment, metavar="TIME", help="last moment to process (default: the end)")
+    group.add_argument(
+        "--stream", type=count, metavar="N", help="index of the video stream, from 0 (default: the best one)"
     )
     add_pixels_option(group)
     group.add_argument(
@@ -88,7 +94,7 @@ def _add_part_options(parser: argparse.ArgumentParser) -> None:
         type=above_zero,
         default=MAX_HOURS,
         metavar="N",
-        help="refuse videos whose header says that they are longer (default: %(default)g)",
+        help="refuse videos whose header claims more hours (default: %(default)g)",
     )
 
 
@@ -99,23 +105,23 @@ def _add_many_options(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="processes that share the work and the cores: videos, and pieces of long ones (default: 1)",
+        help="number of processes that share the cores, the videos and the pieces of long videos (default: 1)",
     )
     group.add_argument(
         "--cluster",
         metavar="auto|ADDRESS",
-        help="run the jobs as actors of a Ray cluster that shares the videos' and DIR's file system, each with --threads cores "
-        "(default: this machine's, shared out); needs pip install '.[ray]' in the clone",
+        help="run the jobs as actors of a Ray cluster on a file system shared with this machine, each with --threads cores "
+        "(default: this machine's cores divided by --jobs); needs pip install '.[ray]' in the clone",
     )
     group.add_argument(
         "--resume",
         action="store_true",
-        help="go on with what DIR/manifest.jsonl tells: what is done is not done again, and pieces that are whole stay",
+        help="resume an interrupted run: skip videos and pieces that DIR/manifest.jsonl lists as complete",
     )
 
 
 def moment(text: str) -> Fraction:
-    """Seconds, or minutes or hours before them, for argparse.
+    """Parse seconds, optionally with minutes and hours before them, for argparse.
 
     >>> moment("90.5"), moment("1:30"), moment("1:00:00")
     (Fraction(181, 2), Fraction(90, 1), Fraction(3600, 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._options import above_zero, add_data_options, count, need_torch, positive, size
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import percent
 from clockseg.cli._training import watched
 from clockseg.errors import UsageError
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._new_files import check_new_network
 from clockseg.cli._options import (
     add_data_options,
     add_engine_options,
     add_frames_options,
+    check_new_network,
     positive,
     read_data_options,
 )
 from clockseg.cli._progress import counting
-from clockseg.cli._table import align, percent, shown
+from clockseg.cli._terminal import align, percent, shown
 from clockseg.cli._training import check_seed
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from clockseg.cli._options import (
     read_data_options,
 )
 from clockseg.cli._progress import counting
-from clockseg.cli._table import align, percent
+from clockseg.cli._terminal import align, percent
 from clockseg.cli._training import check_seed, watched
 
 if TYPE_CHECKING:

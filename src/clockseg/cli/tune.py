@@ -7,44 +7,46 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.carry.names import MARK, marked
 from clockseg.cli._clips import Account, clips_of, each, frames_of
-from clockseg.cli._new_files import add_plot_option, check_new_schedule
 from clockseg.cli._options import (
     add_data_options,
     add_frames_options,
     add_network_options,
+    add_plot_option,
+    check_new_schedule,
     load_network,
     positive,
 )
-from clockseg.cli._table import percent
+from clockseg.cli._terminal import align, percent, shown
 from clockseg.errors import UsageError
+from clockseg.planning.schedule_file import ScheduleFile
 
 if TYPE_CHECKING:
-    from clockseg.cli._tuned import Found
     from clockseg.clocks import Watch
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Named, Schedule
     from clockseg.datasets.clips import Clip
     from clockseg.execution.recording import Recording
+    from clockseg.planning.tuning import Point, Trial, Tuned
 
-DESCRIPTION = """Find the threshold at which a clock fires on a share of frames, on unlabelled video.
+DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
-Every stage runs once on every frame; then schedules are tried on what was recorded, decision by decision as they would
-run. Rates are over the frames after each clip's first. The schedule is printed, and written with --out as a file that
---schedule FILE.toml takes.
+Every stage runs once on every frame and is recorded; schedules are then replayed on the recording, decision by decision.
+Rates count the frames after each clip's first. The schedule is printed, and with --out written to a file for
+--schedule FILE.toml.
 
-A fixed threshold lets the fire rate follow the motion: on other video than it was tuned on it is another one, by as much
-as the motion differs. So by default the schedule is paced: its threshold starts at the one found and then moves so that
-the rate stays. --keep threshold gives the paper's clock, with the fixed threshold. The curve is of the fixed threshold."""
+With a fixed threshold the fire rate follows the motion, so it changes from video to video. By default the schedule is
+therefore paced: its threshold starts at the one found and then adapts to keep the rate. --keep threshold gives the
+paper's clock with a fixed threshold; the curve printed is that of the fixed threshold."""
 
 NEAR = 0.03
-"""A rate further from the one asked for is told of."""
+"""Warn if the rate found is further than this from the one asked for."""
 CLOCKS = ("adaptive", "difference", "confidence")
 
 
@@ -56,10 +58,10 @@ def add_parser(subparsers: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not looked at")
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
     parser.add_argument(
-        "--fire-rate", required=True, type=_share, metavar="RATE", help="the share of frames that should fire, 0 to 1"
+        "--fire-rate", required=True, type=_share, metavar="RATE", help="share of frames that should fire, 0 to 1"
     )
     group = parser.add_argument_group("clock")
     group.add_argument(
@@ -76,7 +78,7 @@ def add_parser(subparsers: Any) -> None:
         "--keep",
         choices=("rate", "threshold"),
         default="rate",
-        help="what stays when the motion changes: the fire rate, or the threshold, as in the paper (default: rate)",
+        help="keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)",
     )
     add_network_options(parser)
     add_frames_options(parser)
@@ -100,7 +102,7 @@ def _share(text: str) -> float:
 
 @dataclass(frozen=True)
 class _Clock:
-    """The schedules to be tried, as text, by their threshold; ``pace``: the rate that is kept, None for a fixed threshold.
+    """A schedule as text, by its threshold; ``pace``: the rate to keep, None for a fixed threshold.
 
     >>> _Clock('difference', 'of="pixels"', cap=8).text(0.1)
     'either(difference(0.1, of="pixels"), at_least_every(8))'
@@ -125,7 +127,7 @@ class _Clock:
 
 
 def _clock(text: str, watch: int | None, cap: int | None) -> _Clock:
-    """The clock that ``--clock --watch --cap`` describe.
+    """Parse the clock that ``--clock``, ``--watch`` and ``--cap`` describe.
 
     >>> _clock("adaptive()", 1, None).text(0.25)
     'adaptive(0.25, watch=1)'
@@ -175,14 +177,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace, clock: _Clock) -> None:
-    """Refuse now what would be refused when all is recorded."""
+    """Reject invalid options before anything is recorded."""
     if args.keep == "rate" and clock.name == "confidence":
         raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
     check_new_schedule(args)
 
 
 def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:
-    """What is recorded: what the clock watches, and the last stage's labels, to tell what holding it costs."""
+    """Return what to record: what the clock watches, and the last stage's labels, to tell what holding it costs."""
     from clockseg.clockwork.schedule import schedule_for
     from clockseg.clockwork.watching import check
     from clockseg.execution.recording import label_map, needs
@@ -205,7 +207,6 @@ def _record(
 def _found(
     args: argparse.Namespace, net: StagedNetwork, clock: _Clock, recorded: Sequence[tuple[Clip, Recording]]
 ) -> Found:
-    from clockseg.cli._tuned import Found
     from clockseg.planning.tuning import tried, tune, tune_near
 
     rate, recordings = args.fire_rate, [recording for _, recording in recorded]
@@ -222,7 +223,7 @@ def _found(
 
 
 def _setting(args: argparse.Namespace) -> dict[str, Any]:
-    """What a threshold holds for, beside the network."""
+    """Return the options besides the network that a threshold is valid for."""
     size = {} if args.size is None else {"size": args.size}
     return {"precision": args.precision, "every": args.every, **size}
 
@@ -234,3 +235,100 @@ def _warn(found: Found) -> None:
             f"the closest is {percent(found.point.fire_rate)}.",
             file=sys.stderr,
         )
+
+
+ROWS = 11
+"""Rows of the printed curve."""
+OfClip: TypeAlias = "tuple[tuple[str, int], Trial]"
+"""A clip's path and number of frames, and the schedule's trial on it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The schedule found, its rate on the clips (``point``), and the search for the fixed threshold it starts from.
+
+    ``setting``: the options the threshold is valid for, written beside it.
+    """
+
+    net: StagedNetwork
+    schedule: str
+    fixed_schedule: str
+    point: Point
+    fixed: Tuned
+    clips: tuple[OfClip, ...]
+    setting: Mapping[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``--json`` prints."""
+        return {
+            "network": self.net.name,
+            "engine": self.net.engine,
+            "asked": self.fixed.asked,
+            "schedule": self.schedule,
+            **_facts(self.point),
+            "fixed": {"schedule": self.fixed_schedule, **_facts(self.fixed.point)},
+            "clips": [
+                {"clip": path, "frames": frames, "fire_rate": trial.fire_rate if trial.tally.later else None}
+                for (path, frames), trial in self.clips
+            ],
+            "curve": [_facts(point) for point in self.fixed.curve],
+        }
+
+    def file(self) -> ScheduleFile:
+        """Return the schedule file, with how the schedule was found."""
+        tuned = {
+            "clips": [path for (path, _), _ in self.clips],
+            "frames": sum(frames for (_, frames), _ in self.clips),
+            "engine": self.net.engine,
+            **self.setting,
+            "asked": self.fixed.asked,
+            "fire_rate": self.point.fire_rate,
+            "fixed": self.fixed_schedule,
+            "fixed_fire_rate": self.fixed.point.fire_rate,
+            "curve_threshold": [point.threshold for point in self.fixed.curve],
+            "curve_fire_rate": [point.fire_rate for point in self.fixed.curve],
+        }
+        return ScheduleFile(self.schedule, self.net.name, tuple(stage.name for stage in self.net.stages), tuned)
+
+    def text(self, out: Path | None) -> str:
+        """Format the curve, the clips if there are several, and the schedule."""
+        head = ["threshold", "fire rate", "held agreement", "time, est."]
+        curve = align([head, *(_row(point) for point in _thinned(self.fixed))])
+        clips = [align([["clip", "frames", "fire rate"], *map(_clip_row, self.clips)])] if len(self.clips) > 1 else []
+        fixed = f"{self.fixed_schedule} fires on {percent(self.fixed.point.fire_rate)}"
+        last = (
+            f"{self.schedule} fires on {percent(self.point.fire_rate)} of frames (asked: {percent(self.fixed.asked)})"
+        )
+        told = last if self.schedule == self.fixed_schedule else f"{fixed}\n{last}"
+        written = [] if out is None else [f"{out} written; use it with --schedule {out}"]
+        return "\n\n".join([curve, *clips, "\n".join([told, *written])])
+
+
+def _facts(point: Point) -> dict[str, Any]:
+    return {
+        "threshold": point.threshold,
+        "fire_rate": point.fire_rate,
+        "held_agreement": point.trial.held_agreement,
+        "relative_time_estimate": point.trial.relative_time_estimate,
+    }
+
+
+def _row(point: Point) -> list[str]:
+    return [
+        f"{point.threshold:.6g}",
+        percent(point.fire_rate),
+        percent(point.trial.held_agreement),
+        shown(point.trial.relative_time_estimate, lambda share: f"{share:.3f}"),
+    ]
+
+
+def _clip_row(clip: OfClip) -> list[str]:
+    (path, frames), trial = clip
+    return [path, str(frames), percent(trial.fire_rate if trial.tally.later else None)]
+
+
+def _thinned(tuned: Tuned) -> Sequence[Point]:
+    """Return the point found and the points of the curve nearest to evenly spaced rates."""
+    wanted = [step / (ROWS - 1) for step in range(ROWS)]
+    near = [min(tuned.curve, key=lambda point: abs(point.fire_rate - rate)) for rate in wanted]
+    return sorted({*near, tuned.point}, key=lambda point: point.threshold)

@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of, each, frames_of
-from clockseg.cli._new_files import add_plot_option, check_new_files, plots
-from clockseg.cli._options import add_data_options, add_frames_options, add_network_options, load_network
-from clockseg.cli._table import align, percent, shown
+from clockseg.cli._options import (
+    add_data_options,
+    add_frames_options,
+    add_network_options,
+    add_plot_option,
+    check_new_files,
+    load_network,
+    plots,
+)
+from clockseg.cli._terminal import align, percent, shown
 from clockseg.files import whole
 
 if TYPE_CHECKING:
