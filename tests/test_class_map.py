@@ -131,7 +131,7 @@ def test_a_class_that_nothing_becomes_scores_0_and_is_told(data: Path, tmp_path:
     [scores] = json.loads(out)["schedules"]
     assert scores["iu"]["sky"] == 0
     assert scores["iu"]["road"] == 1 / 4  # of each frame 1 right, 1 missed, 2 too many
-    assert "nothing of the network becomes sky: they score 0 where they are" in err
+    assert "no class of the network is mapped to sky: they score 0 where they occur" in err
 
 
 def test_without_a_map_the_error_tells_of_it(data: Path, capsys) -> None:

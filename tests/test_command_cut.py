@@ -502,9 +502,9 @@ def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         (["--out", "net.json"], "ends in .onnx"),
         (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
-        (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for are for --at auto"),
+        (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for need --at auto"),
         (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE is for torchvision:NAME"),
-        (["--out", "net.onnx", "--palette", "x.txt"], "give --classes FILE as well"),
+        (["--out", "net.onnx", "--palette", "x.txt"], "--palette needs --classes FILE"),
         (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
     ],
 )

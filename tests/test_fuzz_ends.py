@@ -59,7 +59,7 @@ def test_a_signal_in_the_middle_of_it(
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
-    assert f"clockseg: {said}; nothing half-written was left." in err
+    assert f"clockseg: {said}; no partial results were left behind." in err
     assert "Traceback" not in err
     assert left(out) <= {"manifest.jsonl"}
 

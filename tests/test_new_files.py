@@ -23,7 +23,7 @@ def test_the_folder_is_made_and_nothing_is_left_in_it(tmp_path: Path) -> None:
 def test_what_is_there_is_kept_unless_it_may_be_replaced(tmp_path: Path) -> None:
     there, other = tmp_path / "there", tmp_path / "other"
     there.write_text("mine")
-    with pytest.raises(UsageError, match="there is there already; give --overwrite"):
+    with pytest.raises(UsageError, match="there exists already; give --overwrite"):
         check_new_files(other, there, overwrite=False)
     check_new_files(other, there, overwrite=True)
     assert there.read_text() == "mine"
@@ -36,7 +36,7 @@ def test_a_folder_is_no_file_to_replace(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="nothing can be written there"):
+    with pytest.raises(DataError, match="is not writable"):
         check_new_files(tmp_path / "file" / "x.toml", overwrite=False)
 
 
@@ -57,7 +57,7 @@ def test_commands_refuse_before_they_read_anything(capsys, tmp_path, command) ->
         command = [part.replace(word, place) for part in command]
     assert main(command) == 1
     err = capsys.readouterr().err
-    assert "nothing can be written there" in err
+    assert "is not writable" in err
     assert "no.mp4" not in err
     assert "no.onnx" not in err
 

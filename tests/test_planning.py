@@ -338,7 +338,7 @@ def test_the_command_writes_what_segment_runs(
     data = tomllib.loads(out.read_text())
     assert data["run"] == {"network": "street", "precision": "f32", "size": "96"}
     assert data["schedule"] == facts["chosen"]["schedule"]
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         args.run(args)
     run = ["segment", str(clip / "images"), "--schedule", str(out), "--out", str(tmp_path / "seg")]
     assert top.main([*run, "--engine", "openvino", "--threads", "1", "--write", "labels", "--quiet"]) == 0

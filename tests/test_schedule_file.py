@@ -49,7 +49,7 @@ def test_a_file_is_a_schedule(tmp_path: Path) -> None:
 def test_it_is_not_replaced_unless_asked_to(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     write_schedule_file(ScheduleFile("alternating"), path)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         write_schedule_file(ScheduleFile("exponential"), path)
     assert read_schedule_file(path).schedule == "alternating"
     write_schedule_file(ScheduleFile("exponential"), path, overwrite=True)

@@ -321,7 +321,7 @@ def test_the_csv_has_a_row_a_frame_and_the_figure_is_drawn(capsys, videos, netwo
     text = plot.read_text()
     assert text.count("<svg") == 1
     assert main(["velocity", videos[0], "--csv", str(out)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_a_table_for_people(capsys, videos, network, tmp_path) -> None:

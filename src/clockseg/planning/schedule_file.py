@@ -134,7 +134,7 @@ def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, ove
     """Write ``file`` as TOML, whole or not at all; ``UsageError`` if ``path`` is there and not to be replaced."""
     target = Path(path)
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} is there already; give another name, or overwrite it.")
+        raise UsageError(f"{target} exists already; give another name, or overwrite it.")
     file = replace(file, run=_placed(file.run, lambda network: os.path.relpath(network, target.parent)))
     with whole(target) as part:
         part.write_text(dump(file), encoding="utf-8")

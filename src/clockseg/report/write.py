@@ -86,7 +86,7 @@ def _check(target: Path, folders: Sequence[Result], video: str, *, overwrite: bo
     if video not in get_args(Choice):
         raise UsageError(f"video={video!r}; give one of {', '.join(get_args(Choice))}.")
     if target.is_dir() or (target.exists() and not overwrite):
-        raise UsageError(f"{target} is there already; give another name, or overwrite it.")
+        raise UsageError(f"{target} exists already; give another name, or overwrite it.")
 
 
 def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str], None]) -> tuple[dict[str, Any], str]:
