@@ -1,4 +1,4 @@
-"""The pages under docs: what they link to is there, and the commands, options, names and figures they tell of exist."""
+"""Documentation pages: their links lead somewhere, and the commands, options, names and figures in them exist."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ GENERATED = {
     *(f"python/{family}.md" for family in clockseg._FAMILIES),
     "changelog.md",
 }
-"""Pages that the site has and no file holds; test_site.py makes them."""
+"""Pages of the site that are generated when it is built (see test_site.py)."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The fenced blocks of a page: language, content."""
+    """Iterate over the fenced blocks of a page: language, content."""
     yield from re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def source(content: str) -> str:
-    """A block of Python without prompts and what they answer."""
+    """Return a block of Python without prompts and their output."""
     return doctest.script_from_examples(content) if ">>> " in content else content
 
 
 def prose(text: str) -> str:
-    """A page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return re.sub(r"^```.*?^```|^    .*?$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def commands(text: str) -> list[str]:
-    """What a page gives to type: lines of blocks, fenced or indented, that begin with ``clockseg``."""
+    """Return the commands of a page: lines of fenced or indented blocks that begin with ``clockseg``."""
     fenced = "\n".join(content for _, content in blocks(text)).replace("\\\n", " ")
     indented = "\n".join(re.findall(r"^(?: {4}| {6})((?:\$ )?clockseg .*)$", text, re.MULTILINE))
     return re.findall(r"^(?:\$ )?(clockseg .*)$", f"{fenced}\n{indented}", re.MULTILINE)
 
 
 def anchors(text: str) -> list[str]:
-    """The anchors of a page's headings, as GitHub and the site make them."""
+    """Return the anchors of a page's headings, as GitHub and the site generate them."""
     titles = re.findall(
         r"^#{1,6} (.+?)\s*$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
     )
@@ -66,7 +66,7 @@ def anchors(text: str) -> list[str]:
 
 
 @each_page
-def test_files_and_headings_it_links_to_are_there(page) -> None:
+def test_links_lead_to_files_and_headings(page) -> None:
     for target, anchor in re.findall(
         r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", prose(page.read_text(encoding="utf-8"))
     ):
@@ -83,7 +83,7 @@ def _generated(path: Path) -> bool:
 
 
 @each_page
-def test_links_that_leave_the_project_are_addresses(page) -> None:
+def test_external_links_are_addresses(page) -> None:
     for address in re.findall(r"https?://[^\s)>`\"]+", page.read_text(encoding="utf-8")):
         found = urlsplit(address)
         assert found.scheme == "https" or found.hostname in ("localhost", "127.0.0.1"), address
@@ -91,7 +91,7 @@ def test_links_that_leave_the_project_are_addresses(page) -> None:
 
 
 @each_page
-def test_it_has_one_title_and_no_two_headings_of_one_name(page) -> None:
+def test_headings_are_unique(page) -> None:
     text = page.read_text(encoding="utf-8")
     found = anchors(text)
     assert text.startswith("# ")
@@ -100,7 +100,7 @@ def test_it_has_one_title_and_no_two_headings_of_one_name(page) -> None:
 
 
 @each_page
-def test_each_command_is_one(page) -> None:
+def test_commands_parse(page) -> None:
     for command in commands(page.read_text(encoding="utf-8")):
         given = shlex.split(command.split(" | ")[0], comments=True)[1:]
         if not {"...", "--help", "--version"} & set(given):
@@ -108,19 +108,19 @@ def test_each_command_is_one(page) -> None:
 
 
 @each_page
-def test_each_schedule_is_one(page) -> None:
+def test_schedules_parse(page) -> None:
     text = page.read_text(encoding="utf-8")
     typed = [shlex.split(command.split(" | ")[0], comments=True) for command in commands(text)]
     given = [words[i + 1] for words in typed for i, word in enumerate(words) if word == "--schedule"]
     names = "carried|either|both|budget|paced|adaptive|difference|motion_residual|skip_frame|fixed_rate|pipelined"
     told = re.findall(rf"`((?:{names})\([^`]*\))`", prose(text))
     for spec in (*given, *told):
-        if not re.search(r"\.\.|\b[a-z]\d?\b|\.toml$|\.onnx|package\.|\bschedule\b", spec):
+        if not re.search(r"\.\.|\b[a-z]\d?\b|\.toml$|\.onnx|package\.|\bschedule\b|\w:\w", spec):
             parse_schedule(spec)
 
 
 @each_page
-def test_each_option_is_one(page) -> None:
+def test_options_exist(page) -> None:
     known = {
         option for one in command_pages.leaves(parser()) for action in one._actions for option in action.option_strings
     }
@@ -134,7 +134,7 @@ def test_each_option_is_one(page) -> None:
 
 
 @each_page
-def test_its_python_compiles_and_what_it_names_is_there(page) -> None:
+def test_python_compiles_and_its_names_exist(page) -> None:
     for language, content in blocks(page.read_text(encoding="utf-8")):
         if language == "python":
             for module, name in _named(ast.parse(source(content))):
@@ -142,7 +142,7 @@ def test_its_python_compiles_and_what_it_names_is_there(page) -> None:
                 assert hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}"), f"{module}.{name}"
 
 
-def test_the_sidecar_of_the_page_on_cutting_is_one() -> None:
+def test_example_sidecar_parses() -> None:
     [text] = [
         text for language, text in blocks((DOCS / "cut-your-network.md").read_text("utf-8")) if language == "json"
     ]
@@ -150,7 +150,7 @@ def test_the_sidecar_of_the_page_on_cutting_is_one() -> None:
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Each (module, name) of clockseg's that a piece of code takes."""
+    """Iterate over each (module, name) of clockseg that a piece of code uses."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clockseg":
             yield from ((str(node.module), alias.name) for alias in node.names)
@@ -163,7 +163,7 @@ REFERENCES = ("clocks", "results", "datasets", "glossary")
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
-def test_figures_told_in_words_are_those_of_a_measured_table(page) -> None:
+def test_percentages_stand_in_a_measured_table(page) -> None:
     cards = (ROOT / "src/clockseg/networks/weights").glob("*.md")
     measured = " ".join(table.read_text(encoding="utf-8") for table in (*RESULTS.rglob("*.md"), *cards))
     told = re.findall(
@@ -172,14 +172,14 @@ def test_figures_told_in_words_are_those_of_a_measured_table(page) -> None:
     assert [one for one in told if not re.search(rf"(?<![\w.]){re.escape(one[:-2])} ?%", measured)] == []
 
 
-def test_pages_that_code_names_are_there() -> None:
+def test_pages_named_in_code_exist() -> None:
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), ROOT / "CONTRIBUTING.md"]:
         for named in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path.name}: {named}"
 
 
 @each_page
-def test_tables_are_small_on_pages_that_are_no_reference(page) -> None:
+def test_tables_are_small_except_on_reference_pages(page) -> None:
     for table in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE):
         head, _, *rows = table.splitlines()
         assert page.stem in REFERENCES or len(rows) <= 6, head
@@ -200,7 +200,7 @@ def test_documentation_stays_short() -> None:
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 30_000
 
 
-def test_the_glossary_has_the_words_of_the_house() -> None:
+def test_glossary_defines_the_terms_of_the_contributing_guide() -> None:
     [line] = re.findall(
         r"One word per thing: (.*?)\.", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL
     )
@@ -209,7 +209,7 @@ def test_the_glossary_has_the_words_of_the_house() -> None:
     assert len(words) == len(set(words))
 
 
-def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
+def test_navigation_lists_every_page() -> None:
     named = set(
         re.findall(r"([\w/*-]+\.md|[\w-]+/\*)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     )

@@ -1,4 +1,4 @@
-"""Blocks of the docs that say ``<!-- runs -->``: what they tell to type is run, page by page, on small made videos."""
+"""Blocks of the documentation marked ``<!-- runs -->`` are run, page by page, on small synthetic videos."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from video_making import picture, write_video
 
 _RUNS = re.compile(r"^<!-- runs -->\n```(bash|python)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 """A block that runs, and the output that the page shows below it."""
-# What runs the network on every frame and more does so on small pictures here.
+# Commands that run the network on every frame get small pictures here.
 _SMALLER = {"plan": ["--size", "96"], "evaluate": ["--size", "96"]}
 PAGES_THAT_RUN = [page for page in PAGES if _RUNS.search(page.read_text(encoding="utf-8"))]
 
@@ -30,7 +30,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture
 def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in, with a drive in which the picture moves on and a yard in which it doesn't; 1.4 s each."""
+    """Working folder with a video in which the picture moves and one in which it does not; 1.4 s each."""
     wide = picture(320, 96)
     write_video(tmp_path / "drive.mp4", [np.roll(wide, -3 * t, 1)[:, :160] for t in range(34)])
     write_video(tmp_path / "yard.mp4", [picture(160, 96)] * 34)
@@ -40,7 +40,7 @@ def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: str(page.relative_to(DOCS)))
 @pytest.mark.usefixtures("videos")
-def test_what_it_tells_to_type_runs(page, capsys) -> None:
+def test_marked_blocks_run(page, capsys) -> None:
     names: dict[str, object] = {"__name__": "docs"}
     for language, content, shown in _RUNS.findall(page.read_text(encoding="utf-8")):
         if language == "python":
@@ -57,7 +57,7 @@ def _words(shown: str) -> list[str]:
 
 
 def _typed(content: str) -> None:
-    """Runs each line as the shell would, without starting a process for it."""
+    """Run each line as the shell would, without starting a process for it."""
     for line in content.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words:
@@ -66,7 +66,7 @@ def _typed(content: str) -> None:
 
 
 @pytest.mark.usefixtures("videos")
-def test_every_key_of_a_run_is_on_the_page_that_tells_of_them() -> None:
+def test_results_page_lists_every_key() -> None:
     assert main(["segment", "yard.mp4", "--size", "96", "--limit", "3", "--out", "results", "--quiet"]) == 0
     line, summary = read_trace("results/yard")[-1], read_summary("results/yard")
     text = (DOCS / "results.md").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_every_key_of_a_run_is_on_the_page_that_tells_of_them() -> None:
     assert re.findall(r"`(\w+)`", seconds) == list(line["seconds"])
 
 
-def test_the_tutorial_runs_all_that_takes_seconds() -> None:
+def test_tutorial_is_run() -> None:
     found = _RUNS.findall((DOCS / "index.md").read_text(encoding="utf-8"))
     assert [language for language, *_ in found].count("bash") >= 3
     assert [language for language, *_ in found].count("python") >= 2

@@ -1,4 +1,4 @@
-"""The README's commands and names exist."""
+"""The commands, options, names and files in the README exist."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_is_one(command) -> None:
+def test_commands_parse(command) -> None:
     parser().parse_args(shlex.split(command, comments=True)[1:])
 
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", README))))
-def test_each_option_is_one(option, capsys) -> None:
+def test_options_exist(option, capsys) -> None:
     helps = []
     for command in (
         "segment",
@@ -46,11 +46,11 @@ def test_each_option_is_one(option, capsys) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"clockseg\.(\w+)\(", README))))
-def test_each_function_is_one(name) -> None:
+def test_functions_exist(name) -> None:
     assert callable(getattr(clockseg, name, None) or getattr(clockseg.engines, name))
 
 
-def test_the_schedules_it_names_are_read() -> None:
+def test_schedules_parse() -> None:
     table = README[README.index("## Choose a schedule") : README.index("## What else it does")]
     specs = re.findall(r"`([a-z_]+\(.*?\))`", table) + re.findall(r'--schedule "([^"]+)"', README)
     assert len(specs) >= 5
@@ -58,6 +58,6 @@ def test_the_schedules_it_names_are_read() -> None:
         parse_schedule(spec)
 
 
-def test_files_it_links_to_are_there() -> None:
+def test_linked_files_exist() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (Path(__file__).resolve().parents[1] / target).exists(), target

@@ -1,4 +1,4 @@
-"""The docs as a site: what is made of the code is whole, the site builds strictly, and it asks nothing of the network."""
+"""The documentation site: generated pages are complete, it builds without warnings, and it loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEEDS = {"site_hooks": "mkdocs", "examples": "griffe"}
 
 
 @pytest.mark.parametrize("name", MAKING)
-def test_examples_of_what_makes_the_site(name) -> None:
+def test_examples_of_the_generators(name) -> None:
     if find_spec(NEEDS.get(name, "re")) is None:
         pytest.skip(f"needs {NEEDS[name]} (pip install '.[docs]')")
     ran = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -34,7 +34,7 @@ def test_examples_of_what_makes_the_site(name) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_each_option_of_a_command_is_on_its_page(name) -> None:
+def test_command_pages_list_every_option(name) -> None:
     page = command_pages.pages()[f"commands/{name}.md"]
     for command in command_pages.leaves(COMMANDS[name][0]):
         for action in command._actions:
@@ -43,12 +43,12 @@ def test_each_option_of_a_command_is_on_its_page(name) -> None:
                 assert command_pages.plain(command_pages.help_of(command, action)) in page
 
 
-def test_each_command_is_in_the_list_of_commands() -> None:
+def test_command_index_lists_every_command() -> None:
     page = command_pages.pages()["commands/index.md"]
     assert re.findall(r"^\| \[`clockseg (\w+)`\]\(\1\.md\)", page, re.MULTILINE) == list(COMMANDS)
 
 
-def test_each_public_name_is_on_a_page_and_nothing_else() -> None:
+def test_python_pages_list_exactly_the_public_names() -> None:
     for family in ("", *clockseg._FAMILIES):
         page = python_pages.pages()[f"python/{family or 'index'}.md"]
         module = importlib.import_module(clockseg._FAMILIES[family] if family else "clockseg")
@@ -58,7 +58,7 @@ def test_each_public_name_is_on_a_page_and_nothing_else() -> None:
         assert all(hasattr(module, name) for name in told)
 
 
-def test_a_link_that_leaves_docs_leads_to_a_file_of_the_site() -> None:
+def test_links_out_of_docs_lead_to_files_of_the_site() -> None:
     assert outside_links.moved("[x](../README.md)", "docs/a/b.md") == "[x](../README.md)"
     assert outside_links.moved("[x](../../README.md)", "docs/a/b.md") == "[x](../index.md)"
     assert outside_links.moved("[x](../../benchmarks/x.py)", "docs/a/b.md") == "[x](../files/benchmarks/x.py)"
@@ -76,7 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_fetches_nothing_from_the_network(site) -> None:
+def test_loads_nothing_from_the_network(site) -> None:
     for page in site.rglob("*.html"):
         fetched = re.findall(
             r"<(?:script|img|iframe|source|video)[^>]*src=\"?(https?:[^\" >]+)", page.read_text(encoding="utf-8")
@@ -90,20 +90,20 @@ def test_it_fetches_nothing_from_the_network(site) -> None:
         assert not re.findall(r"url\(\"?https?:|@import", sheet.read_text(encoding="utf-8")), sheet
 
 
-def test_every_page_of_the_navigation_is_there(site) -> None:
+def test_navigation_pages_exist(site) -> None:
     for page in re.findall(r"([\w/-]+)\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE):
         assert (site / f"{page}.html").is_file(), page
     for folder in ("commands", "python"):
         assert len(list((site / folder).glob("*.html"))) > 5
 
 
-def test_examples_in_docstrings_are_code_in_the_reference(site) -> None:
+def test_docstring_examples_are_code_blocks(site) -> None:
     page = (site / "python/index.html").read_text(encoding="utf-8")
     assert "<blockquote>" not in page
     assert page.count('class="highlight"') > 30
 
 
-def test_pictures_of_the_idea_take_the_pages_colours(site) -> None:
+def test_idea_figures_use_the_page_colours(site) -> None:
     page = (site / "the-idea.html").read_text(encoding="utf-8")
     assert page.count('<span class="idea"><svg aria-label="') == (ROOT / "docs/the-idea.md").read_text().count(
         "(figures/idea-"
@@ -113,7 +113,7 @@ def test_pictures_of_the_idea_take_the_pages_colours(site) -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_pages_opened_from_disk_fit_the_window_and_complain_of_nothing(site, width, dark) -> None:
+def test_pages_fit_the_window_without_errors(site, width, dark) -> None:
     with chromium(width, 844, dark=dark) as page:
         for name in ("index", "the-idea", "frontier", "commands/segment", "python/index"):
             page.get((site / f"{name}.html").as_uri())
@@ -125,7 +125,7 @@ def test_pages_opened_from_disk_fit_the_window_and_complain_of_nothing(site, wid
         assert (complaints(page), asked(page)) == ([], [])
 
 
-def test_search_finds_pages_opened_from_disk(site) -> None:
+def test_search_works_from_disk(site) -> None:
     with chromium(1280, 844) as page:
         page.get((site / "index.html").as_uri() + "?q=budget")
         found = "return document.querySelectorAll('.md-search-result__item').length"
