@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Lazy
 
 
 class Seconds(NamedTuple):
@@ -23,6 +26,15 @@ class Seconds(NamedTuple):
     def network(self) -> float:
         """All of it: what relative time is made of (README, "Evaluate")."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish - self.overlap
+
+    @classmethod
+    def of(cls, stages: int, calls: Iterable[Lazy]) -> Seconds:
+        """Add up the seconds of a frame's calls, for a network of so many ``stages``."""
+        sums: dict[int | str, float] = {}
+        for call in calls:
+            sums[call.kind] = sums.get(call.kind, 0.0) + call.seconds
+        others = (sums.get(kind, 0.0) for kind in (CLOCK, MOTION, FUSE, FINISH))
+        return cls(tuple(sums.get(i, 0.0) for i in range(stages)), *others)
 
 
 class Record(NamedTuple):

@@ -1,0 +1,321 @@
+"""One frame of a clockwork network (paper, section 4): look, decide, fire or hold, carry, fuse, one stage at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clockseg._errors import UsageError
+from clockseg.clocks import PICTURE, Tick, View, Watch
+from clockseg.clocks.tick import watched_by_default
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Lazy
+from clockseg.schedule import Schedule
+from clockseg.stages import StagedNetwork
+from clockseg.trace import Record, Seconds
+
+
+class Cell(NamedTuple):
+    """The values that are kept of one stage, and of the output.
+
+    Of a stage: ``trunk`` is what its body gave, ``held`` what its head gave. Of the output: what ``finish`` reads and what it
+    gave. ``frame``: the frame that they reflect; ``motion``: since that frame, as composed by the carry. ``since``: frames
+    since the last firing, ``fires``: firings since the fill. ``seen`` and ``previous``: what the stage's clock watched at the
+    last firing and at the previous frame; ``state``: the clock's own.
+    """
+
+    trunk: Any
+    held: Any
+    frame: int
+    motion: Any = None
+    since: int = 0
+    fires: int = 0
+    seen: Mapping[Watch, Any] = {}
+    previous: Mapping[Watch, Any] = {}
+    state: Any = None
+
+
+class Memory(NamedTuple):
+    """All that is kept between frames. ``t`` counts frames from the last fill.
+
+    ``stages``: a cell for each; ``fused``: the output's. ``values``: the current values of stages and groups, by name.
+    ``output``: what the caller got. ``sight``: what the carry keeps of the frame. ``states``: after a fill that a clock asked
+    for, the clocks' states. Values are ``Lazy``: their ``value`` is there once the frame has been run.
+    """
+
+    t: int
+    shape: tuple[int, ...]
+    stages: tuple[Cell, ...]
+    fused: Cell
+    values: Mapping[str, Any]
+    output: Any
+    sight: Any
+    record: Record
+
+
+class _Refill(Exception):
+    """A clock's answer that no cached value is worth keeping; the clocks' states."""
+
+
+def advance(
+    net: StagedNetwork,
+    schedule: Schedule,
+    memory: Memory | None,
+    image: Any,
+    vectors: Any,
+    calls: Calls,
+    states: Sequence[Any] = (),
+) -> Memory:
+    """Run one frame. Without a memory every stage fires: a fill. ``states``: those of the clocks, for a fill."""
+    frame = Frame(net, schedule, memory, image, calls)
+    sight = frame.see(vectors)
+    now: list[Cell] = []
+    fired: list[bool] = []
+    signals: list[float | None] = []
+    for i, stage in enumerate(net.stages):
+        # A stage with a delay sees the stages before it as the previous frame left them.
+        late = memory is not None and schedule.delays[i] == 1
+        before = memory.stages[:i] if memory is not None and late else now
+        views = frame.look(i, before)
+        # Each clock decides. With nested firing, a stage fires only if the one before it does.
+        fires, signal, state = True, None, states[i] if states else None
+        if memory is not None:
+            past = memory.stages[i]
+            fires, signal, state = False, None, past.state
+            if i == 0 or late or fired[-1] or not schedule.nested:
+                fires, signal, state = frame.decide(i, memory, views)
+        if fires:
+            # It computes from the stage before it, and reflects the frame that this one reflects.
+            source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
+            trunk = calls(i, stage.name + ".body", stage.body, source.trunk)
+            held = calls(i, stage.name + ".head", stage.head, trunk)
+            motion = frame.since(source.motion) if late else source.motion
+            fires_so_far = 0 if memory is None else past.fires + 1
+            cell = Cell(trunk, held, source.frame, motion, 0, fires_so_far, views, views, state)
+        else:
+            # It holds its values, which the carry brings to this frame where they are read.
+            cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
+        now.append(cell)
+        fired.append(fires)
+        signals.append(signal)
+    # Fresh and held values are fused; a carry may move the last output instead where nothing fired.
+    values, fused, output, moved, carried = frame.fuse(now, fired)
+    calls.settle()
+    record = Record(
+        memory is None,
+        tuple(fired),
+        tuple(signals),
+        tuple(cell.frame for cell in now),
+        Seconds.of(len(net), calls.made),
+        moved,
+        carried,
+    )
+    return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
+
+
+@dataclass
+class Frame:
+    """One frame that is being run: what its stages share."""
+
+    net: StagedNetwork
+    schedule: Schedule
+    memory: Memory | None
+    image: Any
+    calls: Calls
+    t: int = 0
+    motion: Any = None
+    picture: Any = None
+    read: Any = None
+    moves: dict[int, Any] = field(default_factory=dict)
+    shown: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.t = 0 if self.memory is None else self.memory.t + 1
+
+    def prepared(self) -> Any:
+        """The frame as the network reads it, prepared once."""
+        if self.read is None:
+            kind = MOTION if self.schedule.carry.looks else 0
+            self.read = self.calls(kind, "prepare", self.net.prepare, self.image)
+        return self.read
+
+    def see(self, vectors: Any) -> Any:
+        """Return what the carry keeps of the frame, and set the motion since the previous one."""
+        carry = self.schedule.carry
+        if not carry.looks:
+            return None
+        sight = self.calls(MOTION, "see", carry.see, self.prepared(), self.image, vectors)
+        if self.memory is not None:
+            self.motion = self.calls(MOTION, "observe", carry.observe, self.memory.sight, sight)
+        return sight
+
+    def since(self, motion: Any) -> Any:
+        """Return a motion up to the previous frame as one up to this frame; values of one frame share theirs."""
+        if self.motion is None:
+            return motion
+        if id(motion) not in self.moves:
+            self.moves[id(motion)] = self.calls(MOTION, "compose", self.schedule.carry.compose, motion, self.motion)
+        return self.moves[id(motion)]
+
+    def carry(self, cell: Cell) -> Any:
+        """Return what a stage holds, brought to this frame."""
+        if cell.motion is None:
+            return cell.held
+        if id(cell) not in self.shown:
+            self.shown[id(cell)] = self.calls(MOTION, "move", self.schedule.carry.move, cell.held, cell.motion)
+        return self.shown[id(cell)]
+
+    def look(self, i: int, before: Sequence[Cell]) -> dict[Watch, Any]:
+        """Return what the clock of stage ``i`` watches, of the stages before it as it sees them."""
+        found: dict[Watch, Any] = {}
+        for watch in self.schedule.clocks[i].looks(i + 1):
+            if watch == PICTURE:
+                found[watch] = self._picture()
+                continue
+            stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
+            if watch.of == "features":
+                value = self.calls(CLOCK, stage.name + ".features", stage.features, cell.trunk)
+            elif stage.scores is not None:
+                value = self.calls(CLOCK, stage.name + ".scores", stage.scores, self.carry(cell))
+            else:
+                continue
+            found[watch] = self.calls.read(value)
+        return found
+
+    def _picture(self) -> Any:
+        """A copy, since the caller may decode the next frame into the same memory."""
+        if self.picture is None:
+            self.picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
+        return self.picture
+
+    def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[bool, float | None, Any]:
+        """Ask the clock of stage ``i``: whether it fires, the signal, and the clock's state."""
+        past, read = memory.stages[i], self.calls.read
+        shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
+        view = shown.get(watched_by_default(i + 1), View(None, None, None))
+        tick = Tick(
+            self.t,
+            i + 1,
+            self.image,
+            *view,
+            past.since + 1,
+            past.fires,
+            read(self.motion),
+            time.perf_counter(),
+            shown,
+            read(self.since(past.motion)),
+            read(memory.fused.held),
+            self.net.classes,
+            memory.record.seconds.network,
+        )
+        decision, state = read(self.calls(CLOCK, "clock", self.schedule.clocks[i], tick, past.state))
+        if decision.refill:
+            states = [cell.state for cell in memory.stages]
+            states[i] = state
+            raise _Refill(states)
+        return decision.fires, decision.signal, state
+
+    def fuse(
+        self, now: Sequence[Cell], fired: Sequence[bool]
+    ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
+        """Return values by name, the output's cell, the output, the stages that moved, and how an output was carried."""
+        net, memory, calls = self.net, self.memory, self.calls
+        values = {} if memory is None else dict(memory.values)
+        carried = "" if memory is None else self._carried(fired)
+        if memory is not None and carried:
+            fused = memory.fused._replace(motion=self.since(memory.fused.motion))
+            output = calls(FINISH, "restore", net.restore, self._moved(carried, fused, now), self.image)
+            return values, fused, output, (False,) * len(now), carried
+        changed = set()
+        for stage, cell, fires in zip(net.stages, now, fired, strict=True):
+            if fires or cell.motion is not None:
+                values[stage.name] = self.carry(cell)
+                changed.add(stage.name)
+        moved = tuple(stage.name in changed and not fires for stage, fires in zip(net.stages, fired, strict=True))
+        for group in net.groups:
+            if changed.intersection(group.reads):
+                args = [values[name] for name in group.reads]
+                values[group.name] = calls(FUSE, group.name, group.function, *args)
+                changed.add(group.name)
+        if memory is not None and net.last not in changed:
+            return values, memory.fused, memory.output, moved, carried
+        made = calls(FINISH, "finish", net.finish, values[net.last])
+        output = calls(FINISH, "restore", net.restore, made, self.image)
+        return values, Cell(values[net.last], made, self.t), output, moved, carried
+
+    def _carried(self, fired: Sequence[bool]) -> str:
+        """Return what is moved instead of fusing anew: "output", "fused", "corrected", or "" where values are fused."""
+        net, of = self.net, self.schedule.carry.of
+        if of == "held" or all(fired):
+            return ""
+        if net.correction is not None and of != "output":
+            # A correction that reads the frame applies where nothing fires, one that reads a stage where that one does.
+            reads = net.correction.reads
+            if not any(fired) if reads is None else fired[[stage.name for stage in net.stages].index(reads)]:
+                return "corrected"
+        return "" if any(fired) else "fused" if of == "fused" else "output"
+
+    def _moved(self, carried: str, fused: Cell, now: Sequence[Cell]) -> Any:
+        """Return about what ``finish`` would give, from the last fused value or output and the motion since."""
+        net, carry, calls = self.net, self.schedule.carry, self.calls
+        if carried == "output":
+            return calls(MOTION, "move", carry.move, fused.held, fused.motion)
+        moved = calls(MOTION, "move", carry.move, calls(MOTION, "fused", net.fused, fused.trunk), fused.motion)
+        if carried == "fused" or net.correction is None:
+            return calls(FINISH, "conclude", net.conclude or net.finish, moved)
+        unexplained = calls(MOTION, "unexplained", carry.unexplained, moved, fused.motion)
+        names = [stage.name for stage in net.stages]
+        reads = net.correction.reads
+        seen = self.prepared() if reads is None else now[names.index(reads)].trunk
+        return calls(FINISH, "correction", net.correction.part, seen, moved, unexplained)
+
+
+def fill(
+    net: StagedNetwork, schedule: Schedule, image: Any, *, vectors: Any = None, executor: Executor | None = None
+) -> tuple[Any, Memory]:
+    """Run a frame with no memory: every stage fires (the first frame, after a reset, after a change of size).
+
+    >>> from clockseg import Stage, skip_frame
+    >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
+    'W'
+    """
+    memory = advance(net, schedule, None, image, vectors, Calls(executor or Interpreter()))
+    return _value(memory.output), memory
+
+
+def step(
+    net: StagedNetwork,
+    schedule: Schedule,
+    memory: Memory,
+    image: Any,
+    *,
+    vectors: Any = None,
+    executor: Executor | None = None,
+) -> tuple[Any, Memory]:
+    """Run one frame after another: each clock decides, stages fire or hold, and fresh and held values are fused.
+
+    ``vectors``: the codec's motion vectors (``clockseg.video.Frame.vectors``), for a carry that reads them. ``executor``: by
+    default parts run one by one, and all values are kept. A frame of another size than the memory's is a ``UsageError``
+    (``Session`` refills).
+
+    >>> from clockseg import Stage, skip_frame
+    >>> net, schedule = StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1)
+    >>> _, memory = fill(net, schedule, "w")
+    >>> step(net, schedule, memory, "x")[0]
+    'W'
+    """
+    if np.shape(image) != memory.shape:
+        raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
+    runs = executor or Interpreter()
+    try:
+        after = advance(net, schedule, memory, image, vectors, Calls(runs))
+    except _Refill as cut:
+        after = advance(net, schedule, None, image, vectors, Calls(runs), cut.args[0])
+    return _value(after.output), after
+
+
+def _value(given: Any) -> Any:
+    return given.value if type(given) is Lazy else given
