@@ -81,7 +81,7 @@ def compared(name: str, net: StagedNetwork, engine: str, precision: str, args: a
     """The rows of one network in one engine."""
     given, random = net.sidecar.input, np.random.default_rng(0)
     frames = [random.integers(0, 256, (given.height, given.width, 3), dtype=np.uint8) for _ in range(args.frames)]
-    apart = replace(net, joined=None)
+    apart = replace(net, executor=None)
     runs: dict[str, Session] = {UNCUT: Session(net.uncut(), frame_oracle)}
     for schedule, made in SCHEDULES.items():
         runs[schedule] = Session(net, made)

@@ -2,7 +2,7 @@
 
 python benchmarks/stale.py                       results/stale.json and the tables, of the bundled network
 python benchmarks/stale.py FILE.onnx ...         of these files that `clockseg train stale` wrote
-python benchmarks/stale.py .. --docs             the same, and the tables into docs/train.md between its markers
+python benchmarks/stale.py .. --docs             the same, and the tables into docs/stale.md between its markers
 
 CamVid's dense clip, human labels. Where a correction reads a stage, the stages up to that run on every frame; where it reads
 the picture, none does. What it costs is timed against the uncut network, the two by turns.
@@ -23,7 +23,7 @@ from clockseg.carry import Flow, Warp
 from clockseg.cli._terminal import percent
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
-from clockseg.clockwork.session import fill
+from clockseg.clockwork.step import fill
 from clockseg.datasets import Clip, read_data
 from clockseg.training.stale_score import RATES, score_clips
 from page import insert, table
@@ -71,13 +71,13 @@ def _costs(net: StagedNetwork, clip: Clip, warp: Warp, frames: int = 40) -> dict
         start = time.perf_counter()
         sight = warp.see(prepared, frame.image, None)
         motion = None if before is None else warp.observe(before, sight)
-        moved = warp.move(net.fused(memory.fused.value), motion)
+        moved = warp.move(net.fused(memory.fused.trunk.value), motion)
         spent["motion"].append(time.perf_counter() - start)
         before = sight
         if motion is None:
             continue
         names = [stage.name for stage in net.stages]
-        seen = prepared if correction.reads is None else memory.stages[names.index(correction.reads)].trunk
+        seen = prepared if correction.reads is None else memory.stages[names.index(correction.reads)].trunk.value
         _time(spent["correction"], correction.part, seen, moved, warp.unexplained(moved, motion))
         _time(spent["plain"], concluded, moved)
         _time(spent["whole"], whole, frame.image)
@@ -128,7 +128,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--limit", type=int, help="frames of the clip")
-    parser.add_argument("--docs", action="store_true", help="put the tables into docs/train.md")
+    parser.add_argument("--docs", action="store_true", help="put the tables into docs/stale.md")
     return parser.parse_args()
 
 

@@ -96,9 +96,8 @@ def own_clock(monkeypatch):
 
     fake = SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep)
     for module in (
-        "clockseg.clockwork.session",
-        "clockseg.clockwork.network",
-        "clockseg.clockwork.firing",
+        "clockseg.clockwork.lazy",
+        "clockseg.clockwork.step",
         "toy_networks",
     ):
         monkeypatch.setattr(f"{module}.time", fake)

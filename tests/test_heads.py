@@ -15,7 +15,7 @@ from onnx import helper
 
 from clockseg import NetworkError, Session, UsageError, adaptive, frame_oracle, load
 from clockseg.cli.main import main
-from clockseg.clockwork.session import fill
+from clockseg.clockwork.step import fill
 from clockseg.datasets import Clip, read_clips, read_data
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.heads import Head, feature_map, with_heads
@@ -196,9 +196,9 @@ def test_a_head_finds_what_is_there_in_any_form(tmp_path, form) -> None:
     net = load(found.path, engine="onnxruntime", threads=1)
     output, memory = fill(net, frame_oracle(2), np.full((32, 48, 3), 90, np.uint8))
     assert output.shape == (32, 48)
-    assert net.stages[0].scores(memory.stages[0].held).shape == (1, len(CLASSES), 8, 12)
+    assert net.stages[0].scores(memory.stages[0].held.value).shape == (1, len(CLASSES), 8, 12)
     # What passed in 8 bits still does.
-    assert memory.stages[0].trunk["low"].dtype == (np.int8 if form == "8 bits" else np.float32)
+    assert memory.stages[0].trunk.value["low"].dtype == (np.int8 if form == "8 bits" else np.float32)
 
 
 def test_tokens_that_never_become_a_map_are_refused(tmp_path) -> None:
@@ -244,10 +244,10 @@ def test_a_head_is_its_convolution(tmp_path) -> None:
     net = load(found.path, engine="onnxruntime", threads=1)
     _, memory = fill(net, frame_oracle(3), np.full((32, 48, 3), 90, np.uint8))
     weights = {w.name: onnx.numpy_helper.to_array(w) for w in onnx.load(found.path).graph.initializer}
-    features = net.stages[1].features(memory.stages[1].trunk)[0]
+    features = net.stages[1].features(memory.stages[1].trunk.value)[0]
     wanted = np.tensordot(weights["clockseg.head.mid.weight"][:, :, 0, 0], features, 1)
     wanted += weights["clockseg.head.mid.bias"][:, None, None]
-    np.testing.assert_allclose(net.stages[1].scores(memory.stages[1].held)[0], wanted, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(net.stages[1].scores(memory.stages[1].held.value)[0], wanted, rtol=1e-3, atol=1e-3)
     assert net.stages[0].scores is None
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,14 +15,13 @@ from hypothesis import strategies as st
 
 import networks
 import symbolic
-from clockseg import Group, Schedule, Session, Stage, StagedNetwork, UsageError, pipelined, run, skip_frame
+from clockseg import Group, Schedule, Stage, StagedNetwork, UsageError, pipelined, run, skip_frame
 from clockseg.clockwork.schedule import alternating
 from clockseg.engines import onnxruntime, openvino
 from clockseg.engines.provenance import cores
-from clockseg.errors import MissingDependency
 from clockseg.evaluation.stream import VirtualTimer, with_durations
-from clockseg.execution.pipeline import concurrent, running, shares, stage_seconds
-from clockseg.networks.cuda_streams import cuda_streams
+from clockseg.execution.pipeline import running, shares, stage_seconds
+from clockseg.execution.threads import Threaded, concurrent
 from clockseg.networks.load import load
 
 SECONDS = 10
@@ -247,8 +243,8 @@ def test_a_schedule_of_one_segment_needs_no_workers() -> None:
             assert [symbolic.frames_of(runner.session(frame)) for frame in "012"] == ["000", "110", "222"]
             assert runner.threads == (4,)
             assert not workers()
-    with concurrent(skip_frame(2)(3)) as found:
-        assert found is map
+    with concurrent(symbolic.network(), skip_frame(2)(3)) as found:
+        assert not isinstance(found, Threaded)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +295,7 @@ def test_each_segment_is_compiled_for_its_share_and_fusing_for_all() -> None:
 
 def test_stages_are_timed_for_their_shares(monkeypatch) -> None:
     timer = VirtualTimer()
-    monkeypatch.setattr("clockseg.clockwork.session.time.perf_counter", timer.now)
+    monkeypatch.setattr("clockseg.clockwork.lazy.time.perf_counter", timer.now)
     net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.head": 2.0, "B.body": 0.5})
     assert stage_seconds(net, "0123") == (3.0, 2.5, 0.0)
     with pytest.raises(UsageError, match="at least 2"):
@@ -320,34 +316,14 @@ def test_openvino_binds_threads_only_where_it_has_all_cores(tmp_path: Path) -> N
 # Time: what ran at once counts once.
 
 
-def test_relative_time_counts_what_overlapped_once(monkeypatch) -> None:
-    timer = VirtualTimer()
-    monkeypatch.setattr("clockseg.clockwork.session.time.perf_counter", timer.now)
-    net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.5, "fuse": 0.5})
-
-    def at_the_same_time(function, segments):
-        start, ends, made = timer.now(), [], []
-        for segment in segments:
-            timer._now = start
-            made.append(function(segment))
-            ends.append(timer.now())
-        timer._now = max(ends)
-        return made
-
-    for schedule, map, network in (
-        (pipelined(2), at_the_same_time, 4.0 + 0.5),
-        (pipelined(3), at_the_same_time, 3.0 + 0.5),
-        (pipelined(3), map_of_python, 6.5 + 0.5),
-    ):
-        session = Session(net, schedule, map=map)
-        session("0")
-        assert session.record.seconds.network == 7.0
-        session("1")
-        assert session.record.seconds.stages == (3.0, 1.0, 2.5)
-        assert session.record.seconds.network == network
-
-
-map_of_python = map
+def test_what_overlaps_counts_once() -> None:
+    """The stages' seconds are shares of the time that passed."""
+    net = with_bodies(symbolic.network(), lambda index: time.sleep(0.05))
+    with at_once(net)(pipelined(3)) as runner:
+        runner.session("0")
+        assert sum(runner.session.record.seconds.stages) > 0.14
+        runner.session("1")
+        assert sum(runner.session.record.seconds.stages) < 0.14
 
 
 # Ahead.
@@ -375,99 +351,3 @@ def test_what_is_computed_when() -> None:
 def test_without_time_between_frames_it_is_computed_when_it_is_needed() -> None:
     with at_once(symbolic.network(), "ahead")(pipelined(3)) as runner:
         assert [symbolic.frames_of(runner.session(frame)) for frame in "01234"] == ["000", "100", "210", "321", "432"]
-
-
-# CUDA streams.
-
-
-@pytest.fixture
-def fake_torch(monkeypatch) -> list[tuple]:
-    """A torch that notes who waits for whom."""
-    log: list[tuple] = []
-
-    class Stream:
-        def __init__(self, device=None, name=None) -> None:
-            self.name = name or f"stream {sum(entry[0] == 'made' for entry in log)}"
-            log.append(("made", self.name))
-
-        def wait_event(self, event) -> None:
-            log.append((self.name, "waits for event of", event))
-
-        def wait_stream(self, stream) -> None:
-            log.append((self.name, "waits for", stream.name))
-
-        def record_event(self):
-            return self.name
-
-    current = Stream(name="current")
-    log.clear()
-
-    @contextmanager
-    def stream(one):
-        log.append(("in", one.name))
-        yield
-        log.append(("out of", one.name))
-
-    cuda = SimpleNamespace(
-        is_available=lambda: True,
-        device_count=lambda: 1,
-        Stream=Stream,
-        stream=stream,
-        current_stream=lambda device: current,
-        synchronize=lambda device: log.append(("synchronize", device)),
-    )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    return log
-
-
-def test_streams_wait_for_the_frame_before_and_fusing_for_all(fake_torch) -> None:
-    with cuda_streams(pipelined(2)(3)) as map:
-        session = Session(symbolic.network(), pipelined(2), map=map)
-        assert [symbolic.frames_of(session(frame)) for frame in "01"] == ["000", "110"]
-    assert fake_torch == [
-        ("made", "stream 0"),
-        ("made", "stream 1"),
-        ("stream 0", "waits for event of", "current"),
-        ("in", "stream 0"),
-        ("out of", "stream 0"),
-        ("stream 1", "waits for event of", "current"),
-        ("in", "stream 1"),
-        ("out of", "stream 1"),
-        ("current", "waits for", "stream 0"),
-        ("current", "waits for", "stream 1"),
-        ("synchronize", "cuda"),
-    ]
-
-
-def test_streams_are_waited_for_also_after_an_error(fake_torch) -> None:
-    with pytest.raises(ZeroDivisionError), cuda_streams(pipelined(2)(2)) as map:
-        map(lambda segment: 1 // segment.start, pipelined(2)(2).segments())
-    assert fake_torch[-2:] == [("current", "waits for", "stream 0"), ("current", "waits for", "stream 1")]
-
-
-@pytest.mark.parametrize("device", ["cuda:1", "cuda:x", "cpu", "mps"])
-def test_a_device_that_is_not_there(fake_torch, device) -> None:
-    with (
-        pytest.raises(UsageError, match=rf"no CUDA device '{device}' \(torch finds 1\)"),
-        cuda_streams(pipelined(2)(2), device=device),
-    ):
-        pass
-
-
-def test_streams_without_torch(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'clockseg\[torch\]'"), cuda_streams(pipelined(2)(2)):
-        pass
-
-
-def test_what_runs_segments_at_once_can_be_given() -> None:
-    seen = []
-
-    @contextmanager
-    def elsewhere(schedule):
-        yield lambda function, segments: [function(one) for one in segments if not seen.append(one)]
-
-    net = symbolic.network()
-    with running(lambda threads: net, pipelined(3), how="concurrent", threads=2, at_once=elsewhere) as runner:
-        assert [symbolic.frames_of(runner.session(frame)) for frame in "012"] == ["000", "100", "210"]
-    assert seen == [*pipelined(3)(3).segments()] * 2

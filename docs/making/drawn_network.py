@@ -79,6 +79,6 @@ def shown(schedule: Named, cars: tuple[float, ...] = CARS) -> list[Shown]:
         record = session.record
         signal = next((one for one in record.signal if one is not None), None)
         assert session.memory is not None
-        held = tuple(_labels(stage.shown) for stage in session.memory.stages)
+        held = tuple(_labels(stage.held.value) for stage in session.memory.stages)
         found.append(Shown(record.fired, signal, held, output))
     return found

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
         pipelined,
         skip_frame,
     )
-    from clockseg.clockwork.session import Session, fill, run, step
+    from clockseg.clockwork.session import Session, run
+    from clockseg.clockwork.step import fill, step
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation.labels import evaluate
     from clockseg.execution.recording import record, replay
@@ -99,7 +100,8 @@ _HOMES = {
     "clockseg.planning.schedule_file": ("read_schedule_file",),
     "clockseg.clocks.spec": ("parse_schedule",),
     "clockseg.segmenting.segmentation": ("segment",),
-    "clockseg.clockwork.session": ("Session", "fill", "run", "step"),
+    "clockseg.clockwork.session": ("Session", "run"),
+    "clockseg.clockwork.step": ("fill", "step"),
     "clockseg.clockwork.network": ("Group", "Stage", "StagedNetwork"),
     "clockseg.planning.tuning": ("tune",),
 }

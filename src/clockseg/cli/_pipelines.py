@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from clockseg.errors import UsageError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Schedule
     from clockseg.clockwork.session import Session
-    from clockseg.execution.pipeline import AtOnce, How, Runner, Threaded
+    from clockseg.execution.pipeline import How, Runner, Threaded
 
 Load: TypeAlias = "Callable[[argparse.Namespace], StagedNetwork]"
 
@@ -37,18 +37,13 @@ def load_baselines(args: argparse.Namespace, load: Load) -> list[tuple[str, Stag
     return [(text, load(_with(args, network=text))) for text in args.baseline]
 
 
-def at_once_for(net: StagedNetwork) -> AtOnce | None:
-    """What runs segments at once where ``net`` runs; None: threads of the CPU, each segment on its share of them."""
-    if net.engine == "torch":
+def check_concurrent(net: StagedNetwork) -> None:
+    """Refuse engines in which the segments of a pipeline can't have threads of their own."""
+    if net.engine.startswith("torch"):
         raise UsageError(
-            "torch on the CPU has one number of threads for the whole process, so segments can't have a share each. "
-            "Give --engine openvino or onnxruntime; on a GPU, --engine cuda."
+            "torch has one number of threads for the whole process, so segments can't have a share each. "
+            "Give --engine openvino or onnxruntime."
         )
-    if net.engine.startswith("torch "):
-        from clockseg.networks.cuda_streams import cuda_streams
-
-        return partial(cuda_streams, device=net.engine.removeprefix("torch "))
-    return None
 
 
 @dataclass
@@ -65,11 +60,9 @@ class Pipelines:
 
         if how != "concurrent" or len(schedule.segments()) == 1:
             return stack.enter_context(running(self.threaded, schedule, how=how, threads=self.threads))
-        at_once = at_once_for(self.net)
-        costs = self.costs if at_once is None and self.threads > len(schedule.segments()) else None
-        return stack.enter_context(
-            running(self.threaded, schedule, how=how, threads=self.threads, costs=costs, at_once=at_once)
-        )
+        check_concurrent(self.net)
+        costs = self.costs if self.threads > len(schedule.segments()) else None
+        return stack.enter_context(running(self.threaded, schedule, how=how, threads=self.threads, costs=costs))
 
     def session(self, stack: ExitStack) -> Callable[[StagedNetwork, Schedule], Session]:
         """What makes ``evaluate``'s sessions: pipelines at once with ``--concurrent``, their workers ended with ``stack``."""

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._options import add_network_options, load_network, positive
-from clockseg.cli._pipelines import Pipelines, add_baseline_option, at_once_for, load_baselines
+from clockseg.cli._pipelines import Pipelines, add_baseline_option, load_baselines
 from clockseg.cli._terminal import align
 from clockseg.errors import DataError
 
@@ -54,12 +54,9 @@ def run_pipeline(args: argparse.Namespace) -> int:
     pipelines = Pipelines(args, load_network, net)
     threads = pipelines.threads
     images = noise(net, args.frames) if args.video is None else _decoded(args.video, args.frames)
-    hows: tuple[How, ...] = ("serial", "ahead") if net.engine == "torch" else ("serial", "concurrent", "ahead")
-    at_once = at_once_for(net) if "concurrent" in hows else None
+    hows: tuple[How, ...] = ("serial", "ahead") if net.engine.startswith("torch") else ("serial", "concurrent", "ahead")
     beside = truncations(args, net, threads) | dict(load_baselines(args, load_network))
-    with pipeline_runners(
-        pipelines.threaded, threads=threads, images=images, hows=hows, beside=beside, at_once=at_once
-    ) as runners:
+    with pipeline_runners(pipelines.threaded, threads=threads, images=images, hows=hows, beside=beside) as runners:
         found = measure(runners, images, rounds=args.rounds, progress=lambda done: _told(args, done))
     print(json.dumps(facts(args, net, threads, found), allow_nan=False) if args.json else table(found))
     return 0

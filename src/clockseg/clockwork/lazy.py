@@ -34,8 +34,11 @@ class Executor(Protocol):
         """Set the value of each call, and the seconds that it took."""
         ...
 
-    def rehearse(self, again: Callable[[Executor], None]) -> None:
-        """Prepare for the frames to come, after a fill; ``again`` runs the frame after it through an executor, for nothing."""
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+        """Prepare for the frames to come after a fill with a frame of this shape.
+
+        ``again`` runs that frame once more through an executor; what it gives is dropped.
+        """
         ...
 
 
@@ -55,8 +58,29 @@ class Interpreter:
             call.value = call.part(*[value_of(one) for one in call.args])
             call.seconds = time.perf_counter() - start
 
-    def rehearse(self, again: Callable[[Executor], None]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
         """Do nothing: no frame runs faster for it."""
+
+
+class Recorder(Protocol):
+    """Takes the calls of a frame, and gives their values."""
+
+    @property
+    def made(self) -> Sequence[Lazy]:
+        """The calls that were made, with their seconds."""
+        ...
+
+    def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
+        """Note a call, and return what stands for its value."""
+        ...
+
+    def read(self, given: Any) -> Any:
+        """Return the value that something stands for."""
+        ...
+
+    def settle(self) -> None:
+        """End the frame."""
+        ...
 
 
 class Calls:

@@ -6,13 +6,11 @@ functions on strings (see ``tests/test_tiny.py``).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, TypeAlias
 
-from clockseg.clockwork.together import Made, Run, Together, Took
+from clockseg.clockwork.lazy import Executor
 from clockseg.errors import UsageError
 
 Value: TypeAlias = Any
@@ -83,7 +81,7 @@ class StagedNetwork:
     a frame into what stage 1 reads, ``restore`` an output back to the frame's size. ``whole`` is the uncut network:
     prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against. ``sidecar``: what
     its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
-    ``joined``: what runs several of these very parts as one, if they can be; other parts put in their place run one by one.
+    ``executor``: makes what runs the parts in a session, from a network and a schedule; None: they run one by one.
     For a fused value that is moved by the carry: ``fused`` takes from what ``finish`` reads that which is worth moving,
     ``conclude`` makes the output of it (None: ``finish`` does), ``correction`` makes a better one.
 
@@ -102,7 +100,7 @@ class StagedNetwork:
     whole: Part | None = None
     sidecar: Any = None
     engine: str = "python"
-    joined: Together | None = field(default=None, repr=False, compare=False)
+    executor: Callable[[StagedNetwork, Any], Executor] | None = field(default=None, repr=False, compare=False)
     fused: Part = same
     conclude: Part | None = None
     correction: Correction | None = None
@@ -147,35 +145,6 @@ class StagedNetwork:
             values[group.name] = group.function(*(values[name] for name in group.reads))
         return self.restore(self.finish(values[self.last]), image)
 
-    def together(self, run: Run, trunk: Value, values: Mapping[str, Value]) -> Made:
-        """What the parts of ``run`` give, as one where that is possible, else one by one.
-
-        ``trunk``: of the stage before them (for stage 1 the prepared frame). ``values``: what stages show and groups
-        gave, by name; what the run makes anew isn't read.
-        """
-        if self.joined is not None and self.joined.stands_for(self):
-            return self.joined(run, trunk, values)
-        return self.apart(run, trunk, values)
-
-    def apart(self, run: Run, trunk: Value, values: Mapping[str, Value]) -> Made:
-        """What the parts of ``run`` give, one by one; everything is kept."""
-        shown, trunks, held, times = dict(values), [], [], [time.perf_counter()]
-        for index in run.stages:
-            stage = self.stages[index]
-            trunk = stage.body(trunk)
-            shown[stage.name] = stage.head(trunk)
-            trunks.append(trunk)
-            held.append(shown[stage.name])
-            times.append(time.perf_counter())
-        for group in self.groups:
-            if group.name in run.groups:
-                shown[group.name] = group.function(*(shown[name] for name in group.reads))
-        fused = time.perf_counter()
-        output = self.finish(shown[self.last]) if run.finish else None
-        finished = time.perf_counter()
-        took = Took(tuple(b - a for a, b in pairwise(times)), fused - times[-1], finished - fused)
-        return Made(tuple(trunks), tuple(held), {name: shown[name] for name in run.groups}, output, took)
-
     @property
     def last(self) -> str:
         """The name of what ``finish`` reads: the last group, or the last stage where there are no groups."""
@@ -196,7 +165,7 @@ class StagedNetwork:
         )
         groups = tuple(replace(g, function=fn(g.name, g.function)) for g in self.groups)
         whole = None if self.whole is None else fn("whole", self.whole)
-        made = replace(self, stages=stages, groups=groups, finish=fn("finish", self.finish), whole=whole, joined=None)
+        made = replace(self, stages=stages, groups=groups, finish=fn("finish", self.finish), whole=whole, executor=None)
         if self.conclude is not None:
             made = replace(made, conclude=fn("conclude", self.conclude))
         if self.correction is not None:
@@ -216,7 +185,7 @@ class StagedNetwork:
             stages=alone,
             groups=(),
             finish=same,
-            joined=None,
+            executor=None,
             fused=same,
             conclude=None,
             correction=None,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
 from clockseg.clockwork.carry import Carry, identity
-from clockseg.clockwork.clock import ALWAYS, Clock, Every, as_clock, facts, gates_after, is_clock
+from clockseg.clockwork.clock import ALWAYS, Clock, Every, Watch, as_clock, facts, gates_after, is_clock, watches
 from clockseg.errors import UsageError, whole_number
 
 
@@ -47,6 +48,11 @@ class Schedule:
     def __len__(self) -> int:
         """The number of stages."""
         return len(self.clocks)
+
+    @cached_property
+    def watched(self) -> tuple[frozenset[Watch], ...]:
+        """By stage: the maps that its clock watches."""
+        return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
     def segments(self) -> tuple[range, ...]:
         """The runs of stages between delays: they read only what the frame before left, so they may run at once.
@@ -129,7 +135,7 @@ def _made(schedule: Named, stages: int) -> Schedule:
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
 
-        >>> from clockseg.clockwork.clock import ALWAYS, Clock, Every, as_clock, facts, gates_after, is_clock
+        >>> from clockseg.clockwork.clock import ALWAYS, Clock, Every, Watch, as_clock, facts, gates_after, is_clock, watches
     from clockseg.carry import Flow, Warp
         >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
         warp(flow)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg._errors import UsageError
-from clockseg.clocks import PICTURE, Tick, View, Watch
-from clockseg.clocks.tick import watched_by_default
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Lazy
-from clockseg.schedule import Schedule
-from clockseg.stages import StagedNetwork
-from clockseg.trace import Record, Seconds
+from clockseg.clockwork.clock import PICTURE, Tick, View, Watch, ask, watched_by_default
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Recorder, value_of
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.trace import Record, Seconds
+from clockseg.errors import UsageError
 
 
 class Cell(NamedTuple):
@@ -56,7 +55,7 @@ class Memory(NamedTuple):
     record: Record
 
 
-class _Refill(Exception):
+class Refill(Exception):
     """A clock's answer that no cached value is worth keeping; the clocks' states."""
 
 
@@ -66,7 +65,7 @@ def advance(
     memory: Memory | None,
     image: Any,
     vectors: Any,
-    calls: Calls,
+    calls: Recorder,
     states: Sequence[Any] = (),
 ) -> Memory:
     """Run one frame. Without a memory every stage fires: a fill. ``states``: those of the clocks, for a fill."""
@@ -124,7 +123,7 @@ class Frame:
     schedule: Schedule
     memory: Memory | None
     image: Any
-    calls: Calls
+    calls: Recorder
     t: int = 0
     motion: Any = None
     picture: Any = None
@@ -171,7 +170,7 @@ class Frame:
     def look(self, i: int, before: Sequence[Cell]) -> dict[Watch, Any]:
         """Return what the clock of stage ``i`` watches, of the stages before it as it sees them."""
         found: dict[Watch, Any] = {}
-        for watch in self.schedule.clocks[i].looks(i + 1):
+        for watch in self.schedule.watched[i]:
             if watch == PICTURE:
                 found[watch] = self._picture()
                 continue
@@ -211,11 +210,11 @@ class Frame:
             self.net.classes,
             memory.record.seconds.network,
         )
-        decision, state = read(self.calls(CLOCK, "clock", self.schedule.clocks[i], tick, past.state))
+        decision, state = read(self.calls(CLOCK, "clock", ask, self.schedule.clocks[i], tick, past.state))
         if decision.refill:
             states = [cell.state for cell in memory.stages]
             states[i] = state
-            raise _Refill(states)
+            raise Refill(states)
         return decision.fires, decision.signal, state
 
     def fuse(
@@ -283,7 +282,7 @@ def fill(
     'W'
     """
     memory = advance(net, schedule, None, image, vectors, Calls(executor or Interpreter()))
-    return _value(memory.output), memory
+    return value_of(memory.output), memory
 
 
 def step(
@@ -309,13 +308,22 @@ def step(
     """
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
-    runs = executor or Interpreter()
+    after = follow(net, schedule, memory, image, vectors, lambda: Calls(executor or Interpreter()))
+    return value_of(after.output), after
+
+
+def follow(
+    net: StagedNetwork,
+    schedule: Schedule,
+    memory: Memory | None,
+    image: Any,
+    vectors: Any,
+    calls: Callable[[], Recorder],
+) -> Memory:
+    """Run the next frame; a fill without a memory, after a change of size, and where a clock asks for it."""
+    if memory is None or memory.shape != np.shape(image):
+        return advance(net, schedule, None, image, vectors, calls())
     try:
-        after = advance(net, schedule, memory, image, vectors, Calls(runs))
-    except _Refill as cut:
-        after = advance(net, schedule, None, image, vectors, Calls(runs), cut.args[0])
-    return _value(after.output), after
-
-
-def _value(given: Any) -> Any:
-    return given.value if type(given) is Lazy else given
+        return advance(net, schedule, memory, image, vectors, calls())
+    except Refill as cut:
+        return advance(net, schedule, None, image, vectors, calls(), cut.args[0])

@@ -10,22 +10,18 @@ from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Lazy
 
 
 class Seconds(NamedTuple):
-    """Where the time of one frame went, in seconds; ``prepare`` of the frame is part of stage 1.
-
-    ``overlap``: how much less the segments of a pipeline took because they ran at once, 0 where one ran after another.
-    """
+    """Where the time of one frame went, in seconds. Preparing the frame is part of stage 1, or of motion where a carry estimates it."""
 
     stages: tuple[float, ...]
     clock: float = 0.0
     motion: float = 0.0
     fuse: float = 0.0
     finish: float = 0.0
-    overlap: float = 0.0
 
     @property
     def network(self) -> float:
         """All of it: what relative time is made of (README, "Evaluate")."""
-        return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish - self.overlap
+        return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
 
     @classmethod
     def of(cls, stages: int, calls: Iterable[Lazy]) -> Seconds:

@@ -1,11 +1,6 @@
-"""What clocks and carry look at: taken from the stages as they see them, kept no longer than needed."""
+"""Checks of a schedule against a network."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any, Protocol
-
-import numpy as np
 
 from clockseg.clockwork.clock import PICTURE, Clock, Watch, class_ids, facts, own_watches, walk
 from clockseg.clockwork.clock import watches as watched
@@ -14,39 +9,8 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
 
 
-class Kept(Protocol):
-    """What is needed of a stage's memory."""
-
-    @property
-    def trunk(self) -> Any: ...
-
-    @property
-    def shown(self) -> Any: ...
-
-
 def watches(schedule: Schedule, index: int) -> frozenset[Watch]:
     return watched(schedule.clocks[index], index + 1)
-
-
-def views(net: StagedNetwork, schedule: Schedule, index: int, picture: Any, before: Sequence[Kept]) -> dict[Watch, Any]:
-    """What the clock of stage ``index`` looks at now, of the stages before it as it sees them."""
-    found = {}
-    for watch in watches(schedule, index):
-        if watch == PICTURE:
-            found[watch] = picture
-        else:
-            stage, kept = net.stages[watch.stage - 1], before[watch.stage - 1]
-            if watch.of == "features":
-                found[watch] = stage.features(kept.trunk)
-            elif stage.scores is not None:
-                found[watch] = stage.scores(kept.shown)
-    return found
-
-
-def keep_picture(schedule: Schedule, image: Any) -> Any:
-    """A copy of the picture if anything looks at old ones: the caller may decode the next frame into the same memory."""
-    looks = schedule.carry.looks or any(PICTURE in watches(schedule, i) for i in range(len(schedule)))
-    return image.copy() if looks and isinstance(image, np.ndarray) else image if looks else None
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

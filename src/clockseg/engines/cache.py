@@ -85,7 +85,8 @@ def prune() -> None:
 
 def clear_cache() -> int:
     """Delete all compiled networks on disk and the measured speeds of engines; return the number of bytes freed."""
-    remembered = [file for file in cache_directory().glob("*engines.json*") if file.is_file()]
+    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused"))
+    remembered = [file for files in named for file in files if file.is_file()]
     freed = 0
     for entry in (*_entries(), *remembered):
         freed += _bytes(entry)

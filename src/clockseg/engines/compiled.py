@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError, UsageError
-from clockseg.execution.joined import SIZES, joined
+from clockseg.execution.fused import SIZES, fused
 from clockseg.graph.part import Built, GraphPart, Tensors
 from clockseg.types import Array, Size
 
@@ -94,10 +94,11 @@ def of_graphs(net: StagedNetwork) -> bool:
     return any(found)
 
 
-def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork:
+def compiled(net: StagedNetwork, compile: Compile, engine: str, *, same_bits: str = "") -> StagedNetwork:
     """``net`` with its graph-backed parts compiled on first use, by what is called ``engine``; others stay as they are.
 
-    Parts that run together are compiled as one as well (``engines.joined``). ``UsageError`` if there is nothing to compile.
+    Parts that run together are compiled as one as well (``execution.fused``). ``same_bits``: all that the bits of results
+    depend on, as text: then it is kept on disk which parts may run as one. ``UsageError`` if there is nothing to compile.
     """
     if not of_graphs(net):
         raise UsageError(
@@ -117,4 +118,4 @@ def compiled(net: StagedNetwork, compile: Compile, engine: str) -> StagedNetwork
     def shared(part: GraphPart) -> Part:
         return parts.whole if parts.whole is not None and part is net.whole else made(part)
 
-    return joined(net, parts, shared)
+    return fused(net, parts, shared, same_bits)

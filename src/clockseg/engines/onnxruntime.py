@@ -12,6 +12,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_directory
 from clockseg.engines.compiled import Runner, compiled
+from clockseg.engines.provenance import machine
 from clockseg.engines.threads import threads_or_all
 from clockseg.errors import UsageError
 from clockseg.graph.part import Built
@@ -51,7 +52,10 @@ def onnxruntime(
         return _Session(library.InferenceSession(built.model, options, providers=chosen), built)
 
     name = "onnxruntime" if provider == "cpu" else f"onnxruntime {provider}"
-    return compiled(net, compile, name if precision == "f32" else f"{name} {precision}")
+    bits = f"{name} {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
+    return compiled(
+        net, compile, name if precision == "f32" else f"{name} {precision}", same_bits=bits if provider == "cpu" else ""
+    )
 
 
 def providers() -> tuple[str, ...]:

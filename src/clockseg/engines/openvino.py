@@ -15,7 +15,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
 from clockseg.engines.cache import cache_limit, model_folder, prune
 from clockseg.engines.compiled import Runner, compiled
-from clockseg.engines.provenance import cores
+from clockseg.engines.provenance import cores, machine
 from clockseg.engines.threads import threads_or_all
 from clockseg.errors import UsageError
 from clockseg.graph.part import Built
@@ -59,7 +59,8 @@ def openvino(
             prune()
         return _Request(library, compiled_model, built, last)
 
-    return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}")
+    bits = f"openvino {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
+    return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}", same_bits=bits)
 
 
 def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool) -> tuple[Any, frozenset[str]]:

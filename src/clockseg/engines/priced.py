@@ -10,7 +10,7 @@ import numpy as np
 
 from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
 from clockseg.clockwork.schedule import frame_oracle
-from clockseg.clockwork.session import Memory, fill
+from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
 from clockseg.engines.prices import CONCLUDE, CORRECTION, FINISH, WHOLE, Price, Prices
@@ -106,13 +106,13 @@ def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
 
 def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
     """Run what works on scores that were moved, where the network has it."""
-    moved = net.fused(memory.fused.value)
+    moved = net.fused(memory.fused.trunk.value)
     if net.conclude is not None:
         net.conclude(moved)
     if net.correction is not None:
         names = [stage.name for stage in net.stages]
         reads = net.correction.reads
-        seen = frame if reads is None else memory.stages[names.index(reads)].trunk
+        seen = frame if reads is None else memory.stages[names.index(reads)].trunk.value
         shape = next(one.shape[-2:] for one in moved.values() if one.ndim == 4)
         net.correction.part(seen, moved, {"unexplained": np.zeros((1, 1, *shape), np.float32)})
 

@@ -15,7 +15,7 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, alternating, frame_oracle, pipelined, skip_frame
 from clockseg.errors import UsageError
-from clockseg.execution.pipeline import AtOnce, How, Runner, Threaded, running, stage_seconds
+from clockseg.execution.pipeline import How, Runner, Threaded, running, stage_seconds
 from clockseg.types import Image
 
 UNMEASURED = 2
@@ -141,13 +141,12 @@ def pipeline_runners(
     images: Sequence[Any],
     hows: Sequence[How] = ("serial", "concurrent", "ahead"),
     beside: Mapping[str, StagedNetwork] | None = None,
-    at_once: AtOnce | None = None,
 ) -> Iterator[dict[str, Runner]]:
     """What the paper compares, on ``threads`` threads each: the uncut network, first and named "full", and by schedule.
 
     Those are the frame oracle, alternating, skip-frame, and each pipeline of up to three segments in each of ``hows``.
     ``beside``: other networks by name, each run whole on every frame. ``images`` (two at least) tell what stages take, for
-    the shares of threads; ``at_once`` as of ``running``. ``UsageError`` for a network of one stage, which has no pipeline.
+    the shares of threads; ``UsageError`` for a network of one stage, which has no pipeline.
     """
     whole = net(threads)
     if len(whole) < 2:
@@ -161,7 +160,7 @@ def pipeline_runners(
     with ExitStack() as stack:
 
         def start(net: Threaded, schedule: Schedule | Named, how: How = "serial") -> Runner:
-            return stack.enter_context(running(net, schedule, how=how, threads=threads, costs=costs, at_once=at_once))
+            return stack.enter_context(running(net, schedule, how=how, threads=threads, costs=costs))
 
         found = {"full": start(_as_it_is(whole.uncut()), frame_oracle)}
         found |= {name: start(net, schedule) for name, schedule in schedules.items()}

@@ -10,24 +10,22 @@ leaves. With stages of seconds a, b, c and fusing f, ``pipelined(3)`` gives fram
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from clockseg.clockwork.network import Part, StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Map, Session
+from clockseg.clockwork.session import Session
 from clockseg.engines.threads import threads_or_all
 from clockseg.errors import UsageError
+from clockseg.execution.threads import concurrent
 
 How: TypeAlias = Literal["serial", "concurrent", "ahead"]
 Threaded: TypeAlias = Callable[[int], StagedNetwork]
 """A network by the number of threads that each of its parts is compiled for, such as ``lambda n: openvino(net, threads=n)``."""
-AtOnce: TypeAlias = Callable[[Schedule], AbstractContextManager[Map]]
-"""What gives a ``map`` that runs the segments of a schedule at once: ``concurrent``, or for GPUs ``cuda_streams``."""
 
 
 def nothing() -> None:
@@ -52,13 +50,11 @@ def running(
     how: How = "serial",
     threads: int | None = None,
     costs: Sequence[float] | None = None,
-    at_once: AtOnce | None = None,
 ) -> Iterator[Runner]:
     """A runner for ``schedule``, with ``threads`` in all (None: as many as the process may use), its workers closed at the end.
 
     Serial and ahead, every part runs on all threads. Concurrent, each segment runs on its ``shares`` of them by the
-    ``costs`` of its stages (any unit; None: equal), and fusing on all; or, where ``at_once`` runs them elsewhere than in
-    threads of the CPU, as they are. A schedule of one segment always runs serially.
+    ``costs`` of its stages (any unit; None: equal), and fusing on all. A schedule of one segment always runs serially.
 
     >>> from clockseg.clockwork.schedule import pipelined
     >>> from clockseg.clockwork.network import Stage
@@ -78,43 +74,11 @@ def running(
     elif how == "ahead":
         session = Session(_remembering(whole, made), made)
         yield Runner(session, lambda: _go_ahead(session), (budget,) * len(segments))
-    elif at_once is not None:
-        with at_once(made) as map:
-            yield Runner(Session(whole, made, map=map), threads=(budget,) * len(segments))
     else:
         given = shares(_segment_costs(made, costs), budget)
-        with concurrent(made, threads=budget) as map:
-            yield Runner(Session(_shared_out(net, whole, made, given), made, map=map), threads=given)
-
-
-@contextmanager
-def concurrent(schedule: Schedule, *, threads: int | None = None) -> Iterator[Map]:
-    """A ``map`` for ``step``, ``run`` and ``Session`` that runs the segments of ``schedule`` at once, each in a thread.
-
-    For parts that release the GIL, as those of both engines do; ``threads`` bounds the workers (None: as many as the
-    process may use). A step ends only when all of its segments have: then the error of the first that failed is raised,
-    and the session's memory is that of the frame before. The workers end with the ``with`` block.
-
-    >>> from clockseg.clockwork.schedule import pipelined
-    >>> with concurrent(pipelined(2)(3)) as map:
-    ...     map(len, ["ab", "c"])
-    [2, 1]
-    """
-    count = len(schedule.segments())
-    if count == 1:
-        yield map
-        return
-    with ThreadPoolExecutor(min(count, threads_or_all(threads)), "clockseg-segment") as executor:
-
-        def in_threads(function: Callable[[Any], Any], segments: Iterable[Any]) -> list[Any]:
-            try:
-                started = [executor.submit(function, segment) for segment in segments]
-            except RuntimeError as error:
-                raise UsageError("the pipeline's workers have ended; run it inside its with block.") from error
-            wait(started)
-            return [one.result() for one in started]
-
-        yield in_threads
+        shared = _shared_out(net, whole, made, given)
+        with concurrent(shared, made, threads=budget) as executor:
+            yield Runner(Session(shared, made, executor=executor), threads=given)
 
 
 def shares(costs: Sequence[float], threads: int) -> tuple[int, ...]:
@@ -187,7 +151,7 @@ def _go_ahead(session: Session) -> None:
     if session.memory is None:
         return
     for segment in session.schedule.segments()[1:]:
-        trunk = session.memory.stages[segment.start - 1].trunk
+        trunk = session.memory.stages[segment.start - 1].trunk.value
         for stage in session.net.stages[segment.start : segment.stop]:
             trunk = stage.body(trunk)
             stage.head(trunk)

@@ -20,11 +20,12 @@ from clockseg.clockwork.carry import identity
 from clockseg.clockwork.clock import facts, own_watches, walk
 from clockseg.clockwork.network import Stage, StagedNetwork, same
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Memory, Session, fill
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
-from clockseg.execution.stand_in import shown
+from clockseg.execution.replay import Replayed
 from clockseg.execution.store import Place, Store
 from clockseg.types import Array, Image
 
@@ -162,8 +163,8 @@ def _looked_at(net: StagedNetwork, memory: Memory, watch: Watch, image: Image) -
         return np.asarray(image)
     stage, kept = net.stages[watch.stage - 1], memory.stages[watch.stage - 1]
     if watch.of == "features" or stage.scores is None:
-        return np.asarray(stage.features(kept.trunk))
-    scores = stage.scores(kept.held)
+        return np.asarray(stage.features(kept.trunk.value))
+    scores = stage.scores(kept.held.value)
     return labels(scores) if watch.of == "labels" else np.asarray(scores)
 
 
@@ -211,7 +212,7 @@ def _told(watch: Watch) -> str:
 
 
 def _replayed(recording: Recording, net: StagedNetwork, schedule: Schedule) -> Iterator[Record]:
-    session = Session(net, replace(schedule, clocks=tuple(map(shown, schedule.clocks))))
+    session = Session(net, replace(schedule, clocks=tuple(map(Replayed, schedule.clocks))))
     for index in range(len(recording)):
         session(_Frame(recording, index))
         yield session.record._replace(seconds=_estimated(recording.seconds(index), session.record.fired))

@@ -18,13 +18,12 @@ from clockseg.carry import Estimator, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Memory, Session, fill
-from clockseg.clockwork.trace import Record, Seconds
+from clockseg.clockwork.step import Memory, fill, follow
+from clockseg.clockwork.trace import Record
 from clockseg.clockwork.watching import check, check_replayable, watches
 from clockseg.errors import UsageError
-from clockseg.execution.keeping import looks_at_maps, together
-from clockseg.execution.promise import Promise
-from clockseg.execution.stand_in import Shot, stand_in, standing_in
+from clockseg.execution.liveness import patterns
+from clockseg.execution.replay import Promise, Replaying, Shot
 from clockseg.execution.store import Place, Store
 from clockseg.types import Image
 
@@ -94,9 +93,8 @@ def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
 
 def _fuses(schedule: Schedule) -> bool:
     """Whether what some stages made on one frame may be fused with what others made on another, or moved one by one."""
-    whole = schedule.nested and len(schedule.segments()) == 1
-    apart = any(looks_at_maps(schedule, index) or not together(schedule, index) for index in range(1, len(schedule)))
-    return not whole or apart or (schedule.carry != identity and schedule.carry.of == "held")
+    whole = len(schedule.segments()) == 1 and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
+    return not whole or (schedule.carry != identity and schedule.carry.of == "held")
 
 
 def _check_playable(schedule: Schedule) -> None:
@@ -164,7 +162,7 @@ class Tape:
         """One more frame, and its output; ``first`` if a clip begins with it, as it does where the frames' size changes."""
         first = first or not self._frames or self._frames[-1].shape != np.shape(image)
         output, memory = fill(self.net, frame_oracle(len(self.net)), image)
-        places: dict[Any, Kept] = {"output": self._put(memory.fused.output)}
+        places: dict[Any, Kept] = {"output": self._put(memory.fused.held.value)}
         for name, value in self._values(memory, image):
             places[name] = self._put(value)
         shares = self._see(image, vectors, places, first)
@@ -177,9 +175,9 @@ class Tape:
         if self.keep.prepared:
             yield "prepared", self.net.prepare(image)
         if self.keep.fused:
-            yield "fused", self.net.fused(memory.fused.value)
-        yield from ((("held", index), memory.stages[index].held) for index in self.keep.held)
-        yield from ((("trunk", index), memory.stages[index].trunk) for index in self.keep.trunks)
+            yield "fused", self.net.fused(memory.fused.trunk.value)
+        yield from ((("held", index), memory.stages[index].held.value) for index in self.keep.held)
+        yield from ((("trunk", index), memory.stages[index].trunk.value) for index in self.keep.trunks)
 
     def _see(
         self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
@@ -235,12 +233,10 @@ class Tape:
         made = schedule_for(schedule, len(self.net))
         check(self.net, made)
         _check_playable(made)
-        session = Session(stand_in(self.net, self), standing_in(made, self))
+        calls, memory = Replaying(self, made.carry), None
         for index, frame in enumerate(self._frames):
-            if frame.first:
-                session.reset()
-            output = session(Shot(self, index))
-            yield Played(output, session.record._replace(seconds=Seconds((0.0,) * len(made))))
+            memory = follow(self.net, made, None if frame.first else memory, Shot(self, index), None, lambda: calls)
+            yield Played(memory.output, memory.record)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Of the picture of frame ``index``."""

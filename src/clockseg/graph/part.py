@@ -104,8 +104,7 @@ class Pick:
     names: tuple[str, ...]
 
     def __call__(self, value: Tensors) -> dict[str, Array]:
-        names = (*self.names, FRAME_SIZE) if FRAME_SIZE in value else self.names
-        return {name: value[name] for name in names}
+        return {name: value[name] for name in (*self.names, FRAME_SIZE) if name in value}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
-from clockseg.graph.joined import GraphJoined
+from clockseg.graph.fusion import GraphFusion
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphPart, Pick, Take
 from clockseg.graph.quantized import floats_of, reading
@@ -54,10 +54,8 @@ def staged(
     stages = tuple(source.stage(stage, source.at(size)) for stage in division.stages)
     groups, finish = source.groups(division), source.finish(division)
     whole = original.part("whole", (sidecar.input.name,), (), (sidecar.output,))
-    output = (LABELS,) if sidecar.classes else (division.output,)
-    same = None if plan else whole
-    joined = GraphJoined(stages, groups, finish, division, sidecar.input.name, output, source.part, same)
-    made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, joined=joined)
+    executor = GraphFusion(sidecar.input.name, division.output, source.part, None if plan else whole)
+    made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, executor=executor)
     made = replace(made, fused=source.fused(division), conclude=source.conclude(division))
     return replace(made, correction=original.correction(model, division))
 

@@ -19,7 +19,7 @@ import numpy as np
 from clockseg.clocks.maps import change, labels
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
-from clockseg.clockwork.session import fill
+from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
 from clockseg.paper.fcn_checkpoint import MEAN as BGR_MEAN
@@ -210,7 +210,7 @@ def shot(net: StagedNetwork, name: str, frames: Iterable[ClipFrame], *, ignore: 
     for frame in frames:
         output, memory = fill(net, schedule, frame.image)
         maps = tuple(
-            None if stage.scores is None else labels(stage.scores(kept.held))
+            None if stage.scores is None else labels(stage.scores(kept.held.value))
             for stage, kept in zip(net.stages, memory.stages, strict=True)
         )
         held = before.labels if before is not None and frame.labels is None else frame.labels

@@ -14,7 +14,7 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Memory, fill, step
+from clockseg.clockwork.step import Memory, fill, step
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError

@@ -18,7 +18,7 @@ import numpy as np
 from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Named, alternating, exponential, pipelined, schedule_for
-from clockseg.clockwork.session import fill, step
+from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
 from clockseg.paper.sketch import Box, Point, Sheet, way
 from clockseg.paper.symbols import Cell, Made, Sum, cells, part
@@ -83,7 +83,7 @@ def session_cells(schedule: Named, frames: int = 5) -> list[Cell]:
     for _ in range(frames):
         picture = Made("frame")
         _, memory = fill(net, made, picture) if memory is None else step(net, made, memory, picture)
-        states.append((picture, [stage.trunk for stage in memory.stages]))
+        states.append((picture, [stage.trunk.value for stage in memory.stages]))
     return cells(states)
 
 

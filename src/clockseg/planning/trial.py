@@ -16,7 +16,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
 from clockseg.evaluation.metrics import Agreement, agreement, no_agreement
-from clockseg.execution.promise import Key, Promise
+from clockseg.execution.replay import Key, Promise
 from clockseg.execution.store import Place, Store
 from clockseg.execution.tape import Tape
 from clockseg.planning.blocks import Slot

@@ -17,7 +17,8 @@ import numpy as np
 from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.session import Session, fill
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.engines.priced import Meter
 from clockseg.errors import UsageError, VideoError

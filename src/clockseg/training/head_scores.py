@@ -12,7 +12,7 @@ import numpy as np
 from clockseg.clocks.maps import change, labels, relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
-from clockseg.clockwork.session import fill
+from clockseg.clockwork.step import fill
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.training.head_cells import Grid
@@ -104,8 +104,8 @@ def _look(net: StagedNetwork, stages: Sequence[int], image: Image) -> _Seen:
     heads, features = [], []
     for index in stages:
         stage, kept = net.stages[index], memory.stages[index]
-        heads.append(labels(stage.scores(kept.held)))  # type: ignore[misc]  # networks with heads have scores
-        features.append(stage.features(kept.trunk))
+        heads.append(labels(stage.scores(kept.held.value)))  # type: ignore[misc]  # networks with heads have scores
+        features.append(stage.features(kept.trunk.value))
     return _Seen(output, tuple(heads), tuple(features))
 
 

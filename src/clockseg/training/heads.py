@@ -18,7 +18,7 @@ import onnx
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
-from clockseg.clockwork.session import fill
+from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, NetworkError, UsageError, nearest
 from clockseg.graph import sidecar
@@ -210,7 +210,7 @@ def _run(net: StagedNetwork, chosen: Sequence[int], plans: Plan, warn: Callable[
     for part in plans.learn:
         for image in part.images(warn):
             output, memory = fill(net, schedule, image)
-            yield output, [net.stages[at].scores(memory.stages[at].held)[0] for at in chosen]  # type: ignore[misc]
+            yield output, [net.stages[at].scores(memory.stages[at].held.value)[0] for at in chosen]  # type: ignore[misc]
 
 
 def _check_unchanged(

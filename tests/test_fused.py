@@ -1,4 +1,4 @@
-"""Joined parts: what runs together runs as one model, and nothing but the time tells."""
+"""Fused parts: calls of one batch run as one model, and only the time differs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import networks
 from clockseg import (
     Session,
+    UsageError,
     adaptive,
     alternating,
     at_least_every,
@@ -34,15 +35,13 @@ from clockseg import (
     skip_frame,
     step,
 )
-from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Every
-from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
-from clockseg.clockwork.together import Keep
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.compiled import CompiledPart, compiled
-from clockseg.execution import joined
-from clockseg.execution.keeping import ends, needed
+from clockseg.execution import fused
+from clockseg.execution.liveness import liveness, patterns
 from clockseg.execution.recording import record, replay
 from clockseg.networks.load import load
 
@@ -99,12 +98,18 @@ def frames(count: int, seed: int = 1) -> list[np.ndarray]:
 
 
 def apart(net: StagedNetwork) -> StagedNetwork:
-    return replace(net, joined=None)
+    return replace(net, executor=None)
 
 
 def told(net: StagedNetwork, images: list[np.ndarray], schedule: Any) -> list[Any]:
     """Outputs and records, all but the seconds."""
     return [(output.tobytes(), one._replace(seconds=None)) for output, one in run(net, images, schedule)]
+
+
+def verdicts(net: StagedNetwork) -> list[Any]:
+    """The joints that run, of all sessions of a network so far."""
+    found = (verdict.part for one in net.executor.joints.values() for verdict in one.verdicts.values())
+    return [part for part in found if part is not None]
 
 
 def unfused() -> ort.SessionOptions:
@@ -170,7 +175,7 @@ def test_every_kind_of_network(tmp_path: Path, engine: str, name: str) -> None:
     net = load(networks.write_network(tmp_path, model(), sidecar), engine=engine)
     for schedule in (frame_oracle, alternating, exponential, difference(0.2, of="features")):
         assert told(net, frames(5), schedule) == told(apart(net), frames(5), schedule)
-    assert any(verdict.joint for one in net.joined.runs.values() for verdict in one.verdicts.values())
+    assert verdicts(net)
 
 
 @pytest.mark.parametrize("name", ["tiny", "unet", "branches"])
@@ -241,10 +246,7 @@ def test_every_stage_and_nothing_to_keep_is_the_uncut_network_itself(plain: Stag
     session = Session(net, frame_oracle)
     for image in frames(3):
         session(image)
-    [one] = net.joined.runs.values()
-    [verdict] = one.verdicts.values()
-    assert verdict.part is net.whole
-    assert verdict.bytes == 0
+    assert verdicts(net) == [net.whole]
     assert engine.names[-1] == "whole"
 
 
@@ -256,7 +258,7 @@ def test_other_bits_run_apart(plain: StagedNetwork) -> None:
     session = Session(net, frame_oracle)
     session(frames(1)[0])
     assert engine.of(session, frames(2)[1]) == 5
-    assert not any(verdict.joint for one in net.joined.runs.values() for verdict in one.verdicts.values())
+    assert not verdicts(net)
 
 
 def test_stages_and_groups_as_two_where_fusing_across_gives_other_bits(plain: StagedNetwork) -> None:
@@ -284,11 +286,11 @@ def test_other_bits_of_a_joint_that_leaves_tensors_out(plain: StagedNetwork) -> 
     session(frames(1)[0])
     assert engine.of(session, frames(2)[1]) == 1
     assert engine.names[-1] == "low & mid & deep & mid+deep & low+mid+deep"
-    assert [sorted(one.held)[1:] for one in session.memory.stages] == [["scores_1"], ["scores_2"], ["scores_3"]]
+    assert [sorted(one.held.value)[1:] for one in session.memory.stages] == [["scores_1"], ["scores_2"], ["scores_3"]]
 
 
 def test_large_networks_run_apart(plain: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "BYTES", 100)
+    monkeypatch.setattr(fused, "BYTES", 100)
     engine = Counting()
     session = Session(engine(plain), alternating)
     session(frames(1)[0])
@@ -299,12 +301,12 @@ def test_large_networks_run_apart(plain: StagedNetwork, monkeypatch: pytest.Monk
     assert engine.of(oracle, frames(2)[1]) == 1, "the uncut network is there anyway"
 
 
-def test_a_limit_to_the_number_of_runs(plain: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "RUNS", 1)
+def test_a_limit_to_the_number_of_joints(plain: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "JOINTS", 1)
     net = Counting()(plain)
     for schedule in (frame_oracle, alternating, exponential):
         assert told(net, frames(5), schedule) == told(apart(net), frames(5), schedule)
-    assert len(net.joined.runs) == 1
+    assert len(verdicts(net)) == 1
 
 
 def test_a_step_keeps_everything_whatever_the_next_schedule_is(made: Any) -> None:
@@ -317,7 +319,7 @@ def test_a_step_keeps_everything_whatever_the_next_schedule_is(made: Any) -> Non
         _, memory = step(net, schedule, memory, image)
         _, other = step(plain, schedule, other, image)
         for mine, theirs in zip(memory.stages, other.stages, strict=True):
-            for value, wanted in ((mine.trunk, theirs.trunk), (mine.held, theirs.held)):
+            for value, wanted in ((mine.trunk.value, theirs.trunk.value), (mine.held.value, theirs.held.value)):
                 assert value.keys() == wanted.keys()
                 assert all(np.array_equal(value[name], wanted[name]) for name in wanted)
         assert memory.values.keys() == other.values.keys()
@@ -327,40 +329,47 @@ def test_a_session_keeps_what_is_read_again(made: Any) -> None:
     session = Session(made("openvino"), alternating)
     for image in frames(3):
         session(image)
-    kept = [sorted(name for name in one.held if name != "frame size") for one in session.memory.stages]
+    kept = [sorted(name for name in one.held.value if name != "frame size") for one in session.memory.stages]
     assert kept == [[], [], ["scores_3"]]
 
 
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        (frame_oracle, Keep(frozenset(), frozenset(), frozenset(), frozenset())),
-        (skip_frame(3), Keep(frozenset(), frozenset(), frozenset(), frozenset())),
-        (alternating, Keep(frozenset(), frozenset({2}), frozenset(), frozenset())),
-        (exponential, Keep(frozenset(), frozenset({1, 2}), frozenset(), frozenset({"mid+deep"}))),
-        (adaptive(0.1), Keep(frozenset({1}), frozenset({0, 1, 2}), frozenset({1}), frozenset())),
-        (
-            pipelined(3),
-            Keep(frozenset({0, 1, 2}), frozenset({0, 1, 2}), frozenset(), frozenset({"mid+deep", "low+mid+deep"})),
-        ),
+        (frame_oracle, {}),
+        (skip_frame(3), {}),
+        (alternating, {"deep.head": {"mid+deep"}}),
+        (exponential, {"deep.head": {"mid+deep"}, "mid+deep": {"low+mid+deep"}}),
+        (adaptive(2.0), "mid.head"),
+        (pipelined(3), "low.body"),
     ],
+    ids=str,
 )
-def test_what_a_schedule_needs(plain: StagedNetwork, schedule: Any, expected: Keep) -> None:
-    assert needed(plain, schedule(3)) == expected
+def test_what_a_schedule_reads_again(plain: StagedNetwork, schedule: Any, expected: Any) -> None:
+    found = liveness(plain, schedule_for(schedule, 3))
+    wanted = {name: readers for name, readers in found.items() if "restore" not in readers}
+    assert expected in wanted if isinstance(expected, str) else wanted == expected
 
 
-def test_with_a_carry_that_moves_everything_is_kept(plain: StagedNetwork) -> None:
-    class Moving(Identity):
-        pass
+def test_of_too_many_patterns_everything_stays(plain: StagedNetwork) -> None:
+    many = StagedNetwork("many", tuple(Stage(f"s{i}", str) for i in range(6)))
+    schedule = Schedule((AtLeastEvery(2),) * 6, nested=False)
+    assert len(patterns(schedule)) == 64
+    assert liveness(many, schedule) is None
 
-    keep = needed(plain, replace(alternating(3), carry=Moving()))
-    assert keep.held == keep.trunks == {0, 1, 2}
 
-
-def test_which_stages_may_be_the_last_to_fire() -> None:
-    assert ends(Schedule((Every(2), Every(2), Every(4)))) == [1, 2]
-    assert ends(schedule_for(adaptive(0.1), 3)) == [1, 2]
-    assert ends(frame_oracle(4)) == [3]
+@pytest.mark.parametrize(
+    ("schedule", "last"),
+    [
+        (Schedule((Every(2), Every(2), Every(4))), [3, 2, 0]),
+        (schedule_for(adaptive(0.1), 3), [3, 2]),
+        (frame_oracle(4), [4]),
+        (skip_frame(2)(2), [2, 0]),
+    ],
+    ids=str,
+)
+def test_which_stages_may_fire_on_a_frame(schedule: Schedule, last: list[int]) -> None:
+    assert [sum(pattern) for pattern in patterns(schedule)] == last
 
 
 def test_a_clock_that_looks_at_nothing_is_asked_once_and_in_order(made: Any) -> None:
@@ -394,7 +403,7 @@ def test_other_parts_are_run_as_they_are(made: Any) -> None:
     wrapped, times = timed(net)
     told(wrapped, frames(3), frame_oracle)
     assert times.calls["deep.body"] == 3
-    assert net.uncut().joined is None
+    assert net.uncut().executor is None
 
 
 def test_seconds_are_shared_out(made: Any) -> None:
@@ -448,11 +457,8 @@ def test_a_part_that_only_passes_a_tensor_on(tmp_path: Path) -> None:
 
 
 def test_the_graph_itself_runs_nothing(plain: StagedNetwork) -> None:
-    assert not plain.joined.stands_for(plain)
-    with pytest.raises(Exception, match="not compiled"):
-        plain.joined(None, None, {})
-    changed = replace(plain, stages=(*plain.stages[:2], replace(plain.stages[2], scores=None)))
-    assert onnxruntime(changed).joined is None
+    with pytest.raises(UsageError, match="not compiled"):
+        Session(plain, frame_oracle)
     assert isinstance(onnxruntime(plain).stages[0].body, CompiledPart)
 
 
@@ -470,3 +476,18 @@ def test_any_schedule(made: Any, chosen: Any, delays: list[int]) -> None:
     nested = not any(b.period % a.period for a, b in pairwise(every))
     schedule = Schedule(chosen, delays=(0, *delays), nested=nested)
     assert told(net, frames(5), schedule) == told(apart(net), frames(5), schedule)
+
+
+def test_verdicts_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the next start nothing is tried again, and the parts that are never run alone aren't compiled."""
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
+    path, images = networks.write_tiny(tmp_path), frames(4)
+    first = told(load(path, engine="openvino"), images, alternating)
+    net = load(path, engine="openvino")
+    assert told(net, images, alternating) == first
+    assert not any(stage.body.runners for stage in net.stages)
+    assert len(verdicts(net)) == 2
+    (tmp_path / "cache" / "fused.json").write_text("{", encoding="utf-8")
+    net = load(path, engine="openvino")
+    assert told(net, images, alternating) == first
+    assert all(stage.body.runners for stage in net.stages), "a damaged file is as none"

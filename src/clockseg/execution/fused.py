@@ -1,0 +1,282 @@
+"""Parts that are called together run as one model, if that gives the same bits.
+
+Which nodes an engine fuses may depend on where a model ends, and with them how its results are rounded. So a joint is
+tried against the parts one by one, on a frame, when it first comes at a working size. It must give the same bits in all
+tensors it has, and so must a witness: the same joint with the scores before the labels, since labels alone hide a
+rounding for many frames. If it fails, one that gives all that is held is tried, one that gives all tensors that pass
+between its parts, then the stages and the groups as two; failing that, the parts go on running one by one. The verdict is
+kept on disk beside the compiled models.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, value_of
+from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.errors import NetworkError
+from clockseg.execution.liveness import Live, Scripted, liveness, patterns
+from clockseg.execution.pieces import Batch, Piece, Takes
+from clockseg.execution.verdicts import key, recall, remember
+from clockseg.graph.fusion import GraphFusion
+from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Tensors
+from clockseg.types import Size
+
+BYTES = 256_000_000
+"""What a network's joints may hold in weights, beside those of its parts. What doesn't fit runs one by one: calls of the
+engine are little beside the time of so large a network. None is dropped for another, or many schedules that take turns
+would compile without end.
+"""
+SIZES = 10
+"""Working sizes that a part stays compiled for; the one not used for longest goes first."""
+JOINTS = 32
+"""Joints of a network."""
+Compiled: TypeAlias = Callable[[GraphPart], Part]
+"""A part compiled; the very same for the same part."""
+ALONE = Interpreter()
+
+
+class Verdict(NamedTuple):
+    """How a joint runs at one working size: through ``part``, which holds ``bytes`` (None: otherwise).
+
+    ``shares``: seconds of its calls one by one; those of the joint are told in these shares.
+    """
+
+    part: Part | None
+    bytes: int
+    shares: tuple[float, ...]
+
+
+@dataclass
+class Joint:
+    """Graph-backed parts that may run as one, and how they do at each working size. Threads may share it.
+
+    ``attempts``: the parts as one graph, by what it gives, with a witness (None where it would tell nothing).
+    """
+
+    parts: tuple[GraphPart, ...]
+    attempts: tuple[tuple[GraphPart, GraphPart | None], ...]
+    verdicts: dict[Size, Verdict] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+class Fusion:
+    """Runs the parts of one compiled network as one; called with a session's network and schedule it gives its executor.
+
+    ``graphs``: the network before it was compiled to ``net`` by ``compiled``; ``fusion`` makes one graph of several of its
+    parts. ``engine``: what the bits of its results depend on, as text; "": verdicts aren't kept on disk.
+    """
+
+    def __init__(
+        self, graphs: StagedNetwork, fusion: GraphFusion, net: StagedNetwork, compiled: Compiled, engine: str = ""
+    ) -> None:
+        self.compiled, self.engine, self.fusion = compiled, engine, fusion
+        self.parts, self.known = named_parts(graphs), named_parts(net)
+        names = [f"{stage.name}.body" for stage in net.stages] + [group.name for group in net.groups] + ["finish"]
+        self.fusable = frozenset(name for name in names if isinstance(self.parts[name], GraphPart))
+        self.whole = net.whole
+        self.joints: dict[Hashable, Joint] = {}
+        self.prepared: set[Hashable] = set()
+        self.lock = threading.Lock()
+
+    def __call__(self, net: StagedNetwork, schedule: Schedule) -> Executor:
+        """Return an executor for a session of ``net`` under ``schedule``; parts that aren't this network's run alone."""
+        return Fused(self, schedule, liveness(net, schedule))
+
+    def is_new(self, what: Hashable) -> bool:
+        """Return True when it is asked for the first time about ``what``."""
+        with self.lock:
+            new = what not in self.prepared
+            self.prepared.add(what)
+        return new
+
+    def joint(self, names: tuple[str, ...], keep: frozenset[str]) -> Joint | None:
+        """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are too many."""
+        with self.lock:
+            if (names, keep) not in self.joints and len(self.joints) < JOINTS:
+                parts = tuple(self.parts[name] for name in names)
+                self.joints[names, keep] = Joint(parts, tuple(self._attempts(parts, keep)))
+            return self.joints.get((names, keep))
+
+    def _attempts(
+        self, parts: tuple[GraphPart, ...], keep: frozenset[str]
+    ) -> Iterator[tuple[GraphPart, GraphPart | None]]:
+        """Joints that give what is read again; what is held as well; everything."""
+        every = frozenset(tensor for part in parts for tensor in part.outputs)
+        fusing = [self.parts[name] for name in self.fusable if not name.endswith(".body")]
+        held = {tensor for part in fusing for tensor in (*part.inputs, *part.outputs)} - {LABELS}
+        for keeps in dict.fromkeys((keep, keep | (every & held), every)):
+            witness = keeps | (self._scores() & every) if LABELS in keeps else keeps
+            yield self.fusion.fuse(parts, keeps), None if witness == keeps else self.fusion.fuse(parts, witness)
+
+    def _scores(self) -> frozenset[str]:
+        """The tensors that labels are made of."""
+        last = next(self.parts[name] for name in self.fusable if LABELS in self.parts[name].outputs)
+        return frozenset(last.outputs if len(last.outputs) > 1 else last.inputs) - {LABELS}
+
+    def room(self) -> int:
+        """Return the bytes that joints may still take; each is compiled for a few sizes at most."""
+        held = (one.bytes for joint in tuple(self.joints.values()) for one in tuple(joint.verdicts.values())[-SIZES:])
+        return BYTES - sum(held)
+
+
+def named_parts(net: StagedNetwork) -> dict[str, Any]:
+    """Return the parts of a network by the names that their calls have."""
+    found: dict[str, Any] = {"finish": net.finish, "fused": net.fused, "conclude": net.conclude or net.finish}
+    for stage in net.stages:
+        parts = {"body": stage.body, "head": stage.head, "scores": stage.scores, "features": stage.features}
+        found |= {f"{stage.name}.{name}": part for name, part in parts.items()}
+    found |= {group.name: group.function for group in net.groups}
+    return found if net.correction is None else found | {"correction": net.correction.part}
+
+
+@dataclass
+class Fused:
+    """The executor of one session.
+
+    ``live``: what later batches read. ``plans``: how batches are divided, by their calls; ``failed``: pieces that can't run as
+    one.
+    """
+
+    fusion: Fusion
+    schedule: Schedule
+    live: Live | None
+    plans: dict[Hashable, list[Piece | int]] = field(default_factory=dict)
+    failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
+
+    def force(self, batch: Sequence[Lazy]) -> None:
+        """Make the calls, those of graph-backed parts as few models."""
+        if len(batch) == 1:
+            ALONE.force(batch)
+            return
+        own = self.fusion.known
+        names = tuple([call.name if own.get(call.name) is call.part else "" for call in batch])
+        index = {id(call): i for i, call in enumerate(batch)}
+        takes = tuple([tuple([index[id(one)] for one in call.args if id(one) in index]) for call in batch])
+        if (names, takes) not in self.plans:
+            self.plans[names, takes] = self._plan(names, takes)
+        done: set[int] = set()
+        while len(done) < len(batch):
+            for unit in self.plans[names, takes]:
+                places = (unit,) if isinstance(unit, int) else unit.calls
+                if places[0] in done:
+                    continue
+                if isinstance(unit, int):
+                    ALONE.force([batch[unit]])
+                elif not self._fuse(unit, batch):
+                    self.failed.add((names, takes, unit.calls))
+                    self.plans[names, takes] = self._plan(names, takes)
+                    break
+                done.update(places)
+
+    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[Piece | int]:
+        failed = {calls for *of, calls in self.failed if of == [names, takes]}
+        return Batch(names, takes, self.fusion.parts, self.fusion.fusable, self.live).units(failed)
+
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+        """Compile what later frames may need, once for all sessions that need the same."""
+        found = patterns(self.schedule)
+        live = None if self.live is None else frozenset(self.live.items())
+        if self.fusion.is_new((shape, live, found, self.schedule.delays, str(self.schedule.carry))):
+            for pattern in found:
+                again(Scripted(self, pattern))
+
+    def _fuse(self, piece: Piece, batch: Sequence[Lazy]) -> bool:
+        """Run a piece as one, if that gives the same bits; it is judged when it first comes at a working size."""
+        calls = [batch[i] for i in piece.calls]
+        joint = self.fusion.joint(tuple([call.name for call in calls]), piece.keep)
+        if joint is None or not piece.keep:
+            return False
+        given = _given(calls)
+        size = joint.parts[0].frame_size(given)
+        if size not in joint.verdicts:
+            with joint.lock:
+                if size not in joint.verdicts:
+                    joint.verdicts[size] = self._judge(joint, size, calls, [batch[i] for i in piece.span], given)
+        part, _, shares = joint.verdicts[size]
+        if part is not None:
+            start = time.perf_counter()
+            made = part(*given)
+            _hand_out(made, joint, calls, time.perf_counter() - start, shares)
+        return part is not None
+
+    def _judge(
+        self, joint: Joint, size: Size, calls: Sequence[Lazy], span: Sequence[Lazy], given: Sequence[Tensors]
+    ) -> Verdict:
+        """Try the attempts, for good. Afterwards the parts are compiled, so that no seconds have compiling in them."""
+        fusion, engine = self.fusion, self.fusion.engine
+        told = [(part.name, part.inputs, part.outputs) for part in joint.parts]
+        model = joint.attempts[0][0].build(size).model
+        name = key(engine, size, told, model) if engine else ""
+        known = recall(name, len(calls), len(joint.attempts)) if name else None
+        if known is not None:
+            part, bytes = None, 0
+            if known.attempt is not None:
+                part, bytes = self._compiled(joint.attempts[known.attempt][0], size)
+                part(*given)
+            return Verdict(part, bytes, known.shares)
+        ALONE.force(span)
+        ALONE.force(span)
+        shares = tuple(call.seconds for call in calls)
+        wanted = [call.value for call in calls]
+        for number, (attempt, witness) in enumerate(joint.attempts):
+            try:
+                part, bytes = self._compiled(attempt, size)
+                tries = [part] if bytes <= fusion.room() else []
+                if tries and witness is not None:
+                    tries.append(fusion.compiled(witness))
+                if tries and all(_same(one(*given), joint, wanted) for one in tries):
+                    if name:
+                        remember(name, number, shares)
+                    return Verdict(part, bytes, shares)
+            except NetworkError:  # the engine can't compile it
+                continue
+        if name:
+            remember(name, None, shares)
+        return Verdict(None, 0, shares)
+
+    def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
+        """The joint compiled, and the bytes that it takes beside the parts of the network."""
+        part = self.fusion.compiled(joint)
+        return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
+
+
+def _given(calls: Sequence[Lazy]) -> list[Tensors]:
+    """The values that calls take from others than themselves."""
+    inside = set(map(id, calls))
+    # The value of a selection from one of them is not there yet, and isn't asked for.
+    found = {id(one): one for call in calls for one in call.args if id(one) not in inside}
+    values = (value_of(one) for one in found.values())
+    return [value for value in values if value is not None]
+
+
+def _hand_out(made: Tensors, joint: Joint, calls: Sequence[Lazy], seconds: float, shares: Sequence[float]) -> None:
+    """Give each call its tensors, and its share of the seconds."""
+    total = sum(shares)
+    for call, part, share in zip(calls, joint.parts, shares, strict=True):
+        names = (*part.outputs, FRAME_SIZE)
+        call.value = {name: made[name] for name in names if name in made}
+        call.seconds = seconds * share / total if total else 0.0
+
+
+def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:
+    """Return True if all that ``made`` has are the bits of ``wanted``."""
+    pairs = (
+        (made[name], value[name])
+        for part, value in zip(joint.parts, wanted, strict=True)
+        for name in part.outputs
+        if name in made
+    )
+    return all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def fused(graphs: StagedNetwork, made: StagedNetwork, compiled: Compiled, engine: str = "") -> StagedNetwork:
+    """Return ``made``, which is ``graphs`` compiled by ``compiled``, with an executor that runs its parts as one."""
+    if not isinstance(graphs.executor, GraphFusion):
+        return made
+    return replace(made, executor=Fusion(graphs, graphs.executor, made, compiled, engine))

@@ -1,0 +1,110 @@
+"""What of a batch must stay: found by running the same step, dry, over all that may fire."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from clockseg.clockwork.clock import Decision, facts
+from clockseg.clockwork.lazy import Calls, Executor, Lazy
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.step import advance
+
+Live: TypeAlias = Mapping[str, frozenset[str]]
+"""By the name of a call: the names of the calls of later batches that take its value."""
+Pattern: TypeAlias = tuple[bool, ...]
+"""The stages that fire on a frame."""
+MOST = 32
+"""Patterns up to which a schedule is analysed; of one with more, everything stays."""
+
+
+def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
+    """Return all patterns in which stages may fire under ``schedule``; some that never come may be among them.
+
+    >>> from clockseg.clockwork.schedule import alternating, exponential
+    >>> patterns(alternating(3)), len(patterns(exponential(3)))
+    (((True, True, True), (True, True, False)), 3)
+    """
+    rows: list[Pattern] = [()]
+    for i, clock in enumerate(schedule.clocks):
+        nested = i > 0 and schedule.nested and not schedule.delays[i]
+        period = facts(clock).period
+        same = i > 0 and period is not None and period == facts(schedule.clocks[i - 1]).period
+        found: list[Pattern] = []
+        for row in rows:
+            if nested and not row[-1]:
+                answers: tuple[bool, ...] = (False,)
+            elif period == 1:
+                answers = (True,)
+            else:
+                answers = (row[-1],) if same else (True, False)
+            found += ((*row, fires) for fires in answers)
+        rows = found
+    return tuple(rows)
+
+
+def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
+    """Return what later batches read under ``schedule``, in the same frame or in a later one; None: everything.
+
+    The step runs without a network: after a fill, every pattern, and after each of these every pattern again. What is
+    read later than that is read then as well.
+    """
+    found = patterns(schedule)
+    if len(found) > MOST:
+        return None
+    dry = _Dry()
+    first = advance(net, schedule, None, None, None, Calls(dry))
+    for pattern in found:
+        dry.pattern = pattern
+        second = advance(net, schedule, first, None, None, Calls(dry))
+        for then in found:
+            dry.pattern = then
+            advance(net, schedule, second, None, None, Calls(dry))
+    return {name: frozenset(readers) for name, readers in dry.live.items()}
+
+
+@dataclass
+class _Dry:
+    """Computes nothing, and notes which calls take values of other batches."""
+
+    pattern: Pattern = ()
+    live: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def force(self, batch: Sequence[Lazy]) -> None:
+        here = set(map(id, batch))
+        for call in batch:
+            for given in call.args:
+                if type(given) is Lazy and id(given) not in here:
+                    self.live[given.name].add(call.name)
+            call.value = _answer(call, self.pattern) if call.name == "clock" else None
+
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """An executor in which clocks answer by a pattern."""
+
+    executor: Executor
+    pattern: Pattern
+
+    def force(self, batch: Sequence[Lazy]) -> None:
+        """Make the calls, all but those of clocks."""
+        others = [call for call in batch if call.name != "clock"]
+        for call in batch:
+            if call.name == "clock":
+                call.value = _answer(call, self.pattern)
+        if others:
+            self.executor.force(others)
+
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+        """Do nothing."""
+
+
+def _answer(call: Lazy, pattern: Pattern) -> tuple[Decision, None]:
+    _, tick, _ = call.args
+    return Decision(pattern[tick.stage - 1]), None

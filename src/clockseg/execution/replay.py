@@ -1,0 +1,209 @@
+"""The calls of a session that is replayed from a tape: looked up instead of made, and only when a value is read.
+
+A promise's key says of which frames its value is made and how, so that what two schedules would make alike is known to be
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from clockseg.carry import Estimator, Motion
+from clockseg.clockwork.clock import Clock, Decision, Tick, View, Watch, ask
+from clockseg.clockwork.lazy import Kind, Lazy
+from clockseg.errors import UsageError
+
+Key: TypeAlias = tuple[Hashable, ...]
+DEEPEST = 64
+"""Promises made of one another, none of them kept yet: beyond it the next is kept at once, so that no stack overflows."""
+
+
+class Promise:
+    """What ``make`` gives, made once and only if ``value`` is read. Equal keys: equal values.
+
+    ``after``: the promise that ``make`` reads first, if any.
+
+    >>> made = []
+    >>> promise = Promise(("sum", 1, 2), lambda: made.append("once") or 3)
+    >>> made, promise.value, promise.value, made
+    ([], 3, 3, ['once'])
+    """
+
+    __slots__ = ("_depth", "_made", "_make", "key")
+
+    def __init__(self, key: Key, make: Callable[[], Any], after: Promise | None = None) -> None:
+        self.key = key
+        self._make: Callable[[], Any] | None = make
+        self._made: Any = None
+        self._depth: int = 1 if after is None or after._make is None else after._depth + 1
+        if self._depth > DEEPEST:
+            self._keep()
+
+    @property
+    def value(self) -> Any:
+        """The value itself."""
+        self._keep()
+        return self._made
+
+    def _keep(self) -> None:
+        if self._make is not None:
+            self._made = self._make()
+            # What it was made of may go now.
+            self._make = None
+
+
+def kept(given: Any) -> Any:
+    """Return what is promised; a value that is there already as it is.
+
+    >>> kept(Promise(("one",), lambda: 1)), kept(2)
+    (1, 2)
+    """
+    return given.value if isinstance(given, Promise) else given
+
+
+class Frames(Protocol):
+    """What was recorded: see ``clockseg.execution.tape.Tape``."""
+
+    def look(self, name: Any, index: int) -> Any: ...
+
+    def motion(self, estimator: Estimator, index: int) -> Motion: ...
+
+    def shape(self, index: int) -> tuple[int, ...]: ...
+
+
+class Shot(Promise):
+    """Stands for a frame: its picture, if that was kept, and its ``shape`` in any case."""
+
+    __slots__ = ("index", "shape")
+
+    def __init__(self, frames: Frames, index: int) -> None:
+        super().__init__(("picture", index), lambda: frames.look("picture", index))
+        self.index, self.shape = index, frames.shape(index)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.value.__array__(dtype)
+
+
+class Replaying:
+    """The calls of frames from a tape (as ``clockwork.lazy.Calls``). ``carry``: identity, or a warp.
+
+    Bodies and heads are looked up, since what fires gives the oracle's value; so is what is fused of one frame alone.
+    """
+
+    def __init__(self, frames: Frames, carry: Any) -> None:
+        self.frames, self.carry = frames, carry
+        self.made: list[Lazy] = []
+
+    def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
+        """Return a promise; of a clock its answer, and of what a carry sees the frame's number."""
+        if name == "clock":
+            clock, tick, state = args
+            return part(clock, ReplayTick(*tick), state)
+        if name == "see":
+            return args[1].index
+        if name == "observe":
+            return self._motion(args[0], args[1], lambda: self.frames.motion(self.carry.motion, args[1]))
+        if name == "compose":
+            first, then = args
+            if first is None:
+                return then
+            return self._motion(first.key[2], then.key[3], lambda: part(first.value, then.value), after=first)
+        if name == "prepare":
+            return self._looked_up("prepared", args[0].key[-1])
+        if name.endswith(".body"):
+            return self._looked_up(("trunk", kind), args[0].key[-1])
+        if name.endswith(".head"):
+            return self._looked_up(("held", kind), args[0].key[-1])
+        return self._made(name, part, args)
+
+    def read(self, given: Any) -> Any:
+        """Return it as it is: who looks at it reads it."""
+        return given
+
+    def settle(self) -> None:
+        """Make nothing."""
+
+    def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
+        return Promise(("motion", self.carry.motion, before, now), make, after=after)
+
+    def _looked_up(self, name: Hashable, index: int) -> Promise:
+        return Promise((name, index), lambda: self.frames.look(name, index))
+
+    def _made(self, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Promise:
+        """What a part makes of what is promised; of values of one frame what the oracle has there."""
+        index = None if name in ("move", "restore", "unexplained") else _of_one_frame(args)
+        if index is not None and name in ("finish", "fused"):
+            return self._looked_up("output" if name == "finish" else "fused", index)
+        key = (name, *(one.key for one in args)) if index is None else ("whole", name, index)
+        return Promise(key, lambda: part(*(one if isinstance(one, Shot) else one.value for one in args)))
+
+
+def _of_one_frame(values: tuple[Any, ...]) -> int | None:
+    """The frame of which all of these are, as the oracle has them; None if they are of several, or were moved."""
+    own = all(isinstance(value.key[0], tuple) or value.key[0] == "whole" for value in values)
+    frames = {value.key[-1] for value in values}
+    return int(frames.pop()) if own and len(frames) == 1 else None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A clock for a replay: it gets values instead of promises, and is refused what can't be replayed."""
+
+    clock: Clock
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the answer of the clock."""
+        return ask(self.clock, ReplayTick(*tick), state)
+
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The clock itself."""
+        return (self.clock,)
+
+
+class ReplayTick(Tick):
+    """A tick on promises, each kept when a clock reads it. It has no time: a replay takes other seconds than the run."""
+
+    @property
+    def seconds(self) -> float:  # type: ignore[override]
+        raise UsageError(
+            "a clock that reads tick.seconds can't be replayed; it must declare not_replayable, the reason."
+        )
+
+    @property
+    def took(self) -> float:  # type: ignore[override]
+        raise UsageError("a clock that reads tick.took can't be replayed; it must declare not_replayable, the reason.")
+
+    @property
+    def image(self) -> Any:  # type: ignore[override]
+        return kept(self[2])
+
+    @property
+    def watched(self) -> Any:  # type: ignore[override]
+        return kept(self[3])
+
+    @property
+    def reference(self) -> Any:  # type: ignore[override]
+        return kept(self[4])
+
+    @property
+    def previous(self) -> Any:  # type: ignore[override]
+        return kept(self[5])
+
+    @property
+    def motion(self) -> Any:  # type: ignore[override]
+        return kept(self[8])
+
+    @property
+    def views(self) -> Mapping[Watch, View]:  # type: ignore[override]
+        return {watch: View(*map(kept, view)) for watch, view in self[10].items()}
+
+    @property
+    def travel(self) -> Any:  # type: ignore[override]
+        return kept(self[11])
+
+    @property
+    def output(self) -> Any:  # type: ignore[override]
+        return kept(self[12])
