@@ -32,7 +32,7 @@ SCHEDULES = (
 )
 ENGINE = ("--engine", "openvino", "--threads", "1")
 SMALL = ("--size", "240x176")
-KEPT_OF_A_TRACE = ("frame", "size", "fill", "fired", "signal", "carried", "share")
+KEPT_OF_A_TRACE = ("frame", "size", "fill", "fired", "signal", "carried")
 TIMED = re.compile(r"^(ms|ms/frame|relative time|relative_time|share|time, est\.|seconds_per_frame|joules_per_frame)$")
 DATA = Path(os.environ.get("CLOCKSEG_DATA") or Path(__file__).resolve().parents[3] / "shared") / "data"
 DRIVE, CLIPS = DATA / "videos" / "solidWhiteRight.mp4", DATA / "camvid" / "val"
@@ -276,7 +276,7 @@ def traced(lines: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return a trace, key by key, without seconds and times of presentation, which in a live run are times of arrival."""
     told = list(lines)
     found = {key: [line[key] for line in told] for key in KEPT_OF_A_TRACE}
-    for key in ("size", "signal", "share", "fired"):
+    for key in ("size", "signal", "fired"):
         found[key] = [" ".join(map(str, map(int, one) if key == "fired" else one)) for one in found[key]]
     return found
 
