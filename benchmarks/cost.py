@@ -25,9 +25,9 @@ import onnx
 import segformer
 from clockseg import Session, load, parse_schedule
 from clockseg.datasets import read_clips
+from clockseg.engines.compiled import threads_or_all
 from clockseg.engines.priced import priced
 from clockseg.engines.prices import Price, Prices
-from clockseg.engines.threads import threads_or_all
 from clockseg.evaluation.runs import Interleaving
 from clockseg.graph.cost import multiply_adds
 from clockseg.graph.sidecar import Input, Sidecar, write

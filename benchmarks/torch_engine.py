@@ -18,7 +18,7 @@ import torch
 import segformer
 from clockseg import Session, frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.threads import threads_or_all
+from clockseg.engines.compiled import threads_or_all
 from clockseg.engines.torch import torch as engine
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_torch import cut

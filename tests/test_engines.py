@@ -75,7 +75,7 @@ def test_buffers_are_used_again(net: StagedNetwork) -> None:
 
 def test_outputs_are_the_pools_own_memory(net: StagedNetwork) -> None:
     value = net.stages[0].body(net.prepare(frames(1)[0]))
-    [runner] = net.stages[0].body.runners.values()
+    [runner] = net.stages[0].body.runners.kept.values()
     assert any(np.shares_memory(value["low"], slot.array) for slot in runner.pools[0].slots)
 
 
@@ -287,7 +287,7 @@ def test_sizes_stay_compiled_and_the_oldest_goes(net: StagedNetwork, monkeypatch
     monkeypatch.setattr("clockseg.engines.compiled.SIZES", 3)
     for height in (32, 24, 16, 8):
         net(np.zeros((height, 48, 3), np.uint8))
-    assert list(net.stages[0].body.runners) == [(48, 24), (48, 16), (48, 8)]
+    assert list(net.stages[0].body.runners.kept) == [(48, 24), (48, 16), (48, 8)]
 
 
 def test_sizes_that_go_are_freed_at_once(net: StagedNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +296,7 @@ def test_sizes_that_go_are_freed_at_once(net: StagedNetwork, monkeypatch: pytest
     gc.disable()
     try:
         net(np.zeros((8, 48, 3), np.uint8))
-        gone = weakref.ref(net.stages[0].body.runners[48, 8])
+        gone = weakref.ref(net.stages[0].body.runners.kept[48, 8])
         for height in (16, 24):
             net(np.zeros((height, 48, 3), np.uint8))
         assert gone() is None

@@ -7,9 +7,6 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,6 @@ from torch.nn import functional as F
 
 from clockseg import UsageError, alternating, run
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.engines.torch import _Recorded
 from clockseg.engines.torch import torch as engine
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_torch import cut
@@ -165,8 +161,6 @@ def test_usage() -> None:
     net = cut_two(two())
     with pytest.raises(UsageError, match="precision 'int8'; torch runs here in f32, bf16, f16"):
         engine(net, precision="int8")
-    with pytest.raises(UsageError, match="cuda_graphs on device 'cpu'; they are a GPU's"):
-        engine(net, cuda_graphs=True)
     with pytest.raises(UsageError, match=r"network 'letters' .* has no parts in torch; cut a module"):
         engine(StagedNetwork("letters", (Stage("a", str.upper),)))
     with pytest.raises(UsageError, match="threads=0"):
@@ -176,54 +170,12 @@ def test_usage() -> None:
             engine(net, device="cuda")
 
 
-class _Graph:
-    """A recording that runs again what was recorded, into the same memory."""
-
-    def replay(self) -> None:
-        for made, new in zip(self.made, self.run(), strict=True):
-            made.copy_(new)
-
-
-def test_a_recording_is_given_new_numbers_and_gives_memory_of_its_own() -> None:
-    """CUDA graphs with the GPU played by the CPU; that replays write to where the recording wrote is theirs too."""
-    steps: list[str] = []
-
-    class Stream:
-        def wait_stream(self, other: Any) -> None:
-            steps.append("wait")
-
-    @contextmanager
-    def recording(graph: _Graph) -> Iterator[None]:
-        steps.append("record")
-        yield
-        graph.run, graph.made = (lambda: double(*recorded.given)), made[-1]
-
-    def double(x: Tensor) -> tuple[Tensor]:
-        made.append((2 * x,))
-        return made[-1]
-
-    made: list[tuple[Tensor]] = []
-    cuda = SimpleNamespace(
-        Stream=Stream,
-        current_stream=Stream,
-        stream=lambda stream: nullcontext(),
-        CUDAGraph=_Graph,
-        graph=recording,
-    )
-    recorded = _Recorded(SimpleNamespace(cuda=cuda), double)
-    first = recorded(torch.ones(2))
-    second = recorded(torch.full((2,), 3.0))
-    assert (first[0].tolist(), second[0].tolist()) == ([2, 2], [6, 6])
-    assert steps == ["wait", "wait", "record"]
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
-def test_on_a_gpu_recorded_or_not(precision: str) -> None:
+def test_on_a_gpu(precision: str) -> None:
     module = two()
     wanted = module(image())
-    for graphs in (False, True):
-        net = engine(cut_two(module), device="cuda", precision=precision, cuda_graphs=graphs)
-        first = net(image())
-        net(image(1))
-        assert apart(first.cpu(), wanted) <= (1e-3 if precision == "f32" else 0.03)
+    net = engine(cut_two(module), device="cuda", precision=precision)
+    first = net(image())
+    net(image(1))
+    assert apart(first.cpu(), wanted) <= (1e-3 if precision == "f32" else 0.03)

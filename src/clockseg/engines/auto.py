@@ -16,9 +16,8 @@ import numpy as np
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.cache import cache_directory
-from clockseg.engines.compiled import of_graphs
+from clockseg.engines.compiled import has_graphs, threads_or_all
 from clockseg.engines.provenance import machine, versions
-from clockseg.engines.threads import threads_or_all
 from clockseg.errors import ClocksegError, MissingDependency
 from clockseg.files import whole
 from clockseg.graph.part import GraphPart
@@ -44,7 +43,7 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
     """
     if not contenders:
         raise MissingDependency(f"no engine for precision {precision!r} is installed: pip install openvino")
-    if not of_graphs(net):
+    if not has_graphs(net):
         return net
     if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
         return next(iter(contenders.values()))(net)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from clockseg.engines.threads import threads_or_all
+from clockseg.engines.compiled import threads_or_all
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.price import node_work
 from clockseg.graph.static import fix

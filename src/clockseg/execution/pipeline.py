@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from clockseg.clockwork.network import Part, StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.session import Session
-from clockseg.engines.threads import threads_or_all
+from clockseg.engines.compiled import threads_or_all
 from clockseg.errors import UsageError
 from clockseg.execution.threads import concurrent
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx
 
+from clockseg.engines.compiled import threads_or_all
 from clockseg.engines.profile import node_seconds
-from clockseg.engines.threads import threads_or_all
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar

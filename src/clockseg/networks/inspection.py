@@ -13,7 +13,7 @@ import numpy as np
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
-from clockseg.engines.threads import threads_or_all
+from clockseg.engines.compiled import threads_or_all
 from clockseg.graph.cost import Cost
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.graph.price import price
