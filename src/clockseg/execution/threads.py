@@ -12,7 +12,7 @@ from typing import Any
 from clockseg.clockwork.lazy import Executor, Interpreter, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.engines.threads import threads_or_all
+from clockseg.engines.compiled import threads_or_all
 from clockseg.errors import UsageError
 
 
