@@ -31,7 +31,7 @@ class Auto:
         Flow(self.scale)
 
     def choice(self, vectors: Any) -> Codec | Flow:
-        """What finds the motion of a frame with these vectors."""
+        """Choose the motion estimator for a frame with these vectors."""
         return Codec(self.scale) if isinstance(vectors, Vectors) and not vectors.reordered else Flow(self.scale)
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:

@@ -52,7 +52,7 @@ class Codec:
         return TrackedSight(Flow(self.scale).see(picture, share, vectors).grey, share, vectors, [])
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        """Where each place of ``now`` was in ``before``, and in the frames before that which it refers to."""
+        """Return the motion from ``now`` back to ``before`` and to the earlier frames that it refers to."""
         if not isinstance(now.vectors, Vectors):
             raise UsageError(
                 "warp(codec): a frame comes without motion vectors. They come with videos in H.264, MPEG-4 or MPEG-2 that "
@@ -72,7 +72,7 @@ class Codec:
         return TrackedMotion(tracks[0].newest, before, now, references=tuple(references), track=tracks[0], keep=keep)
 
     def _references(self, before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[Reference]:
-        """What each place of the frame refers to."""
+        """Return the reference frame and the vector of each place of the frame."""
         follows = isinstance(before.vectors, Vectors) and vectors.index == before.vectors.index + 1
         if not follows or vectors.known < LEAST_KNOWN:
             return [Reference(1, Flow(self.scale).between(now.grey, before.grey))]

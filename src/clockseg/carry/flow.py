@@ -47,7 +47,7 @@ class Flow:
         return Sight(_grey(cv2, picture, size), share)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        """Where each place of ``now`` was in ``before``."""
+        """Return the motion from ``now`` back to ``before``."""
         return Motion(self.between(now.grey, before.grey), before, now)
 
     def between(self, now: Array, before: Array) -> Array:

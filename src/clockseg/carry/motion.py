@@ -17,7 +17,7 @@ OUTSIDE = 255
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What is kept of a frame to find motion by.
+    """A frame's data for motion estimation.
 
     ``grey``: its picture, uint8 [h, w], scaled down. ``share``: of the width and of the height of a map of the network,
     the part that the picture covers; the rest is padding. ``vectors``: what its codec says of its motion, if anything.
@@ -30,7 +30,7 @@ class Sight:
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """Where each place of picture ``now`` was in picture ``then``.
+    """Motion from picture ``now`` back to picture ``then``.
 
     ``flow``: float32 [h, w, 2], x and y in pixels of its own grid: what is seen at (x, y) was at (x, y) + flow[y, x].
 
@@ -51,7 +51,7 @@ class Motion:
         return Motion(self.flow + sampled(first.flow, grid(self.flow) + self.flow), first.then, self.now)
 
     def places(self, height: int, width: int) -> Array:
-        """Where each cell of a map [height, width] was in the earlier map, in cells: float32 [height, width, 2]."""
+        """Return the position of each cell of a map [height, width] in the earlier map, in cells: float32 [height, width, 2]."""
         if (height, width) not in self._places:
             self._places[height, width] = self._found(height, width)
         return self._places[height, width]
@@ -70,7 +70,7 @@ class Motion:
 
     @property
     def residual(self) -> Array:
-        """What the motion leaves unexplained: uint8 [h, w], the difference in grey levels after the move."""
+        """Motion-compensated residual: the absolute difference in grey levels after warping, uint8 [h, w]."""
         if not self._residual:
             self._residual.append(self._unlike())
         return self._residual[0]

@@ -23,7 +23,7 @@ def parse_carry(text: str, *, imports: bool = True) -> Carry:
 
 
 def as_carry(found: Any, text: str) -> Carry:
-    """What ``text`` named, if it is a carry, or a name of one that needs no arguments; else ``UsageError``.
+    """Return ``found`` if it is a carry, or call it if it needs no arguments; else ``UsageError``.
 
     >>> print(as_carry(_warp, "warp"))
     warp(flow)

@@ -16,7 +16,7 @@ ROUNDS = 2
 
 
 class Reference(NamedTuple):
-    """Where places of a frame were ``back`` frames before it: float32 [h, w, 2]; ``where``: uint8 [h, w], not 0 where so;
+    """Flow of a frame into the one ``back`` frames earlier: float32 [h, w, 2]; ``where``: uint8 [h, w], nonzero where it applies;
     None: everywhere."""
 
     back: int
@@ -26,7 +26,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Where each place of the last frames was in one frame, the origin.
+    """Flow of each of the last frames into one earlier frame, the origin.
 
     ``fields``: float32 [h, w, 2] each, from the newest frame back to the origin itself, whose is None, or as many as are
     kept. ``before``: the origin's own fields into the frames before it, the nearest first.
@@ -49,7 +49,7 @@ class Track:
         return found
 
     def on(self, back: int, places: Array) -> Array:
-        """How far places [h, w, 2] of the frame ``back`` frames before the next one were from where they were in the origin."""
+        """Return the flow into the origin at places [h, w, 2] of the frame ``back`` frames before the next one."""
         if back > len(self.fields):
             return inverse(self.before[back - len(self.fields) - 1], places)
         field = self.fields[back - 1]
@@ -100,7 +100,7 @@ class TrackedSight(Sight):
 
 
 def inverse(flow: Array, places: Array) -> Array:
-    """How far ``places`` [h', w', 2], to which the field [h, w, 2] leads, are from where it does so: by fixed point iteration.
+    """Invert a flow field [h, w, 2] at ``places`` [h', w', 2] by fixed point iteration.
 
     >>> inverse(np.full((2, 2, 2), 0.5, np.float32), np.zeros((1, 1, 2), np.float32)).tolist()
     [[[-0.5, -0.5]]]

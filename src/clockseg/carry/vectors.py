@@ -1,4 +1,4 @@
-"""What a codec says of a frame's motion, as it comes with the frame."""
+"""Motion vectors that a video codec exports with a frame."""
 
 from __future__ import annotations
 

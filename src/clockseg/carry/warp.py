@@ -1,4 +1,4 @@
-"""What is held moves along with the picture."""
+"""Warp: cached values are propagated by motion compensation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CHANNELS = 64
 
 @runtime_checkable
 class Estimator(Protocol):
-    """What finds motion: ``Flow``, ``Codec``, ``Auto``, or yours."""
+    """Motion estimator: ``Flow``, ``Codec``, ``Auto``, or a user's."""
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether it asks what the codec says: a decoder that tells is slower."""
+        """True if it reads the codec's motion vectors, which slow decoding down."""
         ...
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """What it keeps of a frame: its picture at the working size, uint8 RGB, and what the codec says of its motion."""
+        """Return a frame's data for motion estimation: its picture at the working size, uint8 RGB, and the codec's vectors."""
         ...
 
     def observe(self, before: Sight, now: Sight) -> Motion:
@@ -55,7 +55,7 @@ class Warp:
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether what finds motion asks for the codec's vectors."""
+        """True if the motion estimator reads the codec's vectors."""
         return self.motion.reads_vectors
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where frames with labels come from: clip folders, and the data sets of the paper in their official layouts."""
+"""Data sets: clip folders, and the paper's data sets in their official layouts."""
 
 from clockseg.datasets.classes import Classes, read_classes
 from clockseg.datasets.clip_folders import read_clips

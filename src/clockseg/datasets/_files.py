@@ -10,7 +10,7 @@ from clockseg.video.read import IMAGE_SUFFIXES, natural_key
 
 
 def entries(folder: Path) -> list[Path]:
-    """What is in a folder, in natural order, without hidden files; nothing if it isn't there."""
+    """Return the entries of a folder in natural order, without hidden files; empty if the folder does not exist."""
     try:
         found = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     except (FileNotFoundError, NotADirectoryError):
@@ -36,7 +36,7 @@ def pictures(folder: Path) -> tuple[Path, ...]:
 
 
 def name_of(path: Path) -> str:
-    """What a clip is called by its path."""
+    """Return the name of a clip: its folder's name, or its file's without suffix."""
     return absolute(path).name if path.is_dir() else path.stem
 
 

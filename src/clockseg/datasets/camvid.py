@@ -35,7 +35,7 @@ CLASSES = Classes(NAMES, PALETTE)
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like CamVid."""
+    """Return True if a folder looks like CamVid."""
     return any((path / split).is_dir() and (path / f"{split}annot").is_dir() for split in SPLITS)
 
 

@@ -65,7 +65,7 @@ def read_label_ids(path: Path) -> Labels:
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like Cityscapes."""
+    """Return True if a folder looks like Cityscapes."""
     return (path / SEQUENCES).is_dir() or (path / STILLS).is_dir()
 
 

@@ -1,4 +1,4 @@
-"""What a data set calls a network's classes, where the two don't agree: many to one, by name."""
+"""Class maps: from a network's class names to a data set's, many to one."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Classes:
     renames: ClassMap | None = None
 
     def lookup(self, names: Sequence[str]) -> Labels:
-        """What the ids of a network with classes ``names`` are here, by name: uint8 [256], ``lookup[labels]`` maps a map.
+        """Return the table that maps ids of a network with classes ``names`` to ids of this data set: uint8 [256].
 
         The names must be these in this order; where there are ``others``, the network may know more, in any order, which
         become ``others``. With ``renames`` they may be any that it names, several for one of these, and some of these may

@@ -38,7 +38,7 @@ class ClipFrame:
 
 
 def ignore_problem(sentence: str) -> None:
-    """What to do with a sentence on what could not be decoded: nothing."""
+    """Ignore a sentence on what could not be decoded."""
 
 
 def read_picture(path: Path) -> Image:
@@ -101,7 +101,7 @@ class Clip:
 
     @property
     def labelled(self) -> int:
-        """How many of the frames that are taken have labels."""
+        """Number of selected frames that have labels."""
         return len(self.labelled_indices())
 
     def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[ClipFrame]:
@@ -124,7 +124,7 @@ class Clip:
         return open_clip(self.path, vectors=vectors and self.every == 1)
 
     def labelled_indices(self) -> list[int]:
-        """Which of the frames that are taken have labels."""
+        """Return the indices of selected frames that have labels."""
         return [index for index in self.taken or () if self.labels[index] is not None]
 
     def _video_frames(self, problem: Callable[[str], None], vectors: bool) -> Iterator[ClipFrame]:

@@ -42,7 +42,7 @@ class Mask:
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like DAVIS."""
+    """Return True if a folder looks like DAVIS."""
     return (path / "Annotations").is_dir() and bool(folders(path / "JPEGImages"))
 
 

@@ -18,7 +18,7 @@ from clockseg.errors import DataError, UsageError, nearest, whole_number
 
 @dataclass(frozen=True)
 class Layout:
-    """How a data set lies on disk: ``read(path)`` gives its clips. Called with options, it is the same layout with these.
+    """A data set's layout on disk: ``read(path)`` returns its clips. Call it with options to set them.
 
     >>> Layout("copies", lambda path, *, count=3: [Clip("copy", path)] * count)(count=2).read("x")[1].name
     'copy'

@@ -49,7 +49,7 @@ def read_labels(path: Path) -> Labels:
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like NYUD as laid out here."""
+    """Return True if a folder looks like NYUD as laid out here."""
     return (path / "raw").is_dir() and (path / "labels").is_dir()
 
 

@@ -43,7 +43,7 @@ CLASSES = Classes(NAMES, colours(len(NAMES)))
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like PASCAL VOC."""
+    """Return True if a folder looks like PASCAL VOC."""
     return _root(path) is not None
 
 

@@ -69,7 +69,7 @@ class ShotMask:
 
 
 def matches(path: Path) -> bool:
-    """Whether a folder looks like YouTube-Objects."""
+    """Return True if a folder looks like YouTube-Objects."""
     return any((path / name / "data").is_dir() for name in NAMES[1:])
 
 

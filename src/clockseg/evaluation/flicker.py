@@ -31,7 +31,7 @@ across cuts between them: 0.02 and less, 0.74 and more."""
 
 
 class Correspondence(NamedTuple):
-    """Where each pixel of a frame was in the frame before, float32 [h, w, 2], and of which that is sure, bool [h, w]."""
+    """Position of each pixel in the frame before, float32 [h, w, 2], and where it is reliable, bool [h, w]."""
 
     places: Array
     sure: Array
@@ -67,7 +67,7 @@ class Following:
 
 
 def consistent(there: Array, back: Array, apart: float = APART) -> Array:
-    """Where following ``there`` and then ``back``, flows [h, w, 2] in pixels, ends within ``apart`` pixels: bool [h, w].
+    """Check two flows [h, w, 2] for consistency: bool [h, w], True where ``there`` then ``back`` ends within ``apart`` pixels.
 
     Places that were outside of the earlier picture are not consistent.
 

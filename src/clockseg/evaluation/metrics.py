@@ -25,7 +25,7 @@ NAN = float("nan")
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How many pixels of each true class were predicted as each class; addable.
+    """Confusion matrix: pixels of each true class by predicted class; addable.
 
     ``counts``: int64 [classes, classes], rows the truth, columns the prediction. Every score is 0..1, NaN where it is
     not defined (no pixels, a class absent from truth and prediction).
@@ -75,7 +75,7 @@ class Confusion:
 
     @property
     def pixels(self) -> int:
-        """How many pixels were counted."""
+        """Number of pixels counted."""
         return int(self.counts.sum())
 
     @property

@@ -37,7 +37,7 @@ LONGEST = 100
 
 
 class Lag(NamedTuple):
-    """What became of an event, and after how many frames."""
+    """Outcome of an event, and the number of frames until then."""
 
     kind: Kind
     outcome: Outcome
@@ -46,7 +46,7 @@ class Lag(NamedTuple):
 
 @dataclass(frozen=True)
 class Reaction:
-    """How many events there were of each change, outcome and number of frames; addable.
+    """Number of events of each kind, outcome and lag; addable.
 
     >>> late = Reaction(Counter({Lag("appear", "reacted", 0): 2, Lag("vanish", "reacted", 3): 3}))
     >>> late.median(), late.median("appear"), (late + late).events, Reaction().median() is None
@@ -60,7 +60,7 @@ class Reaction:
 
     @property
     def events(self) -> int:
-        """How many events there were."""
+        """Number of events."""
         return self.counts.total()
 
     def median(self, kind: Kind | None = None) -> int | None:
@@ -107,14 +107,14 @@ class Event(NamedTuple):
     region: Array
 
     def made(self, labels: Labels) -> bool:
-        """Whether these labels have made the change, on at least half of the region."""
+        """Return True if these labels show the change on at least half of the region."""
         there = np.count_nonzero((labels[self.window] == self.label) & self.region)
         area = np.count_nonzero(self.region)
         return bool(2 * (there if self.kind == "appear" else area - there) >= area)
 
 
 def events(before: Labels, now: Labels) -> Iterator[Event]:
-    """What appears and vanishes between two frames of label maps [h, w] of one shape, steady or not.
+    """Find what appears and vanishes between two label maps [h, w] of one shape, steady or not.
 
     >>> before, now = np.zeros((2, 20, 20), np.uint8)
     >>> now[2:6, 3:9] = 1
@@ -173,7 +173,7 @@ class _Waiting(NamedTuple):
 
 
 class Reactions:
-    """How schedules react over one clip: ``see`` each frame's labels, the oracle's and those of every schedule.
+    """Reactions of schedules over one clip: ``see`` each frame's labels, the oracle's and those of every schedule.
 
     >>> dark, light = np.zeros((2, 8, 8), np.uint8)
     >>> light[2:6, 2:6] = 1

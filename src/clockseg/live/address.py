@@ -29,7 +29,7 @@ class Address:
 
     @property
     def local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """True if only this machine can reach the address."""
         return _loopback(self.host)
 
     @property
@@ -38,13 +38,13 @@ class Address:
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
     def url(self, port: int) -> str:
-        """What to open in a browser; everything else of the run never shows the token."""
+        """URL to open in a browser, with the token; nothing else of a run shows the token."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         place = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         return f"{place}?token={self.token}" if self.token else place
 
     def answers_to(self, named: str | None) -> bool:
-        """Whether a request that names this host (its Host header) is meant for it.
+        """Return True if a request with this Host header is meant for this address.
 
         A web page elsewhere may let a name of its own lead here (DNS rebinding), and would then read what is here as its
         own; it can't choose the name under which a browser asks.
@@ -62,7 +62,7 @@ class Address:
         return not self.local and (_literal(host) or host in _own_names(self.host))
 
     def admits(self, token: str | None) -> bool:
-        """Whether this token opens it; compared in a time that tells nothing of how much of it was right."""
+        """Return True if the token is right; compared in constant time."""
         return not self.token or hmac.compare_digest(self.token.encode(), (token or "").encode())
 
     def cookie(self, port: int) -> str:

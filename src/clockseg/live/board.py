@@ -18,7 +18,7 @@ HISTORY = 900
 
 
 class Moment(NamedTuple):
-    """What happened at one frame, as pages get it.
+    """One frame's record, as sent to pages.
 
     ``fired``: bit s for stage s; ``signal``: the first that a clock gave; ``latency_ms``: None of a frame that had to wait
     until the network was compiled; ``dropped``: frames given up before it.
@@ -60,11 +60,11 @@ class Board:
 
     @property
     def numbers(self) -> bool:
-        """Whether the network gives numbers, no labels."""
+        """True if the network's output is numbers, not labels."""
         return gives_numbers(self._net)
 
     def about(self) -> dict[str, Any]:
-        """What does not change: sources, stages, classes with their colours."""
+        """Return what does not change: sources, stages, classes and their colours."""
         said = self._net.sidecar
         classes = [] if said is None else list(said.classes)
         colours = palette(len(classes) or 255) if said is None or not said.palette else said.palette
@@ -113,12 +113,12 @@ class Board:
         return None
 
     def since(self, source: int, after: int) -> list[Moment]:
-        """What happened at the frames after number ``after``, as far as it is kept."""
+        """Return the records of frames after number ``after`` that are still stored."""
         with self._changed:
             return [moment for moment in self._moments[source] if moment.number > after]
 
     def state(self, source: int) -> dict[str, Any]:
-        """How a source does."""
+        """Return the state of a source."""
         channel = self._channels[source]
         if channel is None:
             return {"state": "connecting"}

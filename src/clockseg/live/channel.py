@@ -128,7 +128,7 @@ class Channel:
         )
 
     def _ready(self, frame: Frame) -> bool:
-        """Whether the network has run on frames of this size."""
+        """Return True if the network has run on frames of this size."""
         return self._last is not None and self._last.frame.image.shape == frame.image.shape
 
     def _forgive(self, before: int) -> None:

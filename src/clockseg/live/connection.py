@@ -45,12 +45,12 @@ class Connection:
 
     @property
     def over(self) -> bool:
-        """Whether it came to an end of its own: that of a file, or of a pipe."""
+        """True if the source has ended by itself, as a file or a pipe does."""
         return self._over()
 
     @property
     def why(self) -> str:
-        """What ended it, a sentence; "" if it just ended."""
+        """Reason for the end, a sentence; "" if it simply ended."""
         return self._why()
 
 

@@ -34,7 +34,7 @@ class Delays:
         self.most = max(self.most, seconds)
 
     def quantile(self, share: float) -> float | None:
-        """What ``share`` of the delays do not exceed (nearest rank, to half a percent); None without any."""
+        """Return the quantile ``share`` of the delays (nearest rank, to half a percent); None without any."""
         left = max(1, math.ceil(share * self._number))
         for place, number in enumerate(self._counts):
             left -= number

@@ -48,12 +48,12 @@ class Feed:
 
     @property
     def reconnects(self) -> int:
-        """How often it came back."""
+        """Number of reconnections."""
         return max(0, self.connections - 1)
 
     @property
     def done(self) -> bool:
-        """Whether no more frames will come."""
+        """True if no more frames will come."""
         return self.state in ("ended", "failed")
 
     def start(self) -> None:

@@ -59,7 +59,7 @@ class Line:
             self._changed.notify_all()
 
     def oldest(self) -> float | None:
-        """When the frame came that has waited longest; None if none waits."""
+        """Arrival time of the frame that has waited longest; None if none waits."""
         with self._changed:
             return self._waiting[0].seconds if self._waiting else None
 

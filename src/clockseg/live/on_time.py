@@ -16,7 +16,7 @@ FRESH = 0.8
 
 
 class Room(NamedTuple):
-    """What a frame may take: the mean frame 1 / ``fps`` seconds, and this one ``left_seconds`` of ``latency_seconds``.
+    """Time available: 1 / ``fps`` seconds for the mean frame, and ``left_seconds`` of ``latency_seconds`` for this one.
 
     >>> Room(fps=37.5, left_seconds=0.06, latency_seconds=0.1).fps
     37.5
@@ -66,12 +66,12 @@ class OnTime:
 
 
 def _needed(fired_seconds: float, latency_seconds: float) -> float:
-    """What must be left for a frame to fire."""
+    """Return the time that must be left for a frame to fire."""
     return fired_seconds if fired_seconds <= latency_seconds else FRESH * latency_seconds
 
 
 def _fired(past: _State, tick: Tick) -> float | None:
-    """What firings take, with the frame before if it fired: as much as that at once, less only slowly.
+    """Update the estimate of a firing's time: a longer one raises it at once, a shorter one lowers it slowly.
 
     The first full pass does not count: it compiles.
     """

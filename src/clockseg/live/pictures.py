@@ -44,7 +44,7 @@ class Pictures:
         self._heat = [Heat() for _ in range(len(board))]
 
     def message(self, source: int, after: int) -> bytes:
-        """What is new of a source since frame number ``after``; waits for it, but not for long."""
+        """Return what is new of a source since frame number ``after``; waits for it, but not for long."""
         newest = self._board.wait(source, after, WAIT_SECONDS)
         found = None if newest is None else self._encoded(source, newest, after)
         text: dict[str, Any] = {"state": self._board.state(source)}
@@ -90,6 +90,6 @@ def _bytes(kind: str, image: Array, *options: int) -> bytes:
 
 
 def _finite(moment: Any) -> list[Any]:
-    """What JSON can say of it."""
+    """Return the value if it is finite, else None, for JSON."""
     signal = moment.signal
     return list(moment._replace(signal=None if signal is None or not math.isfinite(signal) else round(signal, 5)))

@@ -40,7 +40,7 @@ class Recorder:
 
     @property
     def folder(self) -> Path:
-        """Where the files are to be found."""
+        """Folder of the files."""
         return self._result.path
 
     def put(self, shown: Shown, fps: float) -> None:

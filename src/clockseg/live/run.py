@@ -34,7 +34,7 @@ _LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 @dataclass(frozen=True)
 class Lived:
-    """What became of a source: its summary (docs/live.md), its result folder if there is one, and why it was given up.
+    """Result of a source: its summary (docs/live.md), its result folder if there is one, and the error if it was given up.
 
     >>> Lived(source("-"), {"frames": 0}).error is None
     True
@@ -48,7 +48,7 @@ class Lived:
 
 @dataclass(frozen=True)
 class Until:
-    """When to end: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no such end.
+    """End of a run: ``stop`` is asked between frames; ``frames`` of each source; ``seconds`` of the run. None: no limit.
 
     >>> Until(seconds=60).stop()
     False
@@ -132,7 +132,7 @@ def _schedule(
     stages: int,
     channel: Channel,
 ) -> Schedule:
-    """That of one channel: what is given, or as often as there is time for, shared with the other channels."""
+    """Return the schedule of one channel: the one given, or as many firings as time allows, shared with the other channels."""
     if given is not None:
         return schedule_for(given, stages)
 

@@ -32,7 +32,7 @@ Kind = Literal["file", "pipe", "camera", "url"]
 
 @dataclass(frozen=True)
 class Source:
-    """What was ``given``, what ``kind`` it is, and the ``name`` to show: a URL's without user, password and query."""
+    """A source as ``given``, its ``kind``, and the ``name`` to show: a URL without user, password and query."""
 
     given: str
     kind: Kind
@@ -51,7 +51,7 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """What its result folder is called.
+        """Name of its result folder.
 
         >>> source("rtsp://me:secret@cam.local:554/front/1").stem, source("-").stem, source("/dev/video0").stem
         ('cam.local-554-front-1', 'pipe', 'video0')

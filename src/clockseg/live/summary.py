@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a run was asked for, and how long it took. ``name``: of the schedule; None: on time."""
+    """Settings of a run and its duration. ``name``: of the schedule; None for the default budget."""
 
     net: StagedNetwork
     name: str | None

@@ -1,4 +1,4 @@
-"""Which frames of a clip are looked at, and which of these a plan is tuned on: blocks by turns."""
+"""Sampling of a clip's frames in blocks, which alternately tune a plan and are held back to check it."""
 
 from __future__ import annotations
 

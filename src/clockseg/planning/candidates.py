@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
 
     @property
     def family(self) -> Family:
-        """What it costs by."""
+        """Key of candidates that share their cost."""
         return self.kind.template, self.carry
 
 

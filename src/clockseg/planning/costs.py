@@ -1,4 +1,4 @@
-"""What a frame costs, by what is done at it: measured by sessions and the uncut network by turns, on the same frames."""
+"""Cost of frames, measured with sessions and the uncut network in turn on the same frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wanted of a plan, which schedule is nearest to it, and which are worth a look at all."""
+"""The goal of a plan, the schedule that comes closest to it, and the frontier of all trials."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Goal:
         return rest.pixel_acc if self.measure == "pixel_acc" else rest.mean_iu
 
     def met(self, trial: Trial) -> bool:
-        """Whether the trial reaches what is asked for."""
+        """Return True if the trial meets the goal."""
         if self.keep is not None:
             return self.promised(trial) >= self.keep
         return self.time is not None and trial.tuned.relative_time <= self.time

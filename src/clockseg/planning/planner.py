@@ -56,7 +56,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What was found: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
+    """A plan: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
 
     ``uncut_seconds``: of the uncut reference (the first of ``variants``) a frame; all times are in multiples of it.
     ``frames``: how many were looked at. ``bytes``: of the tapes.
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is met on the blocks that the plan was chosen by."""
+        """True if the goal is met on the blocks that the plan was chosen by."""
         return self.goal.met(self.chosen)
 
     @property
@@ -88,7 +88,7 @@ class Plan:
 
 
 class Told(NamedTuple):
-    """Who is told while a plan is made: of ``frames`` done and to come, of what begins, and of what could not be decoded."""
+    """Callbacks during planning: ``frames`` done and expected, the step that begins, and what could not be decoded."""
 
     frames: Callable[[int, int], None] = lambda done, of: None
     step: Callable[[str], None] = lambda sentence: None

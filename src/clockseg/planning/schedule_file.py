@@ -42,7 +42,7 @@ _EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clock
 
 @dataclass(frozen=True)
 class ScheduleFile:
-    """What a schedule file says: the schedule as the command line writes it, and the network it was made for.
+    """A schedule file: the schedule in the notation of the command line, and the network it was made for.
 
     ``network`` and ``stages``: names, empty where the file leaves them out; ``tuned``: how it was found. ``run``: of a
     plan, what to run it on, as the options ``--network``, ``--size`` and ``--precision`` have it; a network's file is written

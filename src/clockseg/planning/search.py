@@ -71,7 +71,7 @@ class Search:
                 self._climb(scene, candidates)
 
     def _measure(self, asked: Sequence[tuple[Scene, Candidate]]) -> None:
-        """What each family costs, all of them and the reference on each sample before the next."""
+        """Measure the cost of each family; all of them and the reference run on each sample before the next."""
         keys = {(f"{scene.variant}:{one.family[0]}", one.family[1]): (scene, one) for scene, one in asked}
         nets = {key: (scene.tape.net, schedule_of(scene.tape.net, one)) for key, (scene, one) in keys.items()}
         found = measured(self.scenes[0].tape.net, nets, self.samples)
@@ -82,7 +82,7 @@ class Search:
             self._costs[number] = new if known is None else known.plus(new)
 
     def _may_win(self, variant: int, family: Family) -> bool:
-        """Whether it could beat the best so far if no stage ever fired."""
+        """Return True if the candidate could beat the best so far even if no stage ever fired."""
         least = min(self._known(variant).seconds[family].values()) / self._known(variant).uncut
         if self.goal.time is not None:
             return least <= self.goal.time

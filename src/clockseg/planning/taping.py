@@ -139,7 +139,7 @@ def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
 
 
 def _length(clip: Clip) -> tuple[int | None, float | None]:
-    """How many frames a clip has, about, and how many a second."""
+    """Return the approximate number of frames of a clip, and its FPS."""
     if clip.taken is not None:
         return len(clip.taken), None if clip.classes is None else clip.classes.fps
     with clip.open() as video:

@@ -1,4 +1,4 @@
-"""What one schedule would do, played from a tape: agreement and time, block by block."""
+"""Trials: the agreement and the time of one schedule, replayed from a tape block by block."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What ``candidate`` on variant number ``variant`` does: on the blocks it may be chosen by, and on those held back.
+    """Result of ``candidate`` on variant number ``variant``: on the tuning blocks and on those held back.
 
     ``blocks``: the former one by one.
     """
@@ -169,7 +169,7 @@ def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterato
 
 
 def _blind(schedule: Schedule) -> bool:
-    """Whether its clocks go by the count of frames alone, so that what it takes is no secret of the blocks held back."""
+    """Return True if all clocks depend on the frame count alone, so that the cost on held-back blocks is known in advance."""
     return all(facts(clock).period for clock in schedule.clocks)
 
 

@@ -30,7 +30,7 @@ NEIGHBOURS = 8
 
 @dataclass(frozen=True)
 class Trial:
-    """What a schedule would do on recordings; addable. Everything is over the frames after each clip's first.
+    """Result of a schedule replayed on recordings, over the frames after each clip's first; addable.
 
     ``tally``: who fires; its ``seconds`` are an estimate, ``full_seconds`` those of full passes. ``agreeing``: the sum
     over frames of the share of places at which the label map that the last stage shows is the oracle's; None if it has
@@ -85,7 +85,7 @@ class Tuned:
 
 
 def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
-    """What ``schedule`` does on all recordings together: each is a clip, its first frame filled and left out of rates.
+    """Replay ``schedule`` on all recordings: each is a clip whose first frame is a fill and does not count.
 
     >>> import numpy as np
     >>> from clockseg.execution.recording import record
@@ -266,5 +266,5 @@ def _short(low: float, high: float) -> float:
 
 
 def _between(left: Point, right: Point) -> bool:
-    """Whether there are thresholds that neither piece covers."""
+    """Return True if there are thresholds that neither piece covers."""
     return left.high < right.low

@@ -1,4 +1,4 @@
-"""What ran when, what it cost and what came of it: one self-contained HTML file of a result folder, or of several compared."""
+"""Reports: one self-contained HTML page on a result folder, or on several compared: firings, costs, masks and differences."""
 
 from clockseg.report.write import write
 

@@ -17,7 +17,7 @@ PARTS = ("clock", "motion", "fuse", "finish")
 
 
 def places(run: Run, first: Run) -> Array:
-    """Where in ``run`` each frame of ``first`` is, int64; -1 for one it did not take.
+    """Return the index in ``run`` of each frame of ``first``, int64; -1 for frames that ``run`` did not process.
 
     Frames are the same if their times are, so that runs of different parts of a video meet; without times, their numbers.
 

@@ -1,4 +1,4 @@
-"""Where and when two runs' labels differ."""
+"""Differences between the labels of two runs, by place and by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run was and what it cost, in words: the tables of a report."""
+"""Tables of a report: the settings of each run and what it cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan found, as a report draws it: agreement against time."""
+"""The frontier of a plan, as drawn in a report: agreement against time."""
 
 from __future__ import annotations
 

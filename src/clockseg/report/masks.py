@@ -21,7 +21,7 @@ _CHUNK = 24
 
 
 class Grid(NamedTuple):
-    """How maps are kept: of this size, each ``every``-th."""
+    """Resolution in space and time at which maps are stored: their size, and every ``every``-th of them."""
 
     size: Size
     every: int
@@ -34,7 +34,7 @@ class Grid(NamedTuple):
 
 
 def grid(size: Size, frames: int, pixels: int = PIXELS) -> Grid:
-    """How ``frames`` maps of ``size`` (w, h) are kept within ``pixels``.
+    """Choose the grid that stores ``frames`` maps of ``size`` (w, h) in at most ``pixels``.
 
     >>> grid((1280, 720), 100), grid((1280, 720), 45_000)
     (Grid(size=(640, 360), every=1), Grid(size=(320, 180), every=13))

@@ -60,7 +60,7 @@ class Picture(NamedTuple):
 
 
 def picture(run: Run, page: Path, choice: Choice, told: Callable[[str], None]) -> Picture:
-    """What the page at ``page`` shows of a run's frames; ``told`` gets a sentence where it is not the clean picture."""
+    """Return the video that ``page`` shows; ``told`` receives a sentence if it is not the original picture."""
     size = tuple(run.trace[0]["size"]) if run.trace else (16, 9)
     embed = choice == "embed" or (choice == "auto" and run.frames <= EMBEDDED_FRAMES)
     if choice != "none" and run.source is not None and run.trace:
@@ -139,7 +139,7 @@ def _overlay(run: Run, page: Path, size: Any, *, embed: bool) -> Picture:
 
 
 def _packets(path: Path) -> tuple[Array, tuple[int, int]]:
-    """When each frame of a video without B-frames is shown, and (w, h)."""
+    """Return the display time of each frame of a video without B-frames, and its size (w, h)."""
     with open_input(path) as container:
         stream = container.streams.video[0]
         found = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.pts is not None]
@@ -147,7 +147,7 @@ def _packets(path: Path) -> tuple[Array, tuple[int, int]]:
 
 
 def relative_url(path: Path, page: Path) -> str:
-    """Where ``path`` is, as seen from ``page``.
+    """Return the URL of ``path`` relative to ``page``.
 
     >>> relative_url(Path("/a/my video?.mp4"), Path("/a/out/report.html"))
     '../my%20video%3F.mp4'

@@ -37,7 +37,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the run is called: its schedule, or else its folder.
+        """Name of the run: its schedule, or else its folder.
 
         >>> Run(Path("out/drive"), {"schedule": "alternating"}).name
         'alternating'
@@ -70,7 +70,7 @@ class Run:
 
     @cached_property
     def frames(self) -> int:
-        """How many frames were segmented."""
+        """Number of segmented frames."""
         return len(self.trace) or int(self.summary.get("frames") or 0)
 
     @cached_property
@@ -80,7 +80,7 @@ class Run:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether the frames have times, and these go on from frame to frame."""
+        """True if all frames have timestamps that increase."""
         times = [line.get("pts_seconds") for line in self.trace]
         return bool(times) and None not in times and bool((np.diff(np.array(times, float)) > 0).all())
 
@@ -99,12 +99,12 @@ class Run:
 
     @property
     def numeric(self) -> bool:
-        """Whether the network gave maps of numbers, such as depth."""
+        """True if the outputs are maps of numbers, such as depth."""
         return self.file("labels") is None and self.file("values") is not None
 
     @property
     def mapped(self) -> bool:
-        """Whether maps were written, of labels or of numbers."""
+        """True if maps of labels or of numbers were written."""
         return self.numeric or self.file("labels") is not None
 
     def maps(self) -> Iterator[tuple[Labels, float]]:

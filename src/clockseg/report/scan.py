@@ -24,7 +24,7 @@ _LEAST_SHARE = 0.0005
 
 @dataclass(eq=False)
 class Scanned:
-    """What came of one run's maps: ``masks`` and ``difference`` from the first run, None where there is nothing to show.
+    """The maps of one run, summarized: ``masks``, and ``difference`` from the first run; None where there is nothing to show.
 
     ``shares``: float32 [frames, classes], of each class id, NaN where there is no map; ``means``: float32 [frames], of numbers.
     """
@@ -68,7 +68,7 @@ def scan(runs: Sequence[Run], told: Callable[[str], None]) -> list[Scanned]:
 
 
 def comparable(run: Run, other: Run) -> bool:
-    """Whether the labels of two runs mean the same."""
+    """Return True if the label ids of two runs have the same meaning."""
     return bool(run.classes) and run.classes == other.classes and not (run.numeric or other.numeric)
 
 

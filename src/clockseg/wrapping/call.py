@@ -40,7 +40,7 @@ class Calls:
         return cls(module, plain, inspect.signature(plain))
 
     def asked(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Asked:
-        """What a call asks for.
+        """Classify a call.
 
         The module has to answer as it is: in training mode, while it is traced or compiled, where gradients of the frame are
         wanted, and where anything else is given that isn't None or False (labels, masks, hidden states).

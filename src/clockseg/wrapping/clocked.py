@@ -35,7 +35,7 @@ Batch: TypeAlias = Literal["streams", "frames"]
 
 @dataclass(frozen=True)
 class Wrapping:
-    """How a module is wrapped; see ``clockseg.wrap``. ``schedule``: None for one that suits the network."""
+    """Options of a wrapped module; see ``clockseg.wrap``. ``schedule``: None for one chosen for the network."""
 
     schedule: Schedule | Named | None
     carry: Any
@@ -62,12 +62,12 @@ class _Ready:
     forms: dict[tuple[Any, ...], Outcome] = field(default_factory=dict)
 
     def current(self) -> bool:
-        """Whether the module's weights are where and what they were."""
+        """Return True if the module's weights are unchanged and at the same addresses."""
         return all((t.data_ptr(), t._version) == (place, version) for t, place, version in self.weights)
 
 
 class Clocked:
-    """What ``clockseg.wrap`` gives: switches the clock of ``module`` on and off, and tells what ran.
+    """Control of a wrapped ``module``, returned by ``clockseg.wrap``: switches its clock on and off and reports what ran.
 
     A ``with`` block over it switches it off at its end.
     """
@@ -83,7 +83,7 @@ class Clocked:
 
     @property
     def is_on(self) -> bool:
-        """Whether the module's calls run on the clock."""
+        """True while calls of the module run on the clock."""
         forward = vars(self.module).get("forward")
         return isinstance(forward, Forward) and forward.clocked == self._call
 
@@ -132,14 +132,14 @@ class Clocked:
 
     @property
     def tally(self) -> Tally:
-        """Who fired since the start or the reset, of frames of the last shape."""
+        """Firings since the start or the last reset, for frames of the last shape."""
         ready = self._known()
         stages = tuple(stage.name for stage in ready.net.stages)
         return reduce(add, (session.tally for session in ready.sessions), Tally(stages))
 
     @property
     def record(self) -> Record:
-        """What happened at the last frame (of several streams: in the last)."""
+        """Record of the last frame (with several streams: of the last stream)."""
         ready = self._known()
         if not ready.sessions:
             raise UsageError("nothing has run since the reset; call the module with a frame first.")
@@ -151,7 +151,7 @@ class Clocked:
         return self._last
 
     def _call(self, *given: Any, **named: Any) -> Any:
-        """What stands for the module's forward."""
+        """Replacement of the module's forward."""
         plain = self._calls.plain
         if getattr(self._inside, "busy", False):
             return plain(*given, **named)
@@ -211,7 +211,7 @@ class Clocked:
         return ready.sessions if streams == len(frames) else ready.sessions * len(frames)
 
     def _image(self, frame: Tensor) -> Any:
-        """What a session sees of a frame."""
+        """Return the image of a frame that a session sees."""
         if self.how.normalisation is None:
             return frame
         found = self.how.normalisation.picture(frame).view(Pictured)

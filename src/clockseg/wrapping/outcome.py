@@ -1,4 +1,4 @@
-"""What a module gives, with one tensor in it put in place of another: a tensor, dict, tuple, list or dataclass of them."""
+"""Outputs of modules (a tensor, or a dict, tuple, list or dataclass of tensors) with one tensor replaced."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Outcome:
         return cls(type(given), {name: None if _holds_tensors(item) else item for name, item in entries.items()}, key)
 
     def tensor(self, given: Any) -> Tensor:
-        """That tensor, in what the module gave."""
+        """Return the clocked tensor from an output of the module."""
         return given if self.key is None else _entries(given)[self.key]  # type: ignore[no-any-return]
 
     def holding(self, tensor: Tensor) -> Any:
-        """What the module would give with ``tensor`` there; other tensors are left out of dicts, and None elsewhere.
+        """Return an output of the module's type holding ``tensor``; other tensors are left out of dicts, and None elsewhere.
 
         >>> import torch
         >>> Outcome.of({"out": torch.zeros(1), "aux": torch.zeros(1)}, "out").holding(torch.ones(1))

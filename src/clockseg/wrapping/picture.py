@@ -15,7 +15,7 @@ from clockseg.types import Image
 
 @dataclass(frozen=True)
 class Normalisation:
-    """That frames were made as x = (pixel * ``scale`` - mean) / std from pixels 0..255, channels RGB.
+    """Preprocessing of frames: x = (pixel * ``scale`` - mean) / std, with RGB pixels 0..255.
 
     >>> plain = Normalisation((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     >>> plain.picture(torch.ones(1, 3, 2, 4)).tolist()[0][0]

@@ -33,7 +33,7 @@ MODULE, TORCH = "module", "torch"
 
 @dataclass(frozen=True)
 class Staging:
-    """How a module is divided and run; see ``clockseg.wrap``.
+    """Options for cutting and running a module; see ``clockseg.wrap``.
 
     ``engine``: "module" (torch, on the module's own weights), "torch" (on weights of now, laid out for speed), "auto", or a
     name of ``clockseg.engines.ENGINES``.

@@ -35,7 +35,7 @@ class _Scored(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What the scores are: in words, the uncut network's own, and per class its IU and the pixels that hold it."""
+    """A scale of scores: its name, the uncut network's score, and per class its IU and its number of pixels."""
 
     what: str
     uncut: float

@@ -67,7 +67,7 @@ def _ends(plan: Plan) -> tuple[float, float]:
 
 
 def _stair(axes: Axes, plan: Plan, most: float) -> None:
-    """What can be had by a time."""
+    """Return the frontier as a staircase: the best agreement within each time."""
     times, agreements = _columns(sorted(_point(plan, trial) for trial in plan.frontier))
     axes.step(
         [*times, most], [*agreements, agreements[-1]], where="post", color=INK, linewidth=1, label="the best by then"
@@ -83,7 +83,7 @@ def _goal(axes: Axes, plan: Plan) -> None:
 
 
 def _told(plan: Plan) -> str:
-    """What was chosen; its name may be long."""
+    """Describe the chosen schedule; its name may be long."""
     return textwrap.fill(f"chosen: {plan.chosen.candidate.text} on {plan.variants[plan.chosen.variant].name}", LETTERS)
 
 
