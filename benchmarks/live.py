@@ -122,7 +122,7 @@ def steady(net: StagedNetwork, video: str, args: argparse.Namespace) -> dict[str
         watched = Watched(note, args.fps, min(60.0, seconds / 4))
         with piped(video, args.fps, note):
             end = SoLong(seconds, watched)
-            [one] = live(net, ["-"], latency_seconds=args.latency / 1000, until=Until(stop=end), seen=end.seen)
+            [one] = live(net, ["-"], latency_seconds=args.latency / 1000, until=Until(stop=end), on_frame=end.seen)
     whole = [(own.facts(), sent.facts()) for own, sent in watched.parts if len(own)]
     return _facts(one.summary) | {
         "minutes": args.minutes,
@@ -138,7 +138,7 @@ def slow(net: StagedNetwork, video: str, factor: float, args: argparse.Namespace
         with piped(video, args.fps):
             end, latency = SoLong(args.slow_seconds), args.latency / 1000
             [one] = live(
-                slower, ["-"], schedule, name=name, latency_seconds=latency, until=Until(stop=end), seen=end.seen
+                slower, ["-"], schedule, name=name, latency_seconds=latency, until=Until(stop=end), on_frame=end.seen
             )
         print(f"{factor:g} times: {name} done", file=sys.stderr)
         yield {"factor": factor, "schedule": name} | _facts(one.summary)
@@ -181,7 +181,7 @@ def returning(net: StagedNetwork, video: str, args: argparse.Namespace) -> dict[
     try:
         url = f"tcp://127.0.0.1:{PORT}"
         until = Until(seconds=seconds)
-        [one] = live(net, [url], latency_seconds=args.latency / 1000, until=until, seen=watched)
+        [one] = live(net, [url], latency_seconds=args.latency / 1000, until=until, on_frame=watched)
     finally:
         over.set()
         thread.join()

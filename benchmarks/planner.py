@@ -27,7 +27,7 @@ from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import Clip
 from clockseg.evaluation.labels import evaluate
-from clockseg.planning.planner import Goal, Plan, Told, Trial, Variant, plan
+from clockseg.planning.planner import Callbacks, Goal, Plan, Trial, Variant, plan
 from clockseg.segmenting.segmentation import segment
 from page import insert, table
 from provenance import HERE, provenance, write_result
@@ -67,9 +67,9 @@ def main() -> None:
 
 def _planned(args: argparse.Namespace, video: str, variants: list[Variant]) -> dict[str, Any]:
     start = time.perf_counter()
-    told = Told(step=lambda sentence: print(f"{video}: {sentence}", file=sys.stderr, flush=True))
+    callbacks = Callbacks(step=lambda sentence: print(f"{video}: {sentence}", file=sys.stderr, flush=True))
     clips = read_data(shared_data(*VIDEOS[video]))
-    found = plan(variants, clips, Goal(keep=KEEP), limit=args.limit, told=told)
+    found = plan(variants, clips, Goal(keep=KEEP), limit=args.limit, callbacks=callbacks)
     seconds = time.perf_counter() - start
     answers = []
     for goal in (Goal(keep=KEEP), Goal(time=TIME)):

@@ -193,7 +193,7 @@ class TestFeed:
             yield Connection(Fraction(25), iter(frames), lambda: over, lambda: "the line broke")
 
         quick = Backoff(0.001, 2.0, 0.004)
-        feed = Feed(connect, waiting, backoff=quick, tries=tries, told=told.append)
+        feed = Feed(connect, waiting, backoff=quick, tries=tries, on_message=told.append)
         feed.start()
         feed._thread.join(5.0)
         return feed, waiting, told

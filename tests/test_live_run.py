@@ -26,7 +26,7 @@ from clockseg.live import Until, live
 from clockseg.live.channel import Channel
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
-from clockseg.live.run import Lived
+from clockseg.live.run import LiveResult
 from clockseg.live.source import source
 from clockseg.video import Frame
 from networks import write_tiny
@@ -162,7 +162,7 @@ class TestLive:
             drop="all",
             out=tmp_path / "out",
             write=["labels", "overlay"],
-            seen=lambda number, channel, shown: seen.append((shown.frame.image, shown.output)),
+            on_frame=lambda number, channel, shown: seen.append((shown.frame.image, shown.output)),
         )
         assert one.folder == tmp_path / "out" / "drive"
         labels = list(read_labels(one.folder))
@@ -185,7 +185,7 @@ class TestLive:
             [str(drive), str(tmp_path / "none.mp4"), str(drive)],
             frame_oracle,
             out=tmp_path / "out",
-            told=lambda one, sentence: told.append((one.name, sentence)),
+            on_message=lambda one, sentence: told.append((one.name, sentence)),
         )
         assert [one.error is None for one in found] == [True, False, True]
         assert "no such file" in str(found[1].error)
@@ -205,7 +205,7 @@ class TestLive:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out", seen=fail)
+            live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out", on_frame=fail)
         assert not (tmp_path / "out").exists()
 
     def test_refused(self, drive: Path, tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_stream_that_dies_and_returns(drive: Path) -> None:
             frame_oracle,
             drop="all",
             until=Until(frames=60, seconds=20),
-            told=lambda one, sentence: sentences.append(sentence),
+            on_message=lambda one, sentence: sentences.append(sentence),
         )
         thread.join(5.0)
     assert one.summary["frames"] == 60
@@ -260,10 +260,10 @@ def command(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
 
 
 def test_frames_skipped_at_the_start_have_a_column_where_there_are_some() -> None:
-    def lived(skipped: int) -> Lived:
+    def lived(skipped: int) -> LiveResult:
         times = dict.fromkeys(("median", "p99", "most"), 20.0)
         told = {"dropped": 4, "skipped_at_start": skipped, "latency_ms": times, "reconnects": 0}
-        return Lived(source("-"), {"frames": 9, "fps": 30.0, "network_rate": 1.0, "live": told})
+        return LiveResult(source("-"), {"frames": 9, "fps": 30.0, "network_rate": 1.0, "live": told})
 
     head, none, some = table([lived(0), lived(21)]).splitlines()
     assert "dropped  skipped at start  latency" in head

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Schedule
     from clockseg.live.channel import Channel, Shown
-    from clockseg.live.run import Lived
+    from clockseg.live.run import LiveResult
     from clockseg.live.source import Source
 
 _TOLD_SECONDS = 10.0
@@ -158,8 +158,8 @@ def run(args: argparse.Namespace) -> int:
             write=args.write or (),
             overwrite=args.overwrite,
             until=Until(args.limit, args.seconds, ending),
-            told=_warned,
-            seen=seen,
+            on_message=_warned,
+            on_frame=seen,
         )
     return _told(lived, ending.number)
 
@@ -251,7 +251,7 @@ class _Progress:
         )
 
 
-def _told(lived: tuple[Lived, ...], number: int | None) -> int:
+def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
     """Print the summary and return the exit code."""
     print(table(lived))
     for one in lived:
@@ -270,7 +270,7 @@ _SKIPPED = "skipped at start"
 _HEAD = ("source", "frames", "fps", "fired", "dropped", _SKIPPED, "latency: median", "99 %", "most", "reconnects")
 
 
-def table(lived: Sequence[Lived]) -> str:
+def table(lived: Sequence[LiveResult]) -> str:
     """Format one row per source; the column of frames skipped at the start only if there are any."""
     rows = [_HEAD, *(_row(one) for one in lived)]
     if not any(one.summary["live"]["skipped_at_start"] for one in lived):
@@ -279,7 +279,7 @@ def table(lived: Sequence[Lived]) -> str:
     return align(rows)
 
 
-def _row(one: Lived) -> tuple[str, ...]:
+def _row(one: LiveResult) -> tuple[str, ...]:
     told = one.summary["live"]
     latency = told["latency_ms"]
     return (

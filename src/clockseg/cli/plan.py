@@ -157,17 +157,23 @@ def _goal(args: argparse.Namespace) -> Goal:
 
 def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> Plan:
     from clockseg.clockwork.trace import Progress, Tally
-    from clockseg.planning.planner import Told, plan
+    from clockseg.planning.planner import Callbacks, plan
 
     goal, variants = _goal(args), _variants(args)
     with shown("recording", quiet=args.quiet) as show:
-        told = Told(
+        callbacks = Callbacks(
             lambda done, of: show(Progress("recording", done, of, Tally(("every",)))),
             lambda sentence: None if args.quiet else print(f"clockseg: {sentence}", file=sys.stderr, flush=True),
             account.cut_short,
         )
         return plan(
-            variants, clips, goal, also=args.clock, limit=args.limit, most_bytes=1_000_000 * args.disk, told=told
+            variants,
+            clips,
+            goal,
+            also=args.clock,
+            limit=args.limit,
+            most_bytes=1_000_000 * args.disk,
+            callbacks=callbacks,
         )
 
 

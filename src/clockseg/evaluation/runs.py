@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -174,16 +174,17 @@ class Interleaving:
 
 
 Result = TypeVar("Result", bound=Compared)
+Scored = TypeVar("Scored", bound=Compared, covariant=True)
 
 
-class Scorer(Protocol, Generic[Result]):
+class Scorer(Protocol[Scored]):
     """Scores the outputs of one clip."""
 
     def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
         """Score one frame: the output of the uncut network, then of every schedule, each with its network."""
         ...
 
-    def results(self) -> Sequence[Result]:
+    def results(self) -> Sequence[Scored]:
         """Return one evaluation per schedule; the costs are filled in by the caller."""
         ...
 

@@ -3,7 +3,7 @@
 from clockseg.live.backoff import Backoff
 from clockseg.live.line import Drop
 from clockseg.live.on_time import OnTime, Room
-from clockseg.live.run import Lived, Until, live
+from clockseg.live.run import LiveResult, Until, live
 from clockseg.live.source import Source, source
 
-__all__ = ["Backoff", "Drop", "Lived", "OnTime", "Room", "Source", "Until", "live", "source"]
+__all__ = ["Backoff", "Drop", "LiveResult", "OnTime", "Room", "Source", "Until", "live", "source"]

@@ -76,8 +76,8 @@ class Channel:
         """Frames a second that come, as measured; before that as the source says."""
         if self._interval is not None:
             return min(_FASTEST, 1 / max(self._interval, 1e-6))
-        told = self.feed.fps or _USUAL_FPS
-        return told if told <= _FASTEST else _USUAL_FPS
+        fps = self.feed.fps or _USUAL_FPS
+        return fps if fps <= _FASTEST else _USUAL_FPS
 
     @property
     def error(self) -> Exception | None:

@@ -147,15 +147,15 @@ def _clip(source: Source, max_pixels: int) -> Clip:
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
     if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
         raise Gone(f"it is no pipe. {ALLOWED}")
-    told = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
+    given = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
-    told |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
+    given |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
     place = "pipe:0" if source.kind == "pipe" else source.given
     try:
         return open_for_reading(
             place,
             format="v4l2" if source.kind == "camera" else None,
-            container_options=told,
+            container_options=given,
             timeout=SILENCE_SECONDS if source.kind == "url" else None,
         )
     except (av.ProtocolNotFoundError, av.DemuxerNotFoundError) as error:

@@ -22,7 +22,7 @@ class Feed:
     """One source; ``start`` it, and frames come into ``line`` until it is over, is given up, or ``stop``.
 
     ``connect`` opens it. When it is gone or can't be opened, it is tried again after ``backoff``; ``tries`` times in a row
-    without a frame, then it is given up. ``told`` is called, in the thread, with a sentence for whoever watches.
+    without a frame, then it is given up. ``on_message`` is called, in the thread, with a sentence for whoever watches.
     ``state``, ``fps`` (as it says itself), ``arrived`` (frames), ``connections`` that gave frames, ``trouble`` (the last thing
     that went wrong) and, of one that was given up, ``error``.
     """
@@ -34,14 +34,14 @@ class Feed:
         *,
         backoff: Backoff | None = None,
         tries: int = 10,
-        told: Callable[[str], None] = lambda sentence: None,
+        on_message: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.state: State = "connecting"
         self.fps: float | None = None
         self.arrived = self.connections = 0
         self.trouble = ""
         self.error: Exception | None = None
-        self._connect, self._line, self._told = connect, line, told
+        self._connect, self._line, self._on_message = connect, line, on_message
         self._backoff, self._tries = backoff or Backoff(), tries
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clockseg-feed", daemon=True)
@@ -88,7 +88,7 @@ class Feed:
                 raise VideoError(f"{self.trouble}; given up (reconnect: {self._tries})")
             wait = self._backoff.seconds(tries)
             tries += 1
-            self._told(f"{self.trouble}; trying again in {wait:.1f} s")
+            self._on_message(f"{self.trouble}; trying again in {wait:.1f} s")
             self._pause(wait)
 
     def _once(self) -> bool:
@@ -113,7 +113,7 @@ class Feed:
                 self.connections += 1
                 self.state, self.trouble = "live", ""
                 if self.reconnects:
-                    self._told("it is back")
+                    self._on_message("it is back")
             self.arrived += 1
             self._line.put(arrived._replace(connection=self.connections - 1), stopped=self._stop.is_set)
             if self._stop.is_set():

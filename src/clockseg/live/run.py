@@ -33,10 +33,10 @@ _LOOK_SECONDS, _PATIENCE_SECONDS = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Lived:
+class LiveResult:
     """Result of a source: its summary (docs/live.md), its result folder if there is one, and the error if it was given up.
 
-    >>> Lived(source("-"), {"frames": 0}).error is None
+    >>> LiveResult(source("-"), {"frames": 0}).error is None
     True
     """
 
@@ -75,16 +75,16 @@ def live(
     write: Sequence[str] = (),
     overwrite: bool = False,
     until: Until | None = None,
-    told: Callable[[Source, str], None] = lambda source, sentence: None,
-    seen: Callable[[int, Channel, Shown], None] = lambda number, channel, shown: None,
-) -> tuple[Lived, ...]:
+    on_message: Callable[[Source, str], None] = lambda source, sentence: None,
+    on_frame: Callable[[int, Channel, Shown], None] = lambda number, channel, shown: None,
+) -> tuple[LiveResult, ...]:
     """Run ``net`` on live ``sources`` (see ``source``) until all are over, or ``until``; what became of each, in their order.
 
     ``schedule``: None for ``OnTime``, which fires as often as the machine has time for, under ``carry`` (None: warp(flow)).
     ``latency_seconds``: the longest that a frame should take from its coming to its labels, waiting included. ``drop``:
     "latest" gives up frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: tries in a
     row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and what ``write``
-    names. ``told`` is called (in any thread) with what happens to a source, ``seen`` with each output.
+    names. ``on_message`` is called (in any thread) with what happens to a source, ``on_frame`` with each output.
 
     >>> from clockseg.clockwork.network import Stage
     >>> live(StagedNetwork("one", (Stage("a", str.upper),)), [])
@@ -100,10 +100,10 @@ def live(
         for one in found:
             line = Line(drop, latency_seconds=latency_seconds, changed=changed)
             opening = partial(connect, one, options=options, max_pixels=max_pixels)
-            feed = Feed(opening, line, tries=reconnect, told=partial(told, one))
+            feed = Feed(opening, line, tries=reconnect, on_message=partial(on_message, one))
             made = partial(_schedule, schedule, carry, channels, latency_seconds, len(net))
             channels.append(Channel(one, feed, line, net, made, began=began))
-        _through(channels, recorders, changed, until or Until(), seen, stack)
+        _through(channels, recorders, changed, until or Until(), on_frame, stack)
         setting = Setting(net, name, latency_seconds, drop, time.perf_counter() - began)
         return tuple(_ended(*pair, setting) for pair in zip(channels, recorders, strict=True))
 
@@ -174,7 +174,7 @@ def _through(
     recorders: Sequence[Recorder | None],
     changed: threading.Condition,
     until: Until,
-    seen: Callable[[int, Channel, Shown], None],
+    on_frame: Callable[[int, Channel, Shown], None],
     stack: ExitStack,
 ) -> None:
     """Run frames as they come, until there are no more or it is to end."""
@@ -189,7 +189,7 @@ def _through(
             recorder = recorders[number]
             if recorder is not None:
                 recorder.put(shown, channels[number].fps)
-            seen(number, channels[number], shown)
+            on_frame(number, channels[number], shown)
         elif _over(channels, until.frames):
             return
         else:
@@ -224,8 +224,8 @@ def _over(channels: Sequence[Channel], frames: int | None) -> bool:
     return all(_enough(one, frames) or (one.feed.done and not len(one.line)) for one in channels)
 
 
-def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> Lived:
-    told = summary(channel, setting)
+def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> LiveResult:
+    facts = summary(channel, setting)
     error = channel.error
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
         error = DataError("not one frame came")
@@ -233,6 +233,6 @@ def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> Liv
     if recorder is not None and isinstance(error, InputChanged):
         recorder.abort()
     elif recorder is not None:
-        recorder.close(told)
+        recorder.close(facts)
         folder = recorder.folder if channel.figures.tally.frames else None
-    return Lived(channel.source, told, folder, error)
+    return LiveResult(channel.source, facts, folder, error)

@@ -60,8 +60,8 @@ class Source:
             return folder_name(Path(os.path.abspath(self.given)).stem)
         if self.kind == "pipe":
             return "pipe"
-        told = Path(self.given).name if self.kind == "camera" else self.name.partition("://")[2]
-        return folder_name(re.sub(r"[^A-Za-z0-9._]+", "-", told).strip("-"))
+        name = Path(self.given).name if self.kind == "camera" else self.name.partition("://")[2]
+        return folder_name(re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-"))
 
 
 def source(text: str) -> Source:

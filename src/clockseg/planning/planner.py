@@ -87,7 +87,7 @@ class Plan:
         return self.goal.promised(self.chosen)
 
 
-class Told(NamedTuple):
+class Callbacks(NamedTuple):
     """Callbacks during planning: ``frames`` done and expected, the step that begins, and what could not be decoded."""
 
     frames: Callable[[int, int], None] = lambda done, of: None
@@ -104,7 +104,7 @@ def plan(
     also: Sequence[str] = (),
     limit: int = FRAMES,
     most_bytes: int = BYTES,
-    told: Told = Told(),  # noqa: B008 - frozen
+    callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
 ) -> Plan:
     """The best schedule, and the best of ``variants`` to run it on, for video like ``clips``.
 
@@ -130,13 +130,15 @@ def plan(
     for kind in kinds:
         _check_asked(kind, nets, carries)
     every = [_every(net, carries, kinds) for net in nets]
-    found = taped(nets, every, clips, len(names), Asked(limit, most_bytes, vectors, told.frames, told.problem))
+    found = taped(
+        nets, every, clips, len(names), Asked(limit, most_bytes, vectors, callbacks.frames, callbacks.problem)
+    )
     search = Search(goal, found.scenes, found.samples)
-    told.step(f"{found.frames} frames on tape, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
+    callbacks.step(f"{found.frames} frames on tape, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
     search.start(carries)
-    told.step(f"{len(search.trials)} schedules tried; trying clocks")
+    callbacks.step(f"{len(search.trials)} schedules tried; trying clocks")
     search.go_on([*clocks(max(map(len, nets))), *kinds])
-    told.step(f"{len(search.trials)} schedules tried")
+    callbacks.step(f"{len(search.trials)} schedules tried")
     return Plan(
         search.goal,
         tuple(variants),
