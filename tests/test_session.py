@@ -34,7 +34,7 @@ from clockseg import (
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.execution.threads import Threaded
 from symbolic import frames_of, network
 
@@ -488,7 +488,7 @@ schedules = st.one_of(
 def test_whatever_fires_gives_the_oracles_value(schedule, seed) -> None:
     images = clip(6, seed=seed)
     net = numeric()
-    made = schedule(3)
+    made = schedule_for(schedule, 3)
     memory = None
     for image in images:
         _, memory = fill(net, made, image) if memory is None else step(net, made, memory, image)
