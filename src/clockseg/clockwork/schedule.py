@@ -135,7 +135,6 @@ def _made(schedule: Named, stages: int) -> Schedule:
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
 
-        >>> from clockseg.clockwork.clock import ALWAYS, Clock, Every, Watch, as_clock, facts, gates_after, is_clock, watches
     from clockseg.carry import Flow, Warp
         >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
         warp(flow)
