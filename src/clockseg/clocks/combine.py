@@ -157,7 +157,8 @@ def both(*clocks: Any) -> Both | PerStage:
 def invert(clock: Any) -> Invert | PerStage:
     """Return a clock that fires when this one does not; the stages before the one that it gates still always fire.
 
-    >>> schedule_for(invert(Every(2)), 3).clocks[2]
+    >>> from clockseg.clocks import every
+    >>> invert(every(2))
     Invert(clock=Every(period=2))
     """
     return per_stage("invert", lambda row: Invert(row[0]), (clock,))

@@ -135,9 +135,9 @@ def _made(schedule: Named, stages: int) -> Schedule:
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
 
-    from clockseg.carry import Flow, Warp
-        >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
-        warp(flow)
+    >>> from clockseg.carry import Flow, Warp
+    >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
+    warp(flow)
     """
     if not isinstance(carry, Carry) or isinstance(carry, type):
         raise UsageError(f"carried(.., {carry!r}): no carry; give one such as identity or Warp(Flow()).")

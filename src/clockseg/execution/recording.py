@@ -45,7 +45,7 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
     Changes need label maps; differences and confidence the scores or features they watch, or the pictures.
 
     >>> from clockseg.clocks import adaptive
-    >>> needs(adaptive(0.25)(3))
+    >>> needs(schedule_for(adaptive(0.25), 3))
     frozenset({Watch(of='labels', stage=2)})
     """
     if schedule.carry != identity:
