@@ -20,7 +20,7 @@ from typing import Any, SupportsIndex
 
 
 class ClocksegError(Exception):
-    """What clockseg raises on purpose; ``exit_code`` is what the command line ends with."""
+    """Base of the errors that clockseg raises on purpose; ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -56,7 +56,7 @@ class Ended(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """What shells expect of a process that a signal ended.
+        """Exit code that shells expect of a process ended by a signal.
 
         >>> Ended(15).exit_code
         143
@@ -65,7 +65,7 @@ class Ended(KeyboardInterrupt):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to add to an error about an unknown name: the nearest ones, or all of them.
+    """Return a hint for an error about an unknown name: the nearest known names, or all of them.
 
     >>> nearest("alternatin", ["alternating", "exponential"])
     'Did you mean alternating?'

@@ -1,4 +1,4 @@
-"""What ``segment`` tells: how far it is, what became of each video, and, of several, a table of all at the end."""
+"""Output of ``segment``: progress, the result of each video, and a final table if there are several."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Report:
             print(_table(sorted(self._outcomes, key=lambda one: place[one.input.key]), len(place)))
 
     def progress(self, input: Input, progress: Progress) -> None:
-        """How far one of them is."""
+        """Show the progress of one video."""
         self._update(input.source, progress)
 
     def tell(self, outcome: Outcome) -> None:
-        """What became of one."""
+        """Print the result of one video."""
         self._outcomes.append(outcome)
         source = outcome.input.source
         self._ended(source)

@@ -65,7 +65,7 @@ class Pipelines:
         return stack.enter_context(running(self.threaded, schedule, how=how, threads=self.threads, costs=costs))
 
     def session(self, stack: ExitStack) -> Callable[[StagedNetwork, Schedule], Session]:
-        """What makes ``evaluate``'s sessions: pipelines at once with ``--concurrent``, their workers ended with ``stack``."""
+        """Return the factory of ``evaluate``'s sessions: concurrent pipelines with ``--concurrent``, ended with ``stack``."""
         from clockseg.clockwork.session import Session
 
         if not self.args.concurrent:
@@ -88,7 +88,7 @@ class Pipelines:
 
     @cached_property
     def costs(self) -> tuple[float, ...]:
-        """What stages take here, on noise, for sharing threads out."""
+        """Seconds per stage, measured on noise, for dividing the threads among them."""
         from clockseg.evaluation.latency import noise
         from clockseg.execution.pipeline import stage_seconds
 

@@ -1,4 +1,4 @@
-"""Recipe: all that makes a worker's network, schedule and job from the command line, so that any process can make its own."""
+"""Recipe: the options from which any process can build its network, schedule and job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The options of ``segment`` that decide what comes out; called, it gives the ``Work`` they ask for."""
+    """The options of ``segment`` that decide the results; call it to build the ``Work`` they ask for."""
 
     network: str
     engine: str
@@ -73,12 +73,12 @@ class Recipe:
         return work
 
     def pinned(self, work: Work, *, threads: int | None) -> Recipe:
-        """The same for other processes: the engine that ``work`` runs in, on so many threads."""
+        """Return the recipe for other processes: with the engine of ``work`` and this many threads."""
         engine = work.net.engine.split()[0] if self.engine == "auto" else self.engine
         return replace(self, engine=engine, threads=self.threads or threads, made=_made(work))
 
     def setting(self, work: Work) -> dict[str, Any]:
-        """What decides the bytes that come out, as plain values, for the manifest."""
+        """Return everything that decides the bytes of the results, as plain values, for the manifest."""
         said = work.job.facts()
         del said["setting"], said["name"], said["max_pixels"], said["max_hours"]
         return {
@@ -109,5 +109,5 @@ def _made(work: Work) -> tuple[str, ...]:
 
 
 def recipe(args: argparse.Namespace) -> Recipe:
-    """The recipe that the options ask for."""
+    """Make the recipe from the options."""
     return Recipe(**{field.name: getattr(args, field.name) for field in fields(Recipe) if field.name != "made"})

@@ -45,7 +45,7 @@ def prepared(
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
 ) -> Iterator[One]:
-    """What streams a clip through the uncut network, the schedules and the baselines, in that order."""
+    """Yield a function that streams a clip through the uncut network, the schedules and the baselines, in that order."""
     from clockseg.clockwork.schedule import frame_oracle
     from clockseg.clockwork.session import Session
     from clockseg.evaluation.streaming import evaluate_streaming
