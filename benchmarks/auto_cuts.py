@@ -25,9 +25,9 @@ from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
 from clockseg.graph.candidates import candidates
 from clockseg.graph.choice import Choice, choose
+from clockseg.graph.cost import node_work
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
-from clockseg.graph.price import node_work
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix

@@ -26,8 +26,7 @@ import segformer
 from clockseg import Session, load, parse_schedule
 from clockseg.datasets import read_clips
 from clockseg.engines.compiled import threads_or_all
-from clockseg.engines.priced import priced
-from clockseg.engines.prices import Price, Prices
+from clockseg.evaluation.cost import Price, Prices, priced
 from clockseg.evaluation.runs import Interleaving
 from clockseg.graph.cost import multiply_adds
 from clockseg.graph.sidecar import Input, Sidecar, write

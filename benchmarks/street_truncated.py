@@ -13,7 +13,7 @@ from typing import Any
 from clockseg import evaluate, frame_oracle, load, pipelined
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import Evaluation
-from clockseg.graph.price import price
+from clockseg.graph.cost import price
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

@@ -17,11 +17,10 @@ from clockseg.engines.profile import node_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import Choice, choose
-from clockseg.graph.dominators import Dominators, narrowest
-from clockseg.graph.load import Load
+from clockseg.graph.load import Dominators, Load, narrowest
 from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, Graph, Node
+from clockseg.graph.places import Grid, grids
 from clockseg.graph.rule import divide
-from clockseg.graph.strides import Grid, grids
 from clockseg.networks import cut_candidates
 from clockseg.networks.load import load
 from test_rule import evaluate

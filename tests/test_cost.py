@@ -11,10 +11,8 @@ import pytest
 
 import networks
 from clockseg.cli import inspect
-from clockseg.graph.cost import Cost, multiply_adds
-from clockseg.graph.price import _multiply_adds, price
+from clockseg.graph.cost import Cost, _multiply_adds, moved, multiply_adds, price
 from clockseg.graph.static import Static, fix
-from clockseg.graph.traffic import moved
 from clockseg.networks.load import load
 
 

@@ -23,7 +23,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.clocks import ALWAYS, Every
-from clockseg.graph.cost import relative_cost
+from clockseg.evaluation.cost import relative_cost
 
 TIME = (59, 18, 23)
 """The paper's shares of the stages, in percent of the time."""

@@ -20,8 +20,8 @@ from clockseg import Session, StagedNetwork, UsageError, adaptive, load
 from clockseg.cli.main import main
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph.cost import price
 from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart
-from clockseg.graph.price import price
 from clockseg.graph.staged import staged as staged_graph
 from clockseg.paper import fcn_staged
 from clockseg.paper.export_fcn import describe, export, to_onnx

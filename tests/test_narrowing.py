@@ -7,8 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from clockseg.graph.folding import folded
-from clockseg.graph.narrowing import narrowed
+from clockseg.graph.folding import folded, narrowed
 
 
 def product(weight: np.ndarray) -> onnx.ModelProto:

@@ -27,9 +27,8 @@ from clockseg import (
 from clockseg.carry import Carry
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.engines.priced import Meter, priced
-from clockseg.engines.prices import FINISH, NOTHING, Price, Prices
 from clockseg.evaluation import runs as interleaving
+from clockseg.evaluation.cost import FINISH, NOTHING, Meter, Price, Prices, priced
 from clockseg.evaluation.energy import Counter, Energy
 from clockseg.evaluation.runs import Spent
 from clockseg.execution.recording import record, replay

@@ -30,7 +30,7 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
-from clockseg.engines.priced import priced
+from clockseg.evaluation.cost import priced
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
 from video_making import picture, stream_times, write_video

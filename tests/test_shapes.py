@@ -30,9 +30,9 @@ from clockseg.graph import onnx_reader, torch_source
 from clockseg.graph import staged as staging
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import choose
+from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import IMAGE, LABELS
-from clockseg.graph.price import node_work
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix

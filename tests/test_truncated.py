@@ -9,8 +9,8 @@ import pytest
 import networks
 from clockseg import Stage, StagedNetwork, UsageError
 from clockseg.engines import onnxruntime, openvino
-from clockseg.graph.price import price
-from clockseg.graph.truncated import truncated
+from clockseg.graph.cost import price
+from clockseg.graph.staged import truncated
 from clockseg.networks.load import load
 
 

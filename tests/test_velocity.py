@@ -19,7 +19,7 @@ from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_clips
 from clockseg.datasets.clips import ClipFrame
-from clockseg.graph.depth import depths
+from clockseg.graph.cost import depths
 from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
 from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from clockseg.paper.feature_velocity import (

@@ -10,7 +10,7 @@ import networks
 from clockseg import DataError
 from clockseg.files import publish, whole, whole_together
 from clockseg.graph import sidecar
-from clockseg.graph.network_file import write_network
+from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.sidecar import Input, Sidecar
 
 

@@ -110,7 +110,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _FAMILIES = {
     "carry": "clockseg.carry",
     "clocks": "clockseg.clocks",
-    "cost": "clockseg.graph.cost",
+    "cost": "clockseg.evaluation.cost",
     "datasets": "clockseg.datasets",
     "engines": "clockseg.engines",
     "equations": "clockseg.paper.equations",

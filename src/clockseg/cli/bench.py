@@ -65,7 +65,7 @@ def run_pipeline(args: argparse.Namespace) -> int:
 def truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> dict[str, StagedNetwork]:
     """The network cut off after each stage but the last that has scores, compiled as ``net`` is; none of one in torch."""
     from clockseg.engines import engine
-    from clockseg.graph.truncated import truncated
+    from clockseg.graph.staged import truncated
     from clockseg.networks.load import load
 
     if net.engine.startswith("torch"):

@@ -120,7 +120,7 @@ def _depths(args: argparse.Namespace) -> tuple[int, ...]:
     """Counted in the graph that the network's file holds."""
     import numpy as np
 
-    from clockseg.graph.depth import depths
+    from clockseg.graph.cost import depths
     from clockseg.networks.load import load
 
     graph = load(args.network, engine=None, size=args.size)

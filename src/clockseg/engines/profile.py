@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 
 from clockseg.engines.compiled import threads_or_all
+from clockseg.graph.cost import node_work
 from clockseg.graph.part import Built, GraphPart
-from clockseg.graph.price import node_work
 from clockseg.graph.static import fix
 from clockseg.libraries import openvino_core
 from clockseg.types import Array, Size

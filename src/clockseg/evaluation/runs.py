@@ -19,9 +19,8 @@ from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.clockwork.watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.engines.priced import Meter
-from clockseg.engines.prices import NOTHING, Price
 from clockseg.errors import UsageError
+from clockseg.evaluation.cost import NOTHING, Meter, Price
 from clockseg.evaluation.energy import counting
 
 Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]

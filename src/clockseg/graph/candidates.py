@@ -1,15 +1,147 @@
-"""Where a network can be cut: the places on its trunk where few and small tensors pass, and what each would mean."""
+"""Candidates: the places on a network's trunk where few and small tensors pass, and the effect of a cut there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
+from clockseg.errors import NetworkError
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
-from clockseg.graph.split import Shapes
-from clockseg.graph.strides import Grid, is_map
-from clockseg.graph.trunk import Trunk, trunk_of
+from clockseg.graph.places import Grid, grids, is_map, places
+from clockseg.graph.rule import check_known, divide
+from clockseg.graph.split import Shapes, every_split, priced
+
+_BYTES = 4
+"""Of a number in a map."""
+_WORTH = 0.97
+"""The share of work up to which a frame on which only the first stage fires has to come down for a first cut."""
+_NEAR = 0.02
+"""Shares of work that differ by less count as the same."""
+_SOME = 3
+"""Cuts before an end that are as good as more."""
+_CLOSE, _NARROWER = 0.025, 0.35
+"""A place isn't on the trunk if within this share of work another has less than this share of its bytes."""
+
+
+class Pair(NamedTuple):
+    """Of a first and a last cut: the share that runs where only the first stage fires, and whether it has a skip."""
+
+    every_frame: float
+    skip: bool
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """All ``places`` to cut a network at, and the ``chain`` of those, by position, that lead to the last of it: the end.
+
+    What runs on a frame on which the first k stages of many fire depends only on cut k and the last one: ``pairs``.
+    ``load``: the network with every concatenation split, as it will run.
+    """
+
+    load: Load
+    places: tuple[Cut, ...]
+    pairs: Mapping[tuple[int, int], Pair]
+    shapes: Shapes
+    grids: Mapping[str, Grid]
+
+    @cached_property
+    def chain(self) -> tuple[int, ...]:
+        """The end, and before it the places from which it spares something to cut there."""
+        end = self._end()
+        before = [index for index in range(end) if self._spares(index, end)]
+        return (*self._narrow(before), end)
+
+    @cached_property
+    def told(self) -> tuple[int, ...]:
+        """The chain, and cuts of several tensors that lead to another end."""
+        several = [index for index, cut in enumerate(self.places) if len(cut) > 1 and self.last(index) is not None]
+        return tuple(sorted({*self.chain, *several}))
+
+    def last(self, first: int) -> int | None:
+        """The last cut that goes with ``first``: the end, or where that can't be, the one that spares most; or None."""
+        if first == self.chain[-1] or self._spares(first, self.chain[-1]):
+            return None if first == self.chain[-1] else self.chain[-1]
+        others = [last for (one, last) in self.pairs if one == first and self._spares(first, last)]
+        return min(others, key=lambda last: (not self.pairs[first, last].skip, self.bytes(last)), default=None)
+
+    def bytes(self, index: int) -> int:
+        """What the tensors of a place take, as float32."""
+        return sum(_BYTES * math.prod(self.shapes[tensor]) for tensor in self.places[index])
+
+    @cached_property
+    def above(self) -> tuple[float, ...]:
+        """For each place, the share of work that makes its tensors."""
+        return tuple(self.load.share(self.load.needs(cut)) for cut in self.places)
+
+    def _spares(self, first: int, last: int) -> bool:
+        return (first, last) in self.pairs and self.pairs[first, last].every_frame <= _WORTH
+
+    def _end(self) -> int:
+        """With a skip for the first if there is any, least to run then; of these one with cuts before it, coarse and late."""
+        sparing = {ends: pair for ends, pair in self.pairs.items() if pair.every_frame <= _WORTH}
+        useful = {ends: pair for ends, pair in sparing.items() if pair.skip} or sparing or self.pairs
+        if not useful:
+            return len(self.places) - 1
+        least = {last: min(pair.every_frame for ends, pair in useful.items() if ends[1] == last) for _, last in useful}
+        near = [last for last, share in least.items() if share <= min(least.values()) + _NEAR]
+        before = {last: sum(ends[1] == last for ends in useful) for last in near}
+        return max(
+            near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], -self.bytes(last), last)
+        )
+
+    def _stride(self, index: int) -> int:
+        """The finest of a place's tensors; 0 where one has no positions."""
+        return min(self.grids[tensor].stride if tensor in self.grids else 0 for tensor in self.places[index])
+
+    def _narrow(self, chain: list[int]) -> list[int]:
+        """Without those that have a much narrower neighbour close by."""
+
+        def wide(index: int, other: int) -> bool:
+            close = abs(self.above[index] - self.above[other]) <= _CLOSE
+            return close and self.bytes(other) < _NARROWER * self.bytes(index)
+
+        return [index for index in chain if not any(wide(index, other) for other in chain)]
+
+
+def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output: str) -> Trunk:
+    """The trunk of the network that leads to ``output``; NetworkError where there is nothing to cut at."""
+    load, found_at = split_load(graph, shapes, work, output), grids(graph, shapes)
+    cuts = tuple(cut for cut in places(load, graph, shapes, found_at) if _accepted(graph, cut, output))
+    if not cuts:
+        raise NetworkError(
+            f"no place to cut was found on the way to {output!r}: no tensor of some work through which all else leads. "
+            "Name the cuts yourself."
+        )
+    return Trunk(load, cuts, _pairs(load, cuts), shapes, found_at)
+
+
+def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
+    """The network as it will run, with every concatenation split."""
+    check_known(graph, [[output]], output)
+    return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
+
+
+def _pairs(load: Load, cuts: Sequence[Cut]) -> dict[tuple[int, int], Pair]:
+    """All pairs of cuts of which the second is reached only through the first, and reaches the output."""
+    found = {}
+    for first, last in itertools.combinations(range(len(cuts)), 2):
+        owners = load.owners([cuts[first], cuts[last]])
+        if owners is not None and load.reaching(owners) & 2:
+            found[first, last] = Pair(load.touched(owners, 1), bool(load.reaching(owners) & 1))
+    return found
+
+
+def _accepted(graph: Graph, cut: Cut, output: str) -> bool:
+    try:
+        divide(graph, [cut], output=output)
+    except NetworkError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

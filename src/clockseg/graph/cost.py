@@ -1,16 +1,19 @@
-"""What a network costs before it is run: multiply-adds, parameters and bytes, from shapes; a schedule, from shares."""
+"""Costs known before a network runs: multiply-adds, parameters, memory traffic and depth, from its graph's shapes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from clockseg.clocks import ALWAYS
-from clockseg.clockwork.clock import facts
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
-from clockseg.errors import UsageError
+import onnx
+from onnx import TensorProto, helper
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.graph.part import GraphPart
+from clockseg.graph.static import Static, attribute, fix
+from clockseg.types import Size
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -19,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]
 class Cost:
     """What a part is made of: multiply-adds of a run, numbers it has learned, bytes of what it gives.
 
-    ``moved``: bytes that its operations read and write (``clockseg.graph.traffic``).
+    ``moved``: bytes that its operations read and write (``clockseg.graph.cost``).
 
     >>> Cost(10, 2, 4) + Cost(1, 1, 4)
     Cost(multiply_adds=11, parameters=3, bytes=8, moved=0)
@@ -94,47 +97,155 @@ def _einsum(inputs: Sequence[Shape], equation: str) -> int:
     return math.prod(sides.values()) * (len(inputs) - 1)
 
 
-def relative_cost(
-    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
-) -> float:
-    """What a frame costs on average under ``schedule``, 1 being every stage: expected, before anything is run.
-
-    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent); what fuses and finishes is left out.
-    ``fire_rate``: 0..1, of the stage whose clock goes by what it sees, and of those it gates; or one a stage. Fixed
-    rates need none. The segments of a pipelined schedule run at once, so that the longest counts: latency, not work.
-
-    >>> paper = (59, 18, 23)
-    >>> from clockseg.clockwork.schedule import exponential, pipelined
-    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
-    (0.7375, 0.59)
-    >>> from clockseg.clocks import adaptive
-    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
-    0.885
-    """
-    made = schedule_for(schedule, len(shares))
-    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
-        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 a stage, not all of them 0.")
-    rates = _rates(made, fire_rate)
-    if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
-        raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 a stage.")
-    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
-    return max(segments) / sum(shares)
+_NAMES = """
+Abs Add And BatchNormalization Cast CastLike Ceil Celu Clip DequantizeLinear Div Dropout Elu Equal Erf Exp Flatten Floor
+Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity LeakyRelu Less LessOrEqual Log Max Min Mish Mul Neg Not Or PRelu
+Pow QuantizeLinear Reciprocal Relu Reshape Round Selu Sigmoid Softplus Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu
+Unsqueeze Where Xor
+"""
+IN_PASSING = frozenset(_NAMES.split())
+"""Operations (ONNX names) on each element by itself, and those that only rename sides."""
 
 
-def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
-    """The share of frames on which each stage fires."""
-    periods = [facts(clock).period for clock in schedule.clocks]
-    fixed = tuple(1 / period for period in periods if period)
-    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
-    if given is None and first == len(schedule):
-        return fixed
-    if isinstance(given, (int, float)):
-        follow = range(first + 1, len(schedule))
-        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
-            return (*fixed[:first], *[given] * (len(schedule) - first))
-    elif given is not None:
-        return tuple(given)
-    raise UsageError(
-        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
-        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
+def moved(static: Static) -> int:
+    """Bytes that all operations of the graph read and write, by the types it says; engines in bf16 move half."""
+    memory = _Memory(static)
+    return sum(memory.moved(node) for node in static.nodes)
+
+
+@dataclass
+class _Memory:
+    """Where maps lie: ``home`` of a map is the one that it is made in place of, ``narrowest`` the bytes of its elements."""
+
+    static: Static
+    home: dict[str, str] = field(default_factory=dict)
+    narrowest: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in self.static.nodes:
+            if (base := self._base(node)) is not None:
+                self.home[node.output[0]] = self._home(base)
+        for tensor in self.static.types:
+            home, width = self._home(tensor), self._width(tensor)
+            self.narrowest[home] = min(width, self.narrowest.get(home, width))
+
+    def moved(self, node: onnx.NodeProto) -> int:
+        base = self._base(node)
+        reads = [name for name in node.input if name in self.static.types]
+        if base is None:
+            return sum(map(self._bytes, (*reads, *filter(None, node.output))))
+        reads.remove(base)
+        return sum(map(self._bytes, reads))
+
+    def _base(self, node: onnx.NodeProto) -> str | None:
+        """What ``node`` works on element by element: the largest that it reads; None for any other operation."""
+        reads = [name for name in node.input if name in self.static.types]
+        if node.op_type not in IN_PASSING or not reads:
+            return None
+        base = max(reads, key=self.static.elements)
+        return base if self.static.elements(base) == self.static.elements(node.output[0]) else None
+
+    def _home(self, tensor: str) -> str:
+        return self.home.get(tensor, tensor)
+
+    def _width(self, tensor: str) -> int:
+        return int(helper.tensor_dtype_to_np_dtype(self.static.types[tensor][0]).itemsize)
+
+    def _bytes(self, tensor: str) -> int:
+        return self.static.elements(tensor) * self.narrowest[self._home(tensor)]
+
+
+_NUMBERS = (
+    TensorProto.FLOAT,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+    TensorProto.DOUBLE,
+    TensorProto.INT8,
+    TensorProto.UINT8,
+    TensorProto.INT32,  # biases of 8-bit convolutions
+)
+_SCALED = ("QuantizeLinear", "DequantizeLinear")
+
+
+def price(part: GraphPart, size: Size) -> Cost:
+    """Multiply-adds, parameters (weights and other constants that aren't sizes), output bytes and traffic of ``part``."""
+    built = part.build(size)
+    model = onnx.load_model_from_string(built.model)
+    static = fix(model, {value.name: _shape(value) for value in model.graph.input})
+    return Cost(
+        sum(_multiply_adds(static, node) for node in static.nodes),
+        _parameters(model.graph),
+        sum(_bytes(static, name) for name in built.outputs),
+        moved(static),
     )
+
+
+def node_work(static: Static) -> dict[str, float]:
+    """Node -> its multiply-adds: what candidates and choices of cuts go by."""
+    return {node.name: float(_multiply_adds(static, node)) for node in static.nodes}
+
+
+def _multiply_adds(static: Static, node: onnx.NodeProto) -> int:
+    inputs = [static.shape(name) if name else () for name in node.input]
+    equation = attribute(node, "equation", b"").decode()
+    return multiply_adds(node.op_type, inputs, static.shape(node.output[0]), equation=equation)
+
+
+def _parameters(graph: onnx.GraphProto) -> int:
+    """Numbers in constants, but for sizes and for the scales and zero points of quantization."""
+    scales = {name for node in graph.node if node.op_type in _SCALED for name in node.input[1:]}
+    return sum(
+        math.prod(weight.dims)
+        for weight in graph.initializer
+        if weight.data_type in _NUMBERS and weight.name not in scales and not weight.name.startswith("clockseg.")
+    )
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def _bytes(static: Static, name: str) -> int:
+    kind, shape = static.types[name]
+    return math.prod(shape) * int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
+
+
+LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")
+"""Convolutions, poolings and products count; activations, sums and resizing don't."""
+
+
+def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
+    """For each stage the index, from 0, of its last layer on the longest way from the frame to where it is cut.
+
+    VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
+    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are no graphs.
+    """
+    bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
+    return tuple(_depths(bodies, size)) if len(bodies) == len(net) else ()
+
+
+def _depths(bodies: Iterable[GraphPart], size: Size) -> Iterator[int]:
+    passed: dict[str, int] = {}
+    for body in bodies:
+        built = body.build(size)
+        graph = onnx.load_model_from_string(built.model).graph
+        inside = {own: passed.get(name, 0) for own, name in zip(built.inputs, body.read_by(built), strict=True)}
+        inside = layers_passed(graph.node, inside)
+        ends = {name: inside.get(own, 0) for own, name in zip(built.outputs, body.made, strict=True)}
+        # The first of a body's outputs is the trunk, whatever heads hang on it.
+        yield ends[body.made[0]] - 1
+        passed |= ends
+
+
+def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> dict[str, int]:
+    """For each tensor, how many layers lie on the longest way to it; ``passed``: for those that are given.
+
+    >>> node = onnx.helper.make_node
+    >>> layers_passed([node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MaxPool", ["b"], ["c"])], {})
+    {'a': 1, 'b': 1, 'c': 2}
+    """
+    found = dict(passed)
+    for node in nodes:  # ONNX keeps them in topological order
+        before = max((found.get(name, 0) for name in node.input), default=0)
+        found |= dict.fromkeys(node.output, before + (node.op_type in LAYERS))
+    return found

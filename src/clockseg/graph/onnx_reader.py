@@ -1,7 +1,8 @@
-"""Reading an ONNX file that anybody may have made: what is too large, outside its folder, or invalid is refused."""
+"""Reading and writing ONNX files. Files from any source are read: oversized, invalid or escaping ones are refused."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -9,13 +10,155 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 from onnx import external_data_helper, inliner, version_converter
 
-from clockseg.errors import NetworkError
+from clockseg.errors import DataError, NetworkError
+from clockseg.files import whole_together
+from clockseg.graph import sidecar
 from clockseg.graph.limits import Limits
-from clockseg.graph.neutral import Graph, Node
-from clockseg.graph.onnx_kinds import kind
-from clockseg.graph.order import in_order
+from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, CROP, ENLARGE, POINT, PRODUCT, Graph, Node
 from clockseg.graph.quantized import reading
-from clockseg.graph.static import Static
+from clockseg.graph.sidecar import Sidecar
+from clockseg.graph.static import Static, attribute, captured
+
+
+def in_order(graph: onnx.GraphProto) -> None:
+    """Sort the nodes of ``graph`` in place so that each comes behind what it reads; as they were where they already do.
+
+    ONNX wants them so, engines don't mind, and converters to half precision append their casts at the end. Nodes in a
+    circle are left at the end, for the checker to complain of.
+
+    >>> add = onnx.helper.make_node
+    >>> graph = onnx.helper.make_graph([add("Relu", ["a"], ["b"]), add("Neg", ["x"], ["a"])], "g", [], [])
+    >>> in_order(graph)
+    >>> [node.op_type for node in graph.node]
+    ['Neg', 'Relu']
+    """
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    needs = [{makers[name] for name in (*node.input, *captured(node)) if name in makers} for node in graph.node]
+    if all(max(before, default=-1) < index for index, before in enumerate(needs)):
+        return
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    order = _sorted(needs)
+    del graph.node[:]
+    graph.node.extend(nodes[index] for index in order)
+
+
+def _sorted(needs: list[set[int]]) -> list[int]:
+    """Positions so that each comes behind those it needs; the earliest of what can come next is next."""
+    readers: dict[int, list[int]] = {}
+    for index, before in enumerate(needs):
+        for one in before:
+            readers.setdefault(one, []).append(index)
+    left = [len(before) for before in needs]
+    ready = [index for index, count in enumerate(left) if not count]
+    found: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        found.append(index)
+        for reader in readers.get(index, ()):
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, reader)
+    return [*found, *(index for index, count in enumerate(left) if count)]
+
+
+_POINTS = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Cast", "Identity", "Squeeze", "Unsqueeze")
+_ELEMENTWISE = (
+    *("Abs", "Celu", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),
+    *("Neg", "Relu", "Selu", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu"),
+)
+_SCALING = ("Add", "Div", "Mul", "PRelu", "Sub")
+_POOLING = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool")
+_CHANNELS = 1
+"""The axis of channels of what convolves, normalises or pools."""
+
+Kind = tuple[str, int | None]
+"""A node's kind and axis, as ``neutral.Node`` has them."""
+_OTHER: Kind = ("", None)
+
+
+def kind(static: Static, node: onnx.NodeProto) -> Kind:
+    """The kind and axis of ``node``; shapes are those of ``static``."""
+    operator: str = node.op_type
+    if operator in _POINTS:
+        return POINT, None
+    if operator == "Slice":
+        return CROP, None
+    if operator in ("Resize", "Upsample", "ConvTranspose"):
+        return _enlarging(static, node)
+    if operator == "Concat":
+        return CONCAT, int(attribute(node, "axis", 0)) % len(static.shape(node.output[0]))
+    if operator in ("Conv", "MatMul", "Gemm"):
+        return _linear(static, node)
+    return _channelwise(static, node)
+
+
+def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
+    before, after = static.shape(node.input[0]), static.shape(node.output[0])
+    if node.op_type == "ConvTranspose":
+        larger = static.elements(node.output[0]) > static.elements(node.input[0])
+        return (ENLARGE, None) if larger and static.channelwise(node) else _OTHER
+    if any(then < now for now, then in zip(before, after, strict=True)):
+        return _OTHER
+    whole = len(node.input) < 4 or not node.input[3] or node.input[3] in static.folded
+    alike = attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"tf_crop_and_resize"
+    apart = before[:2] == after[:2] and len(before) == 4
+    return ENLARGE, _CHANNELS if whole and alike and apart else None
+
+
+def _linear(static: Static, node: onnx.NodeProto) -> Kind:
+    weights = node.input[1]
+    if static.constant(weights) is None and not _is_stored(static, weights):
+        return _OTHER
+    if node.op_type == "Conv":
+        return _convolution(static, node)
+    if node.op_type == "Gemm":
+        return _OTHER if attribute(node, "transA", 0) else (PRODUCT, 1)
+    rank = len(static.shape(node.input[0]))
+    return (PRODUCT, rank - 1) if len(static.shape(weights)) == 2 and rank > 1 else _OTHER
+
+
+def _is_stored(static: Static, tensor: str) -> bool:
+    """Whether ``tensor`` is made from constants alone, as weights kept in 16 bits are; quantized ones are left as they are."""
+    node = next((node for node in static.nodes if tensor in node.output), None)
+    if node is None or node.op_type not in ("Cast", "Identity"):
+        return False
+    return all(static.constant(name) is not None or _is_stored(static, name) for name in node.input if name)
+
+
+def _convolution(static: Static, node: onnx.NodeProto) -> Kind:
+    weights = static.shape(node.input[1])
+    groups = int(attribute(node, "group", 1))
+    if groups == static.shape(node.input[0])[1] == weights[0] and groups > 1:
+        return CHANNELWISE, _CHANNELS
+    if groups != 1:
+        return _OTHER
+    steps = [*attribute(node, "strides", []), *weights[2:]]
+    point = all(step == 1 for step in steps) and not any(attribute(node, "pads", []))
+    return PRODUCT if point else CONVOLUTION, _CHANNELS
+
+
+def _channelwise(static: Static, node: onnx.NodeProto) -> Kind:
+    operator: str = node.op_type
+    if len([name for name in node.output if name]) != 1:
+        return _OTHER
+    if operator in _ELEMENTWISE:
+        return CHANNELWISE, None
+    if operator == "BatchNormalization" or operator in _POOLING:
+        return CHANNELWISE, _CHANNELS
+    return _scaling(static, node) if operator in _SCALING else _OTHER
+
+
+def _scaling(static: Static, node: onnx.NodeProto) -> Kind:
+    """A factor or an addend: one number for all, or one a channel along one axis."""
+    constants = [name for name in node.input if static.constant(name) is not None]
+    if len(constants) != 1:
+        return _OTHER
+    made, given = static.shape(node.output[0]), static.shape(constants[0])
+    several = [len(made) - len(given) + axis for axis, size in enumerate(given) if size > 1]
+    if len(several) > 1 or static.elements(node.output[0]) != max(static.elements(name) for name in node.input):
+        return _OTHER
+    return CHANNELWISE, several[0] if several else None
+
 
 OLDEST_OPSET = 11
 """Older files are converted: what is added to a network (Resize, TopK) is written for this one."""
@@ -128,3 +271,22 @@ def neutral(static: Static, frame: str) -> Graph:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:
+    """Write ``model`` as ``out`` (NAME.onnx) and ``said`` as NAME.json: both or neither, in place of what was there.
+
+    ``DataError`` where they can't be written.
+
+    >>> write_network(onnx.ModelProto(), Sidecar("x", sidecar.Input("x", 8, 8), "y", (("y",),)), Path("nowhere/x.onnx"))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.DataError: nowhere/x.onnx can't be written: No such file or directory. Give a folder that can be.
+    """
+    try:
+        with whole_together(out.with_suffix(".json"), out) as (text, graph):
+            sidecar.write(said, text)
+            onnx.save(model, graph)
+    except (OSError, ValueError) as error:  # a ValueError is protobuf's, of more than 2 GB
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise DataError(f"{out} can't be written: {reason}. Give a folder that can be.") from error

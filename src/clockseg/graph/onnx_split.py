@@ -1,4 +1,4 @@
-"""Carrying out a plan of splits on an ONNX graph: nodes repeated for each term, weights cut to its channels."""
+"""Applies the plan of splits to an ONNX graph: nodes are repeated for each term, weights cut to its channels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from clockseg.graph.split import Split, Term
-from clockseg.graph.static import Static, attribute, walk
+from clockseg.graph import onnx_reader
+from clockseg.graph.folding import folded, keep_nodes
+from clockseg.graph.sidecar import Sidecar
+from clockseg.graph.split import Split, Term, splits
+from clockseg.graph.static import Static, attribute, fix, walk
+from clockseg.types import Size
 
 
 def applied(static: Static, plan: Sequence[Split]) -> Static:
@@ -155,3 +159,30 @@ def _copy(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
     copy.name = name
     copy.output[:] = [name]
     return copy
+
+
+def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.ModelProto:
+    """A copy of ``model`` that computes the same, split as it would be when it is cut as ``said`` says; sizes stay free.
+
+    Planned at the working size ``size``. Without anything to split, the network as it is.
+    """
+    model = folded(model)
+    width, height = size
+    static = fix(model, {said.input.name: (1, 3, height, width)}, floats=[said.output, *filter(None, said.scores)])
+    graph = onnx_reader.neutral(static, said.input.name)
+    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
+    if not plan or not _there(model, plan):
+        return model
+    # Of the graph at one size come only the shapes; what computes sizes stays.
+    weights = {weight.name: weight for weight in model.graph.initializer}
+    done = applied(replace(static, nodes=list(model.graph.node), weights=weights), plan)
+    keep_nodes(model.graph, done.nodes, done.weights)
+    del model.graph.value_info[:]
+    onnx.checker.check_model(model)
+    return model
+
+
+def _there(model: onnx.ModelProto, plan: Sequence[Split]) -> bool:
+    """Whether the file has the nodes by these names: those inside an If have others."""
+    names = {node.name for node in model.graph.node}
+    return {name for split in plan for name in (split.product, *split.between)} <= names

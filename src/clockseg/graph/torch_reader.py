@@ -1,20 +1,186 @@
-"""A torch module as the cut rule sees it: its graph, and the names, shapes and multiply-adds of its tensors."""
+"""A torch module as the cut rule sees it: its graph, and the names, kinds, shapes and multiply-adds of its tensors."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
-from clockseg.graph.neutral import CONCAT, Graph, Node
+from clockseg.errors import NetworkError
+from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, CROP, ENLARGE, POINT, PRODUCT, Graph, Node
 from clockseg.graph.part import IMAGE
 from clockseg.graph.torch_export import INNER, exported, operation
-from clockseg.graph.torch_kinds import kind_of, shape
-from clockseg.graph.torch_names import Names, named
+
+
+@dataclass(frozen=True)
+class Names:
+    """``chosen``: each tensor's own name. ``known``: the tensor of every name that it may be called by."""
+
+    chosen: dict[fx.Node, str]
+    known: dict[str, fx.Node]
+
+    def __call__(self, name: str) -> str:
+        """The chosen name of the tensor called ``name``; NetworkError with the nearest ones if there is none."""
+        if name not in self.known:
+            close = difflib.get_close_matches(name, self.known, n=3)
+            hint = f"Did you mean {', '.join(close)}?" if close else "clockseg.candidates tells where it may be cut."
+            raise NetworkError(f"{name!r} is no tensor of this network. {hint}")
+        return self.chosen[self.known[name]]
+
+
+def named(graph: fx.Graph) -> Names:
+    """Names for the tensors of ``graph``.
+
+    The one tensor that leaves a call of a submodule has the submodule's path; of several each has its place added,
+    ".0", ".1", in the order they are made. From a submodule's second call on, the path has "@1", "@2" added. A tensor
+    that leaves several calls alone has the outermost's; one that leaves none has its operation's name in the graph.
+    """
+    tensors = [node for node in graph.nodes if isinstance(node.meta.get("val"), Tensor) and _is_no_weight(node)]
+    leaving = {scope: nodes for scope, nodes in _leaving(tensors).items() if nodes}
+    known = {scope: nodes[0] for scope, nodes in leaving.items() if len(nodes) == 1}
+    known |= {node.name: node for node in tensors if node.op == "placeholder"}
+    several = {
+        f"{scope}.{index}": node
+        for scope, nodes in leaving.items()
+        if len(nodes) > 1
+        for index, node in enumerate(nodes)
+    }
+    best: dict[fx.Node, str] = {}
+    for name in [*sorted(known, key=_depth), *sorted(several, key=_depth, reverse=True)]:
+        best.setdefault((known.get(name) or several[name]), name)
+    known = several | known
+    for node in tensors:
+        free = node.name
+        while known.get(free, node) is not node:
+            free += "_"
+        known[free] = node
+        best.setdefault(node, free)
+    return Names(best, known)
+
+
+def owner(node: fx.Node) -> str:
+    """The path of the submodule in whose call a node was made; empty for the module itself."""
+    paths = [path for path, _ in _scopes(node)]
+    return paths[-1] if paths else ""
+
+
+def _is_no_weight(node: fx.Node) -> bool:
+    return bool(node.op == "call_function" or node.name == IMAGE)
+
+
+def _depth(name: str) -> tuple[int, int]:
+    return name.count("."), len(name)
+
+
+def _leaving(tensors: list[fx.Node]) -> dict[str, list[fx.Node]]:
+    """For each call of a submodule, the tensors made in it that are read outside of it."""
+    found: dict[str, list[fx.Node]] = {}
+    for node in tensors:
+        if node.op != "call_function":
+            continue
+        for path, call in _scopes(node):
+            scope = path + call
+            nodes = found.setdefault(scope, [])
+            if any((path, call) not in set(_scopes(user)) for user in node.users):
+                nodes.append(node)
+    return found
+
+
+def _scopes(node: fx.Node) -> Iterator[tuple[str, str]]:
+    """The calls of submodules a node was made in, outermost first: path, and "@1" from the second call on."""
+    for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
+        _, at, number = key.partition("@")
+        if path.startswith(INNER):
+            yield path.removeprefix(INNER), at + number
+
+
+NORMS = ("batch_norm", "_native_batch_norm_legit_no_training")
+ARITHMETIC = ("add", "sub", "mul", "div")
+_POINTS = ("softmax", "_softmax", "log_softmax", "_log_softmax", "sigmoid", "argmax", "to", "_to_copy", "clone", "alias",
+           "detach", "contiguous", "squeeze", "unsqueeze")  # fmt: skip
+_CROPS = ("slice", "narrow")
+_EACH = ("relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "silu", "hardswish", "hardsigmoid", "mish", "tanh",
+         "softplus", "selu", "celu", "clamp", "neg", "abs", "dropout")  # fmt: skip
+
+
+def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> tuple[str, int | None]:
+    """The kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other.
+
+    ``dynamic``: the nodes that depend on the frame.
+    """
+    name = operation(node)
+    if name in _POINTS:
+        return POINT, None
+    if name in _CROPS:
+        return CROP, None
+    if name in _EACH:
+        return CHANNELWISE, None
+    if name == "cat":
+        return CONCAT, _argument(node, 1, 0) % len(shape(node))
+    if name.startswith(("upsample_", "_upsample_")):
+        return (ENLARGE, 1) if _elements(node) >= _elements(node.args[0]) else ("", None)
+    if any(source in dynamic for source in node.all_input_nodes if source is not node.args[0]):
+        return "", None
+    return _weighted(name, node)
+
+
+def _weighted(name: str, node: fx.Node) -> tuple[str, int | None]:
+    """The kind of an operation whose other inputs are constants."""
+    if name in (*NORMS, "prelu"):
+        return CHANNELWISE, 1
+    if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
+        return PRODUCT, len(shape(node.args[0])) - 1
+    if name == "conv2d":
+        return _convolution(node)
+    if name == "conv_transpose2d":
+        groups, channels = _argument(node, 6, 1), shape(node.args[0])[1]
+        alone = groups == channels == shape(node)[1] and _elements(node) > _elements(node.args[0])
+        return (ENLARGE, None) if alone else ("", None)
+    if name in ARITHMETIC and isinstance(node.args[0], fx.Node):
+        return _arithmetic(node)
+    return "", None
+
+
+def _convolution(node: fx.Node) -> tuple[str, int | None]:
+    weights, groups, channels = shape(node.args[1]), _argument(node, 6, 1), shape(node.args[0])[1]
+    if groups == 1:
+        stride, padding = _argument(node, 3, [1, 1]), _argument(node, 4, [0, 0])
+        point = math.prod(weights[2:]) == 1 and math.prod(stride) == 1
+        return (PRODUCT if point and (isinstance(padding, str) or not any(padding)) else CONVOLUTION), 1
+    return (CHANNELWISE, 1) if groups == channels == weights[0] else ("", None)
+
+
+def _arithmetic(node: fx.Node) -> tuple[str, int | None]:
+    other, given = node.args[1], shape(node.args[0])
+    if not isinstance(other, fx.Node):
+        return CHANNELWISE, None
+    constant = shape(other)
+    if math.prod(constant) == 1:
+        return CHANNELWISE, None
+    padded = (*[1] * (len(given) - len(constant)), *constant)
+    alone = len(given) > 1 and padded == (1, given[1], *[1] * (len(given) - 2))
+    return (CHANNELWISE, 1) if alone else ("", None)
+
+
+def _argument(node: fx.Node, index: int, default: Any) -> Any:
+    return node.args[index] if len(node.args) > index else default
+
+
+def shape(node: Any) -> tuple[int, ...]:
+    """The shape of the tensor that ``node`` makes; of the first, where it makes several."""
+    value = node.meta["val"]
+    return tuple((value if isinstance(value, Tensor) else value[0]).shape)
+
+
+def _elements(node: Any) -> int:
+    return math.prod(shape(node))
+
 
 _WHOLE = (torch.int64, torch.int32)
 

@@ -15,9 +15,8 @@ from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits
 from clockseg.graph.torch_export import pick
-from clockseg.graph.torch_extraction import Settle, Shared, Step, Tensors, frozen, shared
+from clockseg.graph.torch_extraction import Settle, Shared, Step, Tensors, frozen, shared, split_up
 from clockseg.graph.torch_reader import Program, read
-from clockseg.graph.torch_split import split_up
 
 SHAPES = 4
 """Shapes of frames whose graphs are kept; the one not used for longest goes first."""

@@ -17,10 +17,10 @@ from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import PURPOSES, Choice, choose
 from clockseg.graph.correction import network_alone
+from clockseg.graph.cost import node_work
 from clockseg.graph.extraction import built, extract
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import Built, GraphPart
-from clockseg.graph.price import node_work
 from clockseg.graph.static import Static, fix
 from clockseg.networks.cut_input import frame_input
 from clockseg.networks.cut_output import output_named

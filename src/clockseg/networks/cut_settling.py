@@ -12,9 +12,9 @@ from clockseg.engines.profile import node_seconds
 from clockseg.errors import ClocksegError, NetworkError, UsageError
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
+from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import Graph
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.price import node_work
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits

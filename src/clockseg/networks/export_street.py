@@ -21,8 +21,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
-from clockseg.graph.narrowing import narrowed
-from clockseg.graph.network_file import write_network
+from clockseg.graph.folding import narrowed
+from clockseg.graph.onnx_reader import write_network
 from clockseg.networks.checkpoint import Description, load_network
 from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
 from clockseg.networks.street import GREY, MULTIPLE, Context

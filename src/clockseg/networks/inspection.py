@@ -14,9 +14,8 @@ from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
 from clockseg.engines.compiled import threads_or_all
-from clockseg.graph.cost import Cost
+from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
-from clockseg.graph.price import price
 from clockseg.networks.load import IN_TORCH, WorkingSize, load
 from clockseg.types import Array, Image, Size
 

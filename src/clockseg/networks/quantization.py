@@ -20,8 +20,8 @@ from clockseg.engines.provenance import machine, versions
 from clockseg.errors import UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
-from clockseg.graph.network_file import write_network
-from clockseg.graph.split_model import split_model
+from clockseg.graph.onnx_reader import write_network
+from clockseg.graph.onnx_split import split_model
 from clockseg.networks.calibration import Frames, Prepared, gather, normalised
 from clockseg.networks.comparison import Agreement, Seconds, agreement, seconds
 from clockseg.networks.framing import Framing

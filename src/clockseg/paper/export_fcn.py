@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import UsageError
 from clockseg.graph import sidecar
-from clockseg.graph.network_file import write_network
+from clockseg.graph.onnx_reader import write_network
 from clockseg.paper.fcn_checkpoint import FCNDescription, read_state
 from clockseg.paper.fcn_geometry import offsets
 from clockseg.paper.fcn_layers import FCNShape, Layer, layers

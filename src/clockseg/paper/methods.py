@@ -18,7 +18,7 @@ from clockseg.clockwork.schedule import (
     schedule_for,
     skip_frame,
 )
-from clockseg.graph.cost import relative_cost
+from clockseg.evaluation.cost import relative_cost
 from clockseg.paper.method import Method, Score
 from clockseg.paper.rows import ORACLE, Row
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from clockseg.clockwork.trace import FullPass, Record, Tally
-from clockseg.engines.prices import Price
+from clockseg.evaluation.cost import Price
 from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.runs import Spent

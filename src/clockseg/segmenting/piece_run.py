@@ -20,8 +20,8 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Progress, Record, Tally
-from clockseg.engines.priced import Meter
 from clockseg.errors import UsageError, VideoError
+from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers

@@ -24,7 +24,7 @@ from clockseg.errors import DataError, NetworkError, UsageError, nearest
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with_heads, with_maps
-from clockseg.graph.network_file import write_network
+from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing, OwnSize

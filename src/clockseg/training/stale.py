@@ -20,7 +20,7 @@ from clockseg.datasets.clips import Clip
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone
-from clockseg.graph.network_file import write_network
+from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import LABELS, GraphPart
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import Engine, WorkingSize, assemble, read

@@ -17,7 +17,7 @@ from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import choose
-from clockseg.graph.price import node_work
+from clockseg.graph.cost import node_work
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix

@@ -1,0 +1,327 @@
+"""The cost of running a network: prices of its parts, of the frames of a run, and the expected cost of a schedule.
+
+``priced`` finds the price of each part. A ``Record``, of a session or of a replayed recording, tells which stages fired. Fusing
+and finishing follow the session's own rule: a group runs again if any of its inputs was computed again or moved.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from clockseg.clocks import ALWAYS
+from clockseg.clockwork.clock import facts
+from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
+from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.step import Memory, fill
+from clockseg.clockwork.trace import Record
+from clockseg.engines.compiled import CompiledPart
+from clockseg.errors import UsageError
+from clockseg.execution.timed import timed
+from clockseg.graph.cost import Cost as Cost
+from clockseg.graph.cost import multiply_adds as multiply_adds
+from clockseg.graph.cost import price
+from clockseg.graph.part import IMAGE, GraphPart, Pick
+from clockseg.types import Size
+
+FINISH = "finish"
+CONCLUDE = "conclude"
+CORRECTION = "correction"
+WHOLE = "whole"
+"""The uncut network, beside its parts."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What running costs: multiply-adds, bytes that operations read and write, seconds (None: not measured). Addable.
+
+    >>> Price(100, 8, 0.5) + Price(20, 2, 0.25)
+    Price(multiply_adds=120, moved=10, seconds=0.75)
+    >>> 2 * Price(100, 8)
+    Price(multiply_adds=200, moved=16, seconds=None)
+    """
+
+    multiply_adds: int = 0
+    moved: int = 0
+    seconds: float | None = None
+
+    def __add__(self, other: Price) -> Price:
+        if not isinstance(other, Price):
+            return NotImplemented
+        known = self.seconds is not None and other.seconds is not None
+        seconds = (self.seconds or 0.0) + (other.seconds or 0.0) if known else None
+        return Price(self.multiply_adds + other.multiply_adds, self.moved + other.moved, seconds)
+
+    def __mul__(self, runs: float) -> Price:
+        seconds = None if self.seconds is None else runs * self.seconds
+        return Price(round(runs * self.multiply_adds), round(runs * self.moved), seconds)
+
+    __rmul__ = __mul__
+
+
+NOTHING = Price(seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price of each part of a network at one working size.
+
+    ``stages``: of bodies with their heads; ``groups``, and what each of them ``reads``, in the order they run;
+    ``finish``: of what makes the output of ``last``; ``whole``: of the uncut network. ``conclude`` and ``correction``: of what
+    makes an output of scores that were moved, where the network has them. ``size``: (WIDTH, HEIGHT).
+
+    >>> from clockseg.clockwork.schedule import alternating
+    >>> from clockseg.clockwork.session import run
+    >>> from clockseg.clockwork.network import Group, Stage, StagedNetwork
+    >>> net = StagedNetwork("two", (Stage("a", str), Stage("b", str)), (Group("sum", ("a", "b"), str.__add__),))
+    >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
+    >>> [prices.frame(record).multiply_adds for _, record in run(net, "wxyz", alternating)]
+    [100, 70, 100, 70]
+    """
+
+    stages: Mapping[str, Price]
+    groups: Mapping[str, Price] = field(default_factory=dict)
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    finish: Price = NOTHING
+    whole: Price | None = None
+    size: tuple[int, int] | None = None
+    conclude: Price | None = None
+    correction: Price | None = None
+
+    @property
+    def last(self) -> str:
+        """What ``finish`` reads: the last group, or without groups the last stage."""
+        return [*self.stages, *self.groups][-1]
+
+    @property
+    def full(self) -> Price:
+        """Of a frame on which every part runs."""
+        return reduce(add, (*self.stages.values(), *self.groups.values(), self.finish))
+
+    def ran(self, record: Record) -> tuple[str, ...]:
+        """The stages, the groups, and what made the output, as far as they ran at this frame, in order.
+
+        >>> from clockseg.clockwork.trace import Seconds
+        >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
+        >>> prices.ran(Record(False, (False, True), (None, None), (0, 3), Seconds((0, 1))))
+        ('b', 'sum', 'finish')
+        """
+        if len(record.fired) != len(self.stages):
+            raise UsageError(
+                f"a record of {len(record.fired)} stages, and prices of {len(self.stages)} ({', '.join(self.stages)}); "
+                "give the prices of the network that ran."
+            )
+        return tuple(self._ran(record))
+
+    def _ran(self, record: Record) -> Iterator[str]:
+        moved = record.moved or (False,) * len(record.fired)
+        changed = {name for name, *new in zip(self.stages, record.fired, moved, strict=True) if any(new)}
+        yield from (name for name, fired in zip(self.stages, record.fired, strict=True) if fired)
+        if record.carried:
+            # Nothing is fused; moved labels are the output as they are.
+            yield from {"fused": (FINISH if self.conclude is None else CONCLUDE,), "corrected": (CORRECTION,)}.get(
+                record.carried, ()
+            )
+            return
+        for name in self.groups:
+            if changed.intersection(self.reads[name]):
+                changed.add(name)
+                yield name
+        if self.last in changed:
+            yield FINISH
+
+    def frame(self, record: Record) -> Price:
+        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion."""
+        moved = {CONCLUDE: self.conclude or NOTHING, CORRECTION: self.correction or NOTHING}
+        parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
+        return reduce(add, (parts[name] for name in self.ran(record)), NOTHING)
+
+    def total(self, records: Iterable[Record]) -> Price:
+        """What these frames cost together: of a session, of ``run`` or of ``replay``."""
+        return reduce(add, map(self.frame, records), NOTHING)
+
+
+def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> Prices:
+    """What one run of each part of ``net`` costs, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
+
+    ``size``: by default that of a frame as large as the sidecar says. ``repeat``: so many runs in parts and uncut by
+    turns, over noise, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``UsageError`` where a
+    part isn't a graph (a function, torch): nobody knows what it multiplies.
+
+    >>> from clockseg.networks.load import load
+    >>> prices = priced(load("street", engine=None))
+    >>> prices.size, round(prices.full.multiply_adds / 1e9, 2), prices.full == prices.whole
+    ((480, 384), 1.47, False)
+    """
+    size = _size(net) if size is None else size
+    found = {name: _price(name, part, size) for name, part in _parts(net).items()}
+    if repeat:
+        seconds = _seconds(net, size, repeat)
+        found = {name: replace(one, seconds=seconds.get(name, 0.0)) for name, one in found.items()}
+    return Prices(
+        {stage.name: found[f"{stage.name}.body"] + found[f"{stage.name}.head"] for stage in net.stages},
+        {group.name: found[group.name] for group in net.groups},
+        {group.name: group.reads for group in net.groups},
+        found[FINISH],
+        found.get(WHOLE),
+        size,
+        found.get(CONCLUDE),
+        found.get(CORRECTION),
+    )
+
+
+def _size(net: StagedNetwork) -> Size:
+    if net.sidecar is None:
+        raise UsageError(f"network {net.name!r} doesn't say at which size it works; give size=(WIDTH, HEIGHT).")
+    frame = np.zeros((net.sidecar.input.height, net.sidecar.input.width, 3), np.uint8)
+    return _working(net.prepare(frame))
+
+
+def _working(prepared: Any) -> Size:
+    _, height, width, _ = prepared[IMAGE].shape
+    return int(width), int(height)
+
+
+def _parts(net: StagedNetwork) -> dict[str, Part]:
+    """The parts by the names that ``StagedNetwork.map`` gives them."""
+    found: dict[str, Part] = {}
+
+    def seen(name: str, part: Part) -> Part:
+        found[name] = part
+        return part
+
+    net.map(seen)
+    return found
+
+
+def _price(name: str, part: Part, size: Size) -> Price:
+    graph = part.part if isinstance(part, CompiledPart) else part
+    if isinstance(graph, GraphPart):
+        cost = price(graph, size)
+        return Price(cost.multiply_adds, cost.moved)
+    if _computes_nothing(part):
+        return Price()
+    raise UsageError(f"part {name!r} isn't a graph, so that what it multiplies isn't known; give an ONNX network.")
+
+
+def _computes_nothing(part: Part) -> bool:
+    return part is same or isinstance(part, Pick)
+
+
+def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
+    """Medians by the part's name; a network that isn't compiled says so."""
+    width, height = size
+    frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
+    running, times = timed(replace(net, prepare=same, restore=as_it_is))
+    runs: list[dict[str, float]] = []
+    for _ in range(repeat + 1):
+        times.clear()
+        _, memory = fill(running, frame_oracle(len(running)), frame)
+        _conclude(running, frame, memory)
+        running.uncut()(frame)
+        runs.append(dict(times.seconds))
+    # The first run compiled.
+    return {name: statistics.median(run[name] for run in runs[1:]) for name in runs[0]}
+
+
+def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
+    """Run what works on scores that were moved, where the network has it."""
+    moved = net.fused(memory.fused.trunk.value)
+    if net.conclude is not None:
+        net.conclude(moved)
+    if net.correction is not None:
+        names = [stage.name for stage in net.stages]
+        reads = net.correction.reads
+        seen = frame if reads is None else memory.stages[names.index(reads)].trunk.value
+        shape = next(one.shape[-2:] for one in moved.values() if one.ndim == 4)
+        net.correction.part(seen, moved, {"unexplained": np.zeros((1, 1, *shape), np.float32)})
+
+
+@dataclass
+class Meter:
+    """Prices the frames of a session on ``net``, whatever their sizes; None where a part isn't a graph.
+
+    >>> from clockseg.networks.load import load
+    >>> from clockseg.clockwork.schedule import frame_oracle
+    >>> from clockseg.clockwork.session import Session
+    >>> net = load("street", engine="onnxruntime", size=(64, 64))
+    >>> session, frame = Session(net, frame_oracle), np.zeros((64, 64, 3), np.uint8)
+    >>> labels = session(frame)
+    >>> Meter(net).frame(session.record, frame) == priced(net, (64, 64)).full * 1
+    True
+    """
+
+    net: StagedNetwork
+    known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)
+
+    def frame(self, record: Record, image: Any) -> Price | None:
+        """What the session's record says that ``image`` cost."""
+        prices = self.prices(image)
+        return None if prices is None else prices.frame(record)
+
+    def prices(self, image: Any) -> Prices | None:
+        """The prices at the size that ``image`` is worked on at."""
+        shape = np.shape(image)
+        if shape not in self.known:
+            self.known[shape] = self._find(image)
+        return self.known[shape]
+
+    def _find(self, image: Any) -> Prices | None:
+        parts = _parts(self.net).values()
+        if all(isinstance(part, GraphPart | CompiledPart) or _computes_nothing(part) for part in parts):
+            prepared = self.net.prepare(image)
+            return priced(self.net, _working(prepared)) if isinstance(prepared, dict) else None
+        return None
+
+
+def relative_cost(
+    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
+) -> float:
+    """What a frame costs on average under ``schedule``, 1 being every stage: expected, before anything is run.
+
+    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent); what fuses and finishes is left out.
+    ``fire_rate``: 0..1, of the stage whose clock goes by what it sees, and of those it gates; or one a stage. Fixed
+    rates need none. The segments of a pipelined schedule run at once, so that the longest counts: latency, not work.
+
+    >>> paper = (59, 18, 23)
+    >>> from clockseg.clockwork.schedule import exponential, pipelined
+    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
+    (0.7375, 0.59)
+    >>> from clockseg.clocks import adaptive
+    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
+    0.885
+    """
+    made = schedule_for(schedule, len(shares))
+    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
+        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 a stage, not all of them 0.")
+    rates = _rates(made, fire_rate)
+    if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
+        raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 a stage.")
+    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
+    return max(segments) / sum(shares)
+
+
+def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
+    """The share of frames on which each stage fires."""
+    periods = [facts(clock).period for clock in schedule.clocks]
+    fixed = tuple(1 / period for period in periods if period)
+    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
+    if given is None and first == len(schedule):
+        return fixed
+    if isinstance(given, (int, float)):
+        follow = range(first + 1, len(schedule))
+        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
+            return (*fixed[:first], *[given] * (len(schedule) - first))
+    elif given is not None:
+        return tuple(given)
+    raise UsageError(
+        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
+        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
+    )
