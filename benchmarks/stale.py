@@ -2,7 +2,7 @@
 
 python benchmarks/stale.py                       results/stale.json and the tables, of the bundled network
 python benchmarks/stale.py FILE.onnx ...         of these files that `clockseg train stale` wrote
-python benchmarks/stale.py .. --docs             the same, and the tables into docs/stale.md between its markers
+python benchmarks/stale.py .. --docs             the same, and the tables into results/stale.md between its markers
 
 CamVid's dense clip, human labels. Where a correction reads a stage, the stages up to that run on every frame; where it reads
 the picture, none does. What it costs is timed against the uncut network, the two by turns.
@@ -128,7 +128,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--engine", default="openvino")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--limit", type=int, help="frames of the clip")
-    parser.add_argument("--docs", action="store_true", help="put the tables into docs/stale.md")
+    parser.add_argument("--docs", action="store_true", help="put the tables into results/stale.md")
     return parser.parse_args()
 
 
