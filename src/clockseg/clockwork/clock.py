@@ -265,20 +265,19 @@ def _code(clock: Any) -> Any:
 
 def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
     """Return the answer of a clock; ``UsageError`` with its name, file and line if a clock from outside of clockseg fails."""
-    code = _code(clock)
-    ours = (getattr(code, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]
-    if ours:
-        return clock(tick, state)
     try:
         decision, after = clock(tick, state)
-        return (decision if isinstance(decision, Decision) else Decision(bool(decision))), after
     except ClocksegError:
         raise
     except Exception as error:
+        code = _code(clock)
+        if (getattr(code, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
         raise UsageError(
             f"the clock {name_of(clock)} of stage {tick.stage} failed at frame {tick.t} ({_place(code, error)}): "
             f"{type(error).__name__}: {error}"
         ) from error
+    return (decision if isinstance(decision, Decision) else Decision(bool(decision))), after
 
 
 def _place(code: Any, error: Exception) -> str:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from clockseg.clockwork.clock import Clock, Decision, Tick, ask
 
 CLOCK, MOTION, FUSE, FINISH = "clock", "motion", "fuse", "finish"
 Kind: TypeAlias = int | str
 """The purpose of a call: the index of the stage that it belongs to, or one of ``CLOCK``, ``MOTION``, ``FUSE``, ``FINISH``."""
+Pattern: TypeAlias = tuple[bool, ...]
+"""The stages that fire on a frame."""
 
 
+@dataclass(slots=True, eq=False)
 class Lazy:
     """A call of a part, and its value once it has been made. ``name`` names the part within its network."""
 
-    __slots__ = ("args", "kind", "name", "part", "seconds", "value")
-
-    def __init__(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.kind, self.name, self.part, self.args = kind, name, part, args
-        self.value: Any = None
-        self.seconds = 0.0
-
-
-def value_of(given: Any) -> Any:
-    """Return the value of a call that has been made; anything else as it is."""
-    return given.value if type(given) is Lazy else given
+    kind: Kind
+    name: str
+    part: Callable[..., Any]
+    args: tuple[Any, ...]
+    value: Any = None
+    seconds: float = 0.0
 
 
 class Executor(Protocol):
@@ -34,10 +35,10 @@ class Executor(Protocol):
         """Set the value of each call, and the seconds that it took."""
         ...
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
         """Prepare for the frames to come after a fill with a frame of this shape.
 
-        ``again`` runs that frame once more through an executor; what it gives is dropped.
+        ``again`` runs that frame once more, with the stages firing that it is given; its result is dropped.
         """
         ...
 
@@ -55,10 +56,10 @@ class Interpreter:
         """Make each call."""
         for call in batch:
             start = time.perf_counter()
-            call.value = call.part(*[value_of(one) for one in call.args])
+            call.value = call.part(*[one.value if type(one) is Lazy else one for one in call.args])
             call.seconds = time.perf_counter() - start
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
         """Do nothing: no frame runs faster for it."""
 
 
@@ -78,16 +79,23 @@ class Recorder(Protocol):
         """Return the value that something stands for."""
         ...
 
+    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the answer of a clock, and its state."""
+        ...
+
     def settle(self) -> None:
         """End the frame."""
         ...
 
 
 class Calls:
-    """The calls of one frame. Those that a value depends on are made, as one batch, when it is read; the others at the end."""
+    """The calls of one frame. Those that a value depends on are made, as one batch, when it is read; the others at the end.
 
-    def __init__(self, executor: Executor) -> None:
-        self.executor = executor
+    ``pattern``: the stages that fire, in place of the answers of clocks.
+    """
+
+    def __init__(self, executor: Executor, pattern: Pattern | None = None) -> None:
+        self.executor, self.pattern = executor, pattern
         self.pending: list[Lazy] = []
         self.made: list[Lazy] = []
 
@@ -109,17 +117,25 @@ class Calls:
             else:
                 others.append(call)
         self.pending = others[::-1]
-        self._make(batch[::-1])
+        if batch:
+            self.executor.force(batch[::-1])
+            self.made += batch
         return given.value
 
-    def settle(self) -> None:
-        """Make all calls that are still pending."""
-        batch, self.pending = self.pending, []
-        self._make(batch)
+    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the answer of a clock, and its state."""
+        if self.pattern is not None:
+            return Decision(self.pattern[tick.stage - 1]), None
+        start = time.perf_counter()
+        answer = ask(clock, tick, state)
+        self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
+        return answer
 
-    def _make(self, batch: list[Lazy]) -> None:
-        if batch:
-            self.executor.force(batch)
-            for call in batch:
-                call.args = ()
-            self.made += batch
+    def settle(self) -> None:
+        """Make all calls that are still pending. What the calls of this frame took may go then."""
+        if self.pending:
+            self.executor.force(self.pending)
+            self.made += self.pending
+            self.pending = []
+        for call in self.made:
+            call.args = ()

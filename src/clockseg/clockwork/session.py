@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from clockseg.clockwork.lazy import Calls, Executor, Interpreter, value_of
+from clockseg.clockwork.lazy import Calls, Executor, Interpreter, Pattern
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.step import Memory, follow
@@ -43,14 +43,14 @@ class Session:
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
-        self.memory = memory = self._next(self.memory, image, vectors, self._executor)
+        self.memory = memory = self._next(self.memory, image, vectors)
         if memory.record.fill:
-            self._executor.rehearse(memory.shape, lambda executor: self._next(memory, image, vectors, executor))
+            self._executor.rehearse(memory.shape, lambda pattern: self._next(memory, image, vectors, pattern))
         self.tally = self.tally.add(memory.record, first=first)
-        return value_of(memory.output)
+        return memory.output.value
 
-    def _next(self, memory: Memory | None, image: Any, vectors: Any, executor: Executor) -> Memory:
-        return follow(self.net, self.schedule, memory, image, vectors, lambda: Calls(executor))
+    def _next(self, memory: Memory | None, image: Any, vectors: Any, pattern: Pattern | None = None) -> Memory:
+        return follow(self.net, self.schedule, memory, image, vectors, lambda: Calls(self._executor, pattern))
 
     def reset(self) -> None:
         """Forget what is held: the next frame refills, and counts as the first of a clip."""

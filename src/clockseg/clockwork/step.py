@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.clock import PICTURE, Tick, View, Watch, ask, watched_by_default
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Recorder, value_of
+from clockseg.clockwork.clock import PICTURE, Tick, View, Watch, watched_by_default
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Recorder
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
+
+NO_VIEW = View(None, None, None)
 
 
 class Cell(NamedTuple):
@@ -69,8 +71,8 @@ def advance(
     states: Sequence[Any] = (),
 ) -> Memory:
     """Run one frame. Without a memory every stage fires: a fill. ``states``: those of the clocks, for a fill."""
-    frame = Frame(net, schedule, memory, image, calls)
-    sight = frame.see(vectors)
+    frame = Frame(net, schedule, memory, image, calls, t=0 if memory is None else memory.t + 1)
+    sight = frame.see(vectors) if schedule.carry.looks else None
     now: list[Cell] = []
     fired: list[bool] = []
     signals: list[float | None] = []
@@ -78,7 +80,7 @@ def advance(
         # A stage with a delay sees the stages before it as the previous frame left them.
         late = memory is not None and schedule.delays[i] == 1
         before = memory.stages[:i] if memory is not None and late else now
-        views = frame.look(i, before)
+        views = frame.look(schedule.watched[i], before) if schedule.watched[i] else {}
         # Each clock decides. With nested firing, a stage fires only if the one before it does.
         fires, signal, state = True, None, states[i] if states else None
         if memory is not None:
@@ -91,27 +93,22 @@ def advance(
             source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
             trunk = calls(i, stage.name + ".body", stage.body, source.trunk)
             held = calls(i, stage.name + ".head", stage.head, trunk)
-            motion = frame.since(source.motion) if late else source.motion
-            fires_so_far = 0 if memory is None else past.fires + 1
-            cell = Cell(trunk, held, source.frame, motion, 0, fires_so_far, views, views, state)
+            motion = frame.since(source.motion) if late and frame.motion is not None else source.motion
+            firings = 0 if memory is None else past.fires + 1
+            cell = Cell(trunk, held, source.frame, motion, 0, firings, views, views, state)
         else:
             # It holds its values, which the carry brings to this frame where they are read.
-            cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
+            motion = past.motion if frame.motion is None else frame.since(past.motion)
+            cell = past._replace(motion=motion, since=past.since + 1, previous=views, state=state)
         now.append(cell)
         fired.append(fires)
         signals.append(signal)
     # Fresh and held values are fused; a carry may move the last output instead where nothing fired.
     values, fused, output, moved, carried = frame.fuse(now, fired)
     calls.settle()
-    record = Record(
-        memory is None,
-        tuple(fired),
-        tuple(signals),
-        tuple(cell.frame for cell in now),
-        Seconds.of(len(net), calls.made),
-        moved,
-        carried,
-    )
+    reflects = tuple([cell.frame for cell in now])
+    spent = Seconds.of(len(now), calls.made)
+    record = Record(memory is None, tuple(fired), tuple(signals), reflects, spent, moved, carried)
     return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
 
 
@@ -128,11 +125,9 @@ class Frame:
     motion: Any = None
     picture: Any = None
     read: Any = None
+    shown: tuple[Any, ...] = ()
     moves: dict[int, Any] = field(default_factory=dict)
-    shown: dict[int, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.t = 0 if self.memory is None else self.memory.t + 1
+    carried: dict[int, Any] = field(default_factory=dict)
 
     def prepared(self) -> Any:
         """The frame as the network reads it, prepared once."""
@@ -144,8 +139,6 @@ class Frame:
     def see(self, vectors: Any) -> Any:
         """Return what the carry keeps of the frame, and set the motion since the previous one."""
         carry = self.schedule.carry
-        if not carry.looks:
-            return None
         sight = self.calls(MOTION, "see", carry.see, self.prepared(), self.image, vectors)
         if self.memory is not None:
             self.motion = self.calls(MOTION, "observe", carry.observe, self.memory.sight, sight)
@@ -153,64 +146,48 @@ class Frame:
 
     def since(self, motion: Any) -> Any:
         """Return a motion up to the previous frame as one up to this frame; values of one frame share theirs."""
-        if self.motion is None:
-            return motion
         if id(motion) not in self.moves:
             self.moves[id(motion)] = self.calls(MOTION, "compose", self.schedule.carry.compose, motion, self.motion)
         return self.moves[id(motion)]
 
     def carry(self, cell: Cell) -> Any:
-        """Return what a stage holds, brought to this frame."""
-        if cell.motion is None:
-            return cell.held
-        if id(cell) not in self.shown:
-            self.shown[id(cell)] = self.calls(MOTION, "move", self.schedule.carry.move, cell.held, cell.motion)
-        return self.shown[id(cell)]
+        """Return what a stage holds, moved to this frame once, however often it is read."""
+        if id(cell) not in self.carried:
+            self.carried[id(cell)] = self.calls(MOTION, "move", self.schedule.carry.move, cell.held, cell.motion)
+        return self.carried[id(cell)]
 
-    def look(self, i: int, before: Sequence[Cell]) -> dict[Watch, Any]:
-        """Return what the clock of stage ``i`` watches, of the stages before it as it sees them."""
+    def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
+        """Return the maps that a clock watches, of the stages before its own as that one sees them."""
         found: dict[Watch, Any] = {}
-        for watch in self.schedule.watched[i]:
+        for watch in watched:
             if watch == PICTURE:
-                found[watch] = self._picture()
+                if self.picture is None:
+                    # A copy, since the caller may decode the next frame into the same memory.
+                    self.picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
+                found[watch] = self.picture
                 continue
             stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
-                value = self.calls(CLOCK, stage.name + ".features", stage.features, cell.trunk)
+                found[watch] = self.calls.read(self.calls(CLOCK, stage.name + ".features", stage.features, cell.trunk))
             elif stage.scores is not None:
-                value = self.calls(CLOCK, stage.name + ".scores", stage.scores, self.carry(cell))
-            else:
-                continue
-            found[watch] = self.calls.read(value)
+                held = cell.held if cell.motion is None else self.carry(cell)
+                found[watch] = self.calls.read(self.calls(CLOCK, stage.name + ".scores", stage.scores, held))
         return found
-
-    def _picture(self) -> Any:
-        """A copy, since the caller may decode the next frame into the same memory."""
-        if self.picture is None:
-            self.picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
-        return self.picture
 
     def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[bool, float | None, Any]:
         """Ask the clock of stage ``i``: whether it fires, the signal, and the clock's state."""
-        past, read = memory.stages[i], self.calls.read
+        past, calls = memory.stages[i], self.calls
         shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
-        view = shown.get(watched_by_default(i + 1), View(None, None, None))
-        tick = Tick(
-            self.t,
-            i + 1,
-            self.image,
-            *view,
-            past.since + 1,
-            past.fires,
-            read(self.motion),
-            time.perf_counter(),
-            shown,
-            read(self.since(past.motion)),
-            read(memory.fused.held),
-            self.net.classes,
-            memory.record.seconds.network,
-        )
-        decision, state = read(self.calls(CLOCK, "clock", ask, self.schedule.clocks[i], tick, past.state))
+        view = shown.get(watched_by_default(i + 1), NO_VIEW) if shown else NO_VIEW
+        travel = None if self.motion is None else calls.read(self.since(past.motion))
+        if not self.shown:
+            motion = None if self.motion is None else calls.read(self.motion)
+            took = memory.record.seconds.network
+            self.shown = motion, calls.read(memory.fused.held), self.net.classes, took, time.perf_counter()
+        motion, output, classes, took, now = self.shown
+        counts = past.since + 1, past.fires
+        tick = Tick(self.t, i + 1, self.image, *view, *counts, motion, now, shown, travel, output, classes, took)
+        decision, state = calls.ask(self.schedule.clocks[i], tick, past.state)
         if decision.refill:
             states = [cell.state for cell in memory.stages]
             states[i] = state
@@ -221,34 +198,33 @@ class Frame:
         self, now: Sequence[Cell], fired: Sequence[bool]
     ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
         """Return values by name, the output's cell, the output, the stages that moved, and how an output was carried."""
-        net, memory, calls = self.net, self.memory, self.calls
+        net, memory, calls, last = self.net, self.memory, self.calls, self.net.last
         values = {} if memory is None else dict(memory.values)
-        carried = "" if memory is None else self._carried(fired)
-        if memory is not None and carried:
+        if memory is not None and self.schedule.carry.of != "held" and (carried := self._carried(fired)):
             fused = memory.fused._replace(motion=self.since(memory.fused.motion))
             output = calls(FINISH, "restore", net.restore, self._moved(carried, fused, now), self.image)
             return values, fused, output, (False,) * len(now), carried
-        changed = set()
+        changed, moved = set(), []
         for stage, cell, fires in zip(net.stages, now, fired, strict=True):
             if fires or cell.motion is not None:
-                values[stage.name] = self.carry(cell)
+                values[stage.name] = cell.held if cell.motion is None else self.carry(cell)
                 changed.add(stage.name)
-        moved = tuple(stage.name in changed and not fires for stage, fires in zip(net.stages, fired, strict=True))
+            moved.append(stage.name in changed and not fires)
         for group in net.groups:
             if changed.intersection(group.reads):
                 args = [values[name] for name in group.reads]
                 values[group.name] = calls(FUSE, group.name, group.function, *args)
                 changed.add(group.name)
-        if memory is not None and net.last not in changed:
-            return values, memory.fused, memory.output, moved, carried
-        made = calls(FINISH, "finish", net.finish, values[net.last])
+        if memory is not None and last not in changed:
+            return values, memory.fused, memory.output, tuple(moved), ""
+        made = calls(FINISH, "finish", net.finish, values[last])
         output = calls(FINISH, "restore", net.restore, made, self.image)
-        return values, Cell(values[net.last], made, self.t), output, moved, carried
+        return values, Cell(values[last], made, self.t), output, tuple(moved), ""
 
     def _carried(self, fired: Sequence[bool]) -> str:
         """Return what is moved instead of fusing anew: "output", "fused", "corrected", or "" where values are fused."""
         net, of = self.net, self.schedule.carry.of
-        if of == "held" or all(fired):
+        if all(fired):
             return ""
         if net.correction is not None and of != "output":
             # A correction that reads the frame applies where nothing fires, one that reads a stage where that one does.
@@ -282,7 +258,7 @@ def fill(
     'W'
     """
     memory = advance(net, schedule, None, image, vectors, Calls(executor or Interpreter()))
-    return value_of(memory.output), memory
+    return memory.output.value, memory
 
 
 def step(
@@ -309,7 +285,7 @@ def step(
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
     after = follow(net, schedule, memory, image, vectors, lambda: Calls(executor or Interpreter()))
-    return value_of(after.output), after
+    return after.output.value, after
 
 
 def follow(

@@ -16,11 +16,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, value_of
+from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, Pattern
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import NetworkError
-from clockseg.execution.liveness import Live, Scripted, liveness, patterns
+from clockseg.execution.liveness import Live, liveness, patterns
 from clockseg.execution.pieces import Batch, Piece, Takes
 from clockseg.execution.verdicts import key, recall, remember
 from clockseg.graph.fusion import GraphFusion
@@ -178,13 +178,13 @@ class Fused:
         failed = {calls for *of, calls in self.failed if of == [names, takes]}
         return Batch(names, takes, self.fusion.parts, self.fusion.fusable, self.live).units(failed)
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
         """Compile what later frames may need, once for all sessions that need the same."""
         found = patterns(self.schedule)
         live = None if self.live is None else frozenset(self.live.items())
         if self.fusion.is_new((shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
-                again(Scripted(self, pattern))
+                again(pattern)
 
     def _fuse(self, piece: Piece, batch: Sequence[Lazy]) -> bool:
         """Run a piece as one, if that gives the same bits; it is judged when it first comes at a working size."""
@@ -251,7 +251,7 @@ def _given(calls: Sequence[Lazy]) -> list[Tensors]:
     inside = set(map(id, calls))
     # The value of a selection from one of them is not there yet, and isn't asked for.
     found = {id(one): one for call in calls for one in call.args if id(one) not in inside}
-    values = (value_of(one) for one in found.values())
+    values = (one.value if type(one) is Lazy else one for one in found.values())
     return [value for value in values if value is not None]
 
 

@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from clockseg.clockwork.clock import Decision, facts
-from clockseg.clockwork.lazy import Calls, Executor, Lazy
+from clockseg.clockwork.clock import facts
+from clockseg.clockwork.lazy import Calls, Lazy, Pattern
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import advance
 
 Live: TypeAlias = Mapping[str, frozenset[str]]
 """By the name of a call: the names of the calls of later batches that take its value."""
-Pattern: TypeAlias = tuple[bool, ...]
-"""The stages that fire on a frame."""
 MOST = 32
 """Patterns up to which a schedule is analysed; of one with more, everything stays."""
 
@@ -58,11 +56,9 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
     dry = _Dry()
     first = advance(net, schedule, None, None, None, Calls(dry))
     for pattern in found:
-        dry.pattern = pattern
-        second = advance(net, schedule, first, None, None, Calls(dry))
+        second = advance(net, schedule, first, None, None, Calls(dry, pattern))
         for then in found:
-            dry.pattern = then
-            advance(net, schedule, second, None, None, Calls(dry))
+            advance(net, schedule, second, None, None, Calls(dry, then))
     return {name: frozenset(readers) for name, readers in dry.live.items()}
 
 
@@ -70,7 +66,6 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
 class _Dry:
     """Computes nothing, and notes which calls take values of other batches."""
 
-    pattern: Pattern = ()
     live: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def force(self, batch: Sequence[Lazy]) -> None:
@@ -79,32 +74,6 @@ class _Dry:
             for given in call.args:
                 if type(given) is Lazy and id(given) not in here:
                     self.live[given.name].add(call.name)
-            call.value = _answer(call, self.pattern) if call.name == "clock" else None
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
         """Do nothing."""
-
-
-@dataclass(frozen=True)
-class Scripted:
-    """An executor in which clocks answer by a pattern."""
-
-    executor: Executor
-    pattern: Pattern
-
-    def force(self, batch: Sequence[Lazy]) -> None:
-        """Make the calls, all but those of clocks."""
-        others = [call for call in batch if call.name != "clock"]
-        for call in batch:
-            if call.name == "clock":
-                call.value = _answer(call, self.pattern)
-        if others:
-            self.executor.force(others)
-
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
-        """Do nothing."""
-
-
-def _answer(call: Lazy, pattern: Pattern) -> tuple[Decision, None]:
-    _, tick, _ = call.args
-    return Decision(pattern[tick.stage - 1]), None

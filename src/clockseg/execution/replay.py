@@ -97,10 +97,7 @@ class Replaying:
         self.made: list[Lazy] = []
 
     def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
-        """Return a promise; of a clock its answer, and of what a carry sees the frame's number."""
-        if name == "clock":
-            clock, tick, state = args
-            return part(clock, ReplayTick(*tick), state)
+        """Return a promise; of what a carry sees, the frame's number."""
         if name == "see":
             return args[1].index
         if name == "observe":
@@ -121,6 +118,10 @@ class Replaying:
     def read(self, given: Any) -> Any:
         """Return it as it is: who looks at it reads it."""
         return given
+
+    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the answer of a clock, which reads promises."""
+        return ask(clock, ReplayTick(*tick), state)
 
     def settle(self) -> None:
         """Make nothing."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg.clockwork.lazy import Executor, Interpreter, Lazy
+from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, Pattern
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.engines.compiled import threads_or_all
@@ -47,7 +47,7 @@ class Threaded:
         if rest:
             self.executor.force(rest)
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Executor], Any]) -> None:
+    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
         """Prepare what it runs the chains through."""
         self.executor.rehearse(shape, again)
 
