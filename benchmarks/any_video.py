@@ -23,7 +23,7 @@ import av
 import cv2
 
 from bright_network import write_bright
-from clockseg.engines.provenance import machine
+from clockseg.execution.machine import machine
 from clockseg.segmenting.inputs import inputs
 from clockseg.video.colour import ToRGB
 from page import insert, table

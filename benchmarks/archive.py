@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg import read_trace
-from clockseg.engines.provenance import cores
+from clockseg.execution.machine import cores
 from page import insert, table
 from provenance import HERE, write_result
 from shared_data import shared_data

@@ -25,9 +25,9 @@ import onnx
 import segformer
 from clockseg import Session, load, parse_schedule
 from clockseg.datasets import read_clips
-from clockseg.engines.compiled import threads_or_all
 from clockseg.evaluation.cost import Price, Prices, priced
 from clockseg.evaluation.runs import Interleaving
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import multiply_adds
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.graph.static import attribute, fix

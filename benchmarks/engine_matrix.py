@@ -26,7 +26,7 @@ from clockseg import Session, frame_oracle, load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
 from clockseg.engines import contenders, timed
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.networks.quantization import quantize
 from clockseg.networks.street import Shape, Street

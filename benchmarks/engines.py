@@ -127,7 +127,7 @@ def pytorch_eager(network: str, net: StagedNetwork, threads: int | None) -> Run:
     """`street` as PyTorch runs it as it is written, from the frame to the label map; random weights take as long."""
     import torch
 
-    from clockseg.engines.compiled import threads_or_all
+    from clockseg.execution.machine import threads_or_all
     from clockseg.networks.street import Shape, Street
 
     torch.set_num_threads(threads_or_all(threads))

@@ -20,7 +20,7 @@ import numpy as np
 from clockseg.cli._terminal import align
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import openvino, timed
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.staged import staged as staged_graph
 from clockseg.networks.framing import OwnSize
 from clockseg.paper import fcn_staged

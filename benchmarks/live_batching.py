@@ -22,7 +22,7 @@ import numpy as np
 import openvino as ov
 
 from clockseg import load
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.part import GraphPart
 from page import insert, table
 from provenance import HERE, provenance, write_result

@@ -23,9 +23,9 @@ from clockseg.cli import _streaming as streaming
 from clockseg.cli import bench
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_clips
-from clockseg.engines.compiled import threads_or_all
 from clockseg.evaluation.latency import Latency, measure, pipeline_runners
 from clockseg.evaluation.streaming import Streamed, evaluate_streaming
+from clockseg.execution.machine import threads_or_all
 from clockseg.execution.pipeline import How, Runner, Threaded, running, stage_seconds
 from page import insert, table
 from provenance import HERE, provenance, write_result

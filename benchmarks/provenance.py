@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clockseg.engines.provenance import machine, versions
+from clockseg.execution.machine import machine, versions
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -18,8 +18,8 @@ import torch
 import segformer
 from clockseg import Session, frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.compiled import threads_or_all
 from clockseg.engines.torch import torch as engine
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_torch import cut
 from engines import Run, measured, ratio

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 import segformer
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.video import open_clip
 from clockseg.wrapping import wrap
 from clockseg.wrapping.clocked import Clocked

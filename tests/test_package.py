@@ -14,7 +14,7 @@ import pytest
 import clockseg
 from clockseg import __main__ as entry
 from clockseg.engines import provenance
-from clockseg.engines.provenance import versions
+from clockseg.execution.machine import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [

@@ -18,8 +18,8 @@ import symbolic
 from clockseg import Group, Schedule, Stage, StagedNetwork, UsageError, pipelined, run, skip_frame
 from clockseg.clockwork.schedule import alternating
 from clockseg.engines import onnxruntime, openvino
-from clockseg.engines.provenance import cores
 from clockseg.evaluation.stream import VirtualTimer, with_durations
+from clockseg.execution.machine import cores
 from clockseg.execution.pipeline import running, shares, stage_seconds
 from clockseg.execution.threads import Threaded, concurrent
 from clockseg.networks.load import load

@@ -82,7 +82,7 @@ class Pipelines:
     @cached_property
     def threads(self) -> int:
         """In all."""
-        from clockseg.engines.compiled import threads_or_all
+        from clockseg.execution.machine import threads_or_all
 
         return threads_or_all(self.args.threads)
 

@@ -78,7 +78,7 @@ def truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> d
 
 def facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Sequence[Latency]) -> dict[str, Any]:
     """What ``--json`` prints; ratios are over the first, the uncut network."""
-    from clockseg.engines.provenance import machine, versions
+    from clockseg.execution.machine import machine, versions
 
     return {
         "video": args.video,

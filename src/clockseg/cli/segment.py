@@ -169,7 +169,7 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
-    from clockseg.engines.provenance import cores
+    from clockseg.execution.machine import cores
     from clockseg.segmenting.workers import Here, Processes
 
     threads = max(1, cores() // args.jobs)

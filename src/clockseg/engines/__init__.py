@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.auto import auto, installed
-from clockseg.engines.cache import cache_directory, clear_cache
 from clockseg.engines.onnxruntime import onnxruntime, providers
 from clockseg.engines.openvino import openvino
 from clockseg.engines.torch import torch
 from clockseg.errors import UsageError, nearest
+from clockseg.execution.cache import cache_directory, clear_cache
 from clockseg.execution.timed import Times, timed
 
 __all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed", "torch"]

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.engines.cache import cache_directory
-from clockseg.engines.compiled import has_graphs, threads_or_all
-from clockseg.engines.provenance import machine, versions
+from clockseg.engines.compiled import has_graphs
 from clockseg.errors import ClocksegError, MissingDependency
+from clockseg.execution.cache import cache_directory
+from clockseg.execution.machine import machine, threads_or_all, versions
 from clockseg.files import whole
 from clockseg.graph.part import GraphPart
 

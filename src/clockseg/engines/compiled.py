@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Generic, TypeAlias, TypeVar
 
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.engines.provenance import cores
 from clockseg.errors import ClocksegError, NetworkError, UsageError
 from clockseg.execution.fused import SIZES, fused
 from clockseg.graph.part import Built, GraphPart, Tensors
@@ -128,16 +127,3 @@ def compiled(net: StagedNetwork, compile: Compile, engine: str, *, same_bits: st
         return parts.whole if parts.whole is not None and part is net.whole else CompiledPart(part, compile)
 
     return fused(net, parts, shared, same_bits)
-
-
-def threads_or_all(threads: int | None) -> int:
-    """Return ``threads``, or if it is None the number of cores that this process may use.
-
-    >>> threads_or_all(2)
-    2
-    """
-    if threads is None:
-        return cores()
-    if threads < 1:
-        raise UsageError(f"threads={threads}: an engine needs at least 1; leave it out to use all cores.")
-    return threads

@@ -10,10 +10,10 @@ import numpy as np
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
-from clockseg.engines.cache import cache_directory
-from clockseg.engines.compiled import Runner, compiled, threads_or_all
-from clockseg.engines.provenance import machine
+from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
+from clockseg.execution.cache import cache_directory
+from clockseg.execution.machine import machine, threads_or_all
 from clockseg.graph.part import Built
 from clockseg.types import Array
 

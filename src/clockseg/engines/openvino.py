@@ -13,10 +13,10 @@ import numpy as np
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool
-from clockseg.engines.cache import cache_limit, model_folder, prune
-from clockseg.engines.compiled import Runner, compiled, threads_or_all
-from clockseg.engines.provenance import cores, machine
+from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
+from clockseg.execution.cache import cache_limit, model_folder, prune
+from clockseg.execution.machine import cores, machine, threads_or_all
 from clockseg.graph.part import Built
 from clockseg.types import Array
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import node_work
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import fix

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.engines.compiled import PerSize, threads_or_all
+from clockseg.engines.compiled import PerSize
 from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError
+from clockseg.execution.machine import threads_or_all
 
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 SIZES = 3

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from clockseg.clockwork.network import Part, StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.session import Session
-from clockseg.engines.compiled import threads_or_all
 from clockseg.errors import UsageError
+from clockseg.execution.machine import threads_or_all
 from clockseg.execution.threads import concurrent
 
 How: TypeAlias = Literal["serial", "concurrent", "ahead"]

@@ -12,8 +12,8 @@ from typing import Any
 from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, Pattern
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.engines.compiled import threads_or_all
 from clockseg.errors import UsageError
+from clockseg.execution.machine import threads_or_all
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clockseg.engines.cache import cache_directory, cache_limit
+from clockseg.execution.cache import cache_directory, cache_limit
 from clockseg.files import whole
 
 FILE = "fused.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.provenance import machine, versions
+from clockseg.execution.machine import machine, versions
 from clockseg.live.line import Drop
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 
 import onnx
 
-from clockseg.engines.compiled import threads_or_all
 from clockseg.engines.profile import node_seconds
 from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate

@@ -13,7 +13,7 @@ import numpy as np
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.networks.load import IN_TORCH, WorkingSize, load

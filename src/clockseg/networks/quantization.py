@@ -16,8 +16,8 @@ import onnx
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
-from clockseg.engines.provenance import machine, versions
 from clockseg.errors import UsageError
+from clockseg.execution.machine import machine, versions
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.onnx_reader import write_network

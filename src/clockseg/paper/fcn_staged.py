@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.engines.compiled import threads_or_all
+from clockseg.execution.machine import threads_or_all
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.graph.torch_part import Function, Shown, TorchPart, device_called
 from clockseg.networks.framing import Framing

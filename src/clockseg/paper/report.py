@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clockseg.engines.provenance import machine, versions
 from clockseg.errors import DataError
+from clockseg.execution.machine import machine, versions
 from clockseg.files import whole
 from clockseg.paper.claims import Claim
 from clockseg.paper.rows import Row, cells, records

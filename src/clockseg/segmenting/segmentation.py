@@ -17,9 +17,9 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.clockwork.watching import check
-from clockseg.engines.provenance import machine, versions
 from clockseg.errors import ClocksegError, DataError, UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
+from clockseg.execution.machine import machine, versions
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.job import Job, Piece, pieces

@@ -1,4 +1,4 @@
-"""What produced a figure: versions and machine, for summaries and benchmarks."""
+"""The machine that runs the network: processor, cores, threads, and the versions of the libraries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from clockseg.errors import UsageError
+
 PACKAGES = ("numpy", "onnx", "av", "opencv-python-headless", "openvino", "onnxruntime")
 
 
 def versions() -> dict[str, str]:
-    """Of clockseg, Python and what it runs on; what isn't installed is left out, and torch where nothing has loaded it.
+    """Return the versions of clockseg, Python and the installed libraries; of torch only if it was imported.
 
     >>> sorted(versions())[:2]
     ['av', 'clockseg']
@@ -24,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str | int]:
-    """The processor, the cores this process may use, and the system.
+    """Return the processor, the number of cores that this process may use, and the system.
 
     >>> machine()["cores"] >= 1
     True
@@ -33,8 +35,21 @@ def machine() -> dict[str, str | int]:
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if platform.system() == "Linux" else os.cpu_count() or 1
+
+
+def threads_or_all(threads: int | None) -> int:
+    """Return ``threads``, or if it is None the number of cores that this process may use.
+
+    >>> threads_or_all(2)
+    2
+    """
+    if threads is None:
+        return cores()
+    if threads < 1:
+        raise UsageError(f"threads={threads}: an engine needs at least 1; leave it out to use all cores.")
+    return threads
 
 
 def _version(package: str) -> str:
