@@ -21,11 +21,11 @@ from clockseg.cli.main import main
 from clockseg.cli.segment import moment
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.segmenting.inputs import Input, inputs
-from clockseg.segmenting.job import Piece
 from clockseg.segmenting.manifest import Entry, manifest, read, read_line
+from clockseg.segmenting.many import ClipProgress
+from clockseg.segmenting.pieces import Piece
 from clockseg.segmenting.results import ResultFolder
 from clockseg.segmenting.segmentation import Planned
-from clockseg.segmenting.under_way import UnderWay
 from clockseg.segmenting.workers import Processes, Task
 from clockseg.video import boundaries, open_clip
 from long_videos import FRAMES, different, long_videos
@@ -203,7 +203,7 @@ def test_a_video_that_fails_does_not_stop_the_others(network, videos, tmp_path, 
     assert read_summary(out / "bad")["frames"] == FRAMES
 
 
-def _die_once(work: object, tell: object, *, mark: Path) -> str:
+def _die_once(work: object, on_progress: object, *, mark: Path) -> str:
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -219,12 +219,12 @@ def test_a_worker_that_dies_is_told_and_replaced(tmp_path) -> None:
     try:
         task = Task(1, partial(_die_once, mark=tmp_path / "mark"))
         workers.start(task, print)
-        heard = workers.hear()
-        assert heard.died
-        assert "SIGKILL" in str(heard.error)
+        result = workers.next_result()
+        assert result.died
+        assert "SIGKILL" in str(result.error)
         assert workers.idle == 1
         workers.start(task, print)
-        assert workers.hear().value == "alive"
+        assert workers.next_result().value == "alive"
     finally:
         workers.close()
 
@@ -296,13 +296,13 @@ def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos,
 def test_progress_is_of_the_whole_clip_whichever_piece_tells(tmp_path) -> None:
     pieces = (Piece(0, None, Fraction(60)), Piece(1, Fraction(60), None))
     planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, None, expected=90)
-    clip = UnderWay(Input("clip.mp4", Path("clip")), planned)
+    clip = ClipProgress(Input("clip.mp4", Path("clip")), planned)
     done = [
-        clip.seen(pieces[number], Progress("clip", frames, 50, Tally(("one",), frames=frames))).done
+        clip.update(pieces[number], Progress("clip", frames, 50, Tally(("one",), frames=frames))).done
         for number, frames in ((0, 20), (1, 3), (0, 40), (1, 30))
     ]
     assert done == [20, 23, 43, 70]
-    assert clip.seen(pieces[1], Progress("clip", 31, 50, Tally(("one",), frames=31)))[2:] == (
+    assert clip.update(pieces[1], Progress("clip", 31, 50, Tally(("one",), frames=31)))[2:] == (
         90,
         Tally(("one",), frames=71),
     )

@@ -253,7 +253,7 @@ def test_what_a_result_is_of_is_what_was_read_not_what_is_there_at_the_end(net, 
 
 
 def _job():
-    from clockseg.segmenting.job import Job
+    from clockseg.segmenting.pieces import Job
 
     return Job(("overlay",))
 

@@ -43,7 +43,7 @@ class Recipe:
         from clockseg.cli._options import parse_schedules
         from clockseg.evaluation.values import gives_numbers
         from clockseg.networks.load import load
-        from clockseg.segmenting.job import Job
+        from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
         from clockseg.segmenting.segmentation import Work
 

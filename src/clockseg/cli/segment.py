@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
             limit=args.limit,
             overwrite=args.overwrite,
             resume=args.resume,
-            told=report.progress,
+            on_progress=report.progress,
         )
         with closing(outcomes):
             return _through(outcomes, report, alone=len(found) == 1, page=args.report)

@@ -14,9 +14,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.values import gives_numbers
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
-from clockseg.segmenting.result_writer import ResultWriter
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
-from clockseg.segmenting.trace_line import trace_line
+from clockseg.segmenting.writer import ResultWriter, trace_line
 from clockseg.video import Background, Clip
 from clockseg.video.clip import Header
 

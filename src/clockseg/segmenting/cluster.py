@@ -1,6 +1,6 @@
-"""A cluster: workers as Ray actors, on this machine or on many that share the videos' and the output's file system.
+"""Workers as Ray actors, on this machine or on many that share the file system of the videos and of the output.
 
-An actor makes its ``Work`` once and takes steps: paths, times and figures go through Ray, never frames.
+An actor makes its ``Work`` once and takes tasks: paths, times and figures go through Ray, never frames.
 """
 
 from __future__ import annotations
@@ -10,97 +10,97 @@ from typing import Any
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import DataError, MissingDependency, UsageError
-from clockseg.segmenting.workers import Heard, Here, Recipe, Report, Task, sendable
+from clockseg.segmenting.workers import Here, OnProgress, Recipe, Task, TaskResult, sendable
 
-HEARTBEAT_SECONDS = 0.5
-"""Between two looks at how far tasks are."""
+POLL_SECONDS = 0.5
+"""Interval at which the progress of tasks is asked for."""
 
 
 class Actors:
     """``jobs`` Ray actors of ``cores`` cores each, on the cluster at ``address`` ("auto": the one this machine is part of).
 
-    An actor that dies is replaced, and its task is told to have died. ``MissingDependency`` without Ray; ``DataError`` if
-    there is no cluster there; ``UsageError`` if it has not as many cores.
+    An actor that dies is replaced, and its task's result says so. ``MissingDependency`` without Ray; ``DataError`` if there
+    is no cluster at the address; ``UsageError`` if it has too few cores.
     """
 
     def __init__(self, recipe: Recipe, jobs: int, *, address: str, cores: int) -> None:
         self._ray = _ray()
-        self._begun = _join(self._ray, address)
+        self._connected = _connect(self._ray, address)
         self._recipe, self._cores = recipe, cores
         _check_room(self._ray, jobs, cores)
         self._free: deque[Any] = deque(self._begin() for _ in range(jobs))
-        self._busy: dict[Any, tuple[int, Any, Report]] = {}
+        self._busy: dict[Any, tuple[int, Any, OnProgress]] = {}
 
     @property
     def idle(self) -> int:
-        """How many wait for a task."""
+        """Number of actors without a task."""
         return len(self._free)
 
-    def start(self, task: Task, tell: Report) -> None:
-        """Hand it to one that waits."""
+    def start(self, task: Task, on_progress: OnProgress) -> None:
+        """Send the task to an idle actor."""
         actor = self._free.popleft()
-        self._busy[actor.take.remote(task)] = task.number, actor, tell
+        self._busy[actor.take.remote(task)] = task.number, actor, on_progress
 
-    def hear(self) -> Heard:
-        """What came of the next task that ends, in whichever of them."""
+    def next_result(self) -> TaskResult:
+        """Wait for the next task that ends, in any actor."""
         while True:
-            ended, _ = self._ray.wait(list(self._busy), timeout=HEARTBEAT_SECONDS)
+            ended, _ = self._ray.wait(list(self._busy), timeout=POLL_SECONDS)
             if ended:
-                return self._settled(ended[0])
-            self._tell()
+                return self._fetch(ended[0])
+            self._report()
 
     def close(self) -> None:
-        """End them all, at once, and leave the cluster."""
+        """End all actors at once, and disconnect from the cluster."""
         for actor in (*self._free, *(actor for _, actor, _ in self._busy.values())):
             self._ray.kill(actor)
         self._free, self._busy = deque(), {}
-        if self._begun:
+        if self._connected:
             self._ray.shutdown()
 
     def _begin(self) -> Any:
-        # A thread more than the one that works, so that an actor can tell how far it is meanwhile.
+        # One thread more than the one that works, so that an actor can report its progress meanwhile.
         actor = self._ray.remote(_Actor).options(num_cpus=self._cores, max_concurrency=2)
         return actor.remote(self._recipe)
 
-    def _settled(self, reference: Any) -> Heard:
+    def _fetch(self, reference: Any) -> TaskResult:
         number, actor, _ = self._busy.pop(reference)
         try:
-            heard: Heard = self._ray.get(reference)
+            result: TaskResult = self._ray.get(reference)
         except self._ray.exceptions.RayActorError as error:
             self._ray.kill(actor)
             self._free.append(self._begin())
-            return Heard(number, error=RuntimeError(f"its worker was lost ({_first_line(error)})"), died=True)
+            lost = RuntimeError(f"its worker was lost ({_first_line(error)})")
+            return TaskResult(number, error=lost, died=True)
         self._free.append(actor)
-        return heard
+        return result
 
-    def _tell(self) -> None:
-        asked = {actor.progress.remote(): tell for _, actor, tell in self._busy.values()}
-        known, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=HEARTBEAT_SECONDS)
+    def _report(self) -> None:
+        asked = {actor.progress.remote(): on_progress for _, actor, on_progress in self._busy.values()}
+        known, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=POLL_SECONDS)
         for reference in known:
             try:
                 now: Progress | None = self._ray.get(reference)
             except self._ray.exceptions.RayActorError:
-                continue  # its task tells
+                continue  # the result of its task says so
             if now is not None:
                 asked[reference](now)
 
 
 class _Actor:
-    """What runs in a worker of the cluster."""
+    """The code that runs in a worker of the cluster."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._here = Here(recipe)
         self._now: Progress | None = None
 
-    def take(self, task: Task) -> Heard:
-        """Do a task."""
+    def take(self, task: Task) -> TaskResult:
+        """Run a task."""
         self._now = None
         self._here.start(task, self._note)
-        heard = self._here.hear()
-        return heard if heard.error is None else heard._replace(error=sendable(heard.error))
+        return sendable(self._here.next_result())
 
     def progress(self) -> Progress | None:
-        """How far the task at hand is."""
+        """Return the progress of the current task."""
         return self._now
 
     def _note(self, now: Progress) -> None:
@@ -115,8 +115,8 @@ def _ray() -> Any:
     return ray
 
 
-def _join(ray: Any, address: str) -> bool:
-    """Connect to the cluster; whether that was needed."""
+def _connect(ray: Any, address: str) -> bool:
+    """Connect to the cluster; return False if this process was connected already."""
     if ray.is_initialized():
         return False
     try:
@@ -129,9 +129,11 @@ def _join(ray: Any, address: str) -> bool:
 
 
 def _check_room(ray: Any, jobs: int, cores: int) -> None:
-    there = int(ray.cluster_resources().get("CPU", 0))
-    if jobs * cores > there:
-        raise UsageError(f"{jobs} jobs of {cores} cores each on a cluster of {there}; give fewer --jobs or --threads.")
+    available = int(ray.cluster_resources().get("CPU", 0))
+    if jobs * cores > available:
+        raise UsageError(
+            f"{jobs} jobs of {cores} cores each on a cluster of {available}; give fewer --jobs or --threads."
+        )
 
 
 def _first_line(error: Exception) -> str:

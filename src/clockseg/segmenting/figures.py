@@ -1,4 +1,4 @@
-"""Figures: what segmenting a clip, or a piece of one, adds up to."""
+"""Sums over the frames of a clip or a piece, and the figures of its summary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from clockseg.evaluation.runs import Spent
 
 @dataclass(frozen=True)
 class Figures:
-    """Sums over the frames of pieces, each a session of its own; addable, and as plain values for a file and back.
+    """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
     ``decoded``: frames of the input, taken or not. ``network_seconds``: of all parts, clocks and motion. ``spent`` and
-    ``uncut``: beside seconds, of what ran and of the uncut network. ``calm``: the counts that flicker comes from, None
-    where it wasn't asked for.
+    ``uncut``: costs of what ran and of the uncut network. ``calm``: the counts from which flicker is computed, None if it
+    was not requested.
 
     >>> one = Figures(Tally(("a",), 1, 3, (1,)), decoded=3)
     >>> (one + one).tally.frames, Figures.from_facts(one.facts()) == one
@@ -36,7 +36,7 @@ class Figures:
     def add(
         self, record: Record, *, first: bool, price: Price | None, whole: Price | None, joules: float | None
     ) -> Figures:
-        """With one more frame; ``first`` if its session begins with it."""
+        """Return the figures with one more frame; ``first`` if its session begins with it."""
         known = replace(
             self,
             tally=self.tally.add(record, first=first),
@@ -62,7 +62,7 @@ class Figures:
         )
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:
-        """The figures of ``summary.json``."""
+        """Return the figures for ``summary.json``."""
         tally, full = self.tally, self.full.seconds
         mean = tally.seconds_per_frame
         return {
@@ -80,7 +80,7 @@ class Figures:
         }
 
     def facts(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return the figures as plain values for JSON."""
         return {
             "tally": asdict(self.tally),
             "decoded": self.decoded,
@@ -93,7 +93,7 @@ class Figures:
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Figures:
-        """From what ``facts`` gave; ``KeyError`` or ``TypeError`` if it isn't that."""
+        """Restore figures from the values of ``facts``; ``KeyError`` or ``TypeError`` for anything else."""
         calm = facts["calm"]
         return cls(
             Tally(**_tuples(facts["tally"])),

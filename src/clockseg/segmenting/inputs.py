@@ -1,4 +1,4 @@
-"""Inputs: from what the command line is given, folders, patterns and lists, to clips and the names of their results."""
+"""Inputs: files, folders, patterns and lists on the command line become clips and the names of their result folders."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ VIDEO_SUFFIXES = frozenset(
     )
     for name in names.split()
 )
-"""What counts as a video in a folder; any other file can be given by its name."""
+"""Suffixes of videos in a folder; any other file can be given by its name."""
 
 
 class Input(NamedTuple):
-    """A clip, as it was given, and its result's folder, relative to the output folder."""
+    """A clip as it was given, and the folder of its result, relative to the output folder."""
 
     source: str
     folder: Path
 
     @property
     def key(self) -> str:
-        """Its absolute path, by which a manifest knows it."""
+        """The absolute path of the clip, which identifies it in a manifest."""
         return os.path.abspath(self.source)
 
 
 def inputs(given: Sequence[str | os.PathLike[str]]) -> list[Input]:
-    """The clips that these name, each once, in the order given.
+    """Return the clips that the arguments name, each once, in the order given.
 
     A file is itself. A folder with videos in it, or in folders in it, stands for all of them, in natural order; one with
     images alone is a clip. ``@LIST`` is a file with a path a line (``@-``: standard input); empty lines and lines that
@@ -55,7 +55,7 @@ def inputs(given: Sequence[str | os.PathLike[str]]) -> list[Input]:
 
 
 def _named(text: str) -> Iterator[tuple[str, Path]]:
-    """Each clip that one argument names, and what its folder would like to be called."""
+    """Yield each clip that one argument names, and the preferred name of its result folder."""
     if text.startswith("@") and not os.path.lexists(text):
         for line in _listed(text[1:]):
             yield from _of_path(line)
@@ -92,7 +92,7 @@ def _of_path(text: str) -> Iterator[tuple[str, Path]]:
 
 
 def _videos(folder: Path) -> Iterator[Path]:
-    """The videos in a folder and in those in it, but for hidden ones."""
+    """Yield the videos in a folder and its subfolders, without hidden ones."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
         for name in sorted(files, key=natural_key):

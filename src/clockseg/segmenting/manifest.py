@@ -1,4 +1,4 @@
-"""Manifest: what became of every video of a run, a line each, so that the run can go on where it stopped."""
+"""The manifest of a run: the state of each video, one JSON line per change, so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one video.
+    """The state of one video.
 
-    ``input``, its absolute path; ``folder`` of its result, relative to the manifest; ``pieces``: how many it is cut into,
-    ``whole`` of which are there; ``figures``: some of its summary; ``problems``: what could not be decoded; ``error``: why it
-    failed; ``setting``: what it was made with; ``identity``: of the input (``Clip.identity``), so that another is noticed.
+    ``input``: its absolute path; ``folder`` of its result, relative to the manifest; ``pieces`` into which it is cut, of
+    which ``whole`` are complete; ``figures``: part of its summary; ``problems`` while decoding; ``error``: why it failed;
+    ``setting``: network, schedule and options; ``identity`` of the input (``Clip.identity``), so that a replaced one is noticed.
     """
 
     input: str
@@ -41,7 +41,7 @@ class Entry:
     identity: str | None = None
 
     def line(self) -> str:
-        """As a line of the manifest; paths of any bytes come back as they were.
+        """Return the entry as a line of the manifest; paths of any bytes survive.
 
         >>> read_line(Entry("a.mp4", "a", "done", frames=3).line()).frames
         3
@@ -50,7 +50,7 @@ class Entry:
 
 
 def read_line(text: str) -> Entry | None:
-    """A line of the manifest; None for one that isn't, such as the last one of a run that was killed while it wrote.
+    """Parse a line of the manifest; None for a broken one, such as the last line of a run that was killed.
 
     >>> read_line('{"input": "a.mp4", "fol') is None
     True
@@ -64,15 +64,15 @@ def read_line(text: str) -> Entry | None:
 
 
 def _inside(folder: Any) -> bool:
-    """Whether it is the name of a folder in the output folder, and nowhere else."""
+    """Return True for a relative path that stays inside the output folder."""
     path = Path(folder) if isinstance(folder, str) else None
     return path is not None and bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 class Manifest:
-    """The manifest of an output folder: a line is added at each change, and the last one of a video counts.
+    """The manifest of an output folder: each change appends a line, and the last line of a video counts.
 
-    ``close`` writes it anew, a line a video. Made by ``manifest``.
+    ``close`` rewrites it with one line per video. Opened by ``manifest``.
     """
 
     def __init__(self, path: Path, file: FileIO) -> None:
@@ -80,7 +80,7 @@ class Manifest:
         self.entries = dict(read(path))
 
     def put(self, entry: Entry) -> None:
-        """Keep what became of a video."""
+        """Record the state of a video."""
         self.entries[entry.input] = entry
         with _writing(self.path):
             line = f"{entry.line()}\n".encode()
@@ -88,7 +88,7 @@ class Manifest:
                 line = line[self._file.write(line) :]
 
     def close(self) -> None:
-        """One line a video, in the order they were first named; no file where there is none."""
+        """Rewrite the file with one line per video, in the order of their first lines; remove it if there are none."""
         if not self.entries:
             self.path.unlink(missing_ok=True)
             return
@@ -108,7 +108,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def manifest(out: Path) -> Iterator[Manifest]:
-    """The manifest of the folder ``out``, which is made if need be, for this process alone.
+    """Open the manifest of the folder ``out``, which is created if needed, for this process alone.
 
     ``UsageError`` if another process is writing there; ``DataError`` if the folder can't be written.
     """
@@ -128,7 +128,7 @@ def manifest(out: Path) -> Iterator[Manifest]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep others out of the folder, where the system can; the lock ends with this process, however it ends."""
+    """Lock the folder, where the system can; the lock ends with this process, however it ends."""
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
     except ImportError:
@@ -145,7 +145,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[tuple[str, Entry]]:
-    """The videos of a manifest, or of the folder it is in, with the last that was written of each; none if there is none.
+    """Yield the path of each video in a manifest (or in a folder's manifest) with its last entry; nothing if there is none.
 
     >>> list(read("no-such-folder"))
     []

@@ -1,34 +1,34 @@
-"""Many videos: the pieces of all of them handed to workers, and a manifest of what became of each, to go on from."""
+"""Many videos: workers segment their pieces, and a manifest records the state of each video, so that a run can be resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.job import Piece
 from clockseg.segmenting.manifest import Entry, Manifest, State, manifest
-from clockseg.segmenting.piece_run import PieceResult
+from clockseg.segmenting.pieces import Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart
 from clockseg.segmenting.segmentation import Planned, Segmented, Work, unwritable
-from clockseg.segmenting.under_way import UnderWay
-from clockseg.segmenting.workers import Heard, Report, Step, Task, Workers
+from clockseg.segmenting.workers import OnProgress, Step, Task, TaskResult, Workers
 from clockseg.video import InputChanged
 from clockseg.video.read import source_identity
 
 TRIES = 3
-"""How often a step is taken whose worker dies in the middle of it."""
-TOLD = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "network_seconds", "wall_seconds", "fps")
-"""What of a summary the manifest repeats."""
+"""Attempts at a step whose worker dies during it."""
+FIGURES = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "network_seconds", "wall_seconds", "fps")
+"""Keys of a summary that the manifest repeats."""
 
 
 class Outcome(NamedTuple):
-    """What became of one input: what was made of it, now or ``before``, or why it failed."""
+    """The outcome of one input: ``done`` in this run, done ``before`` by an earlier one, or the ``error`` it failed with."""
 
     input: Input
     done: Segmented | None = None
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it was decoded and written."""
+        """True if all of the input was decoded and written."""
         if self.before is not None:
             return not self.before.problems
         return self.done is not None and not self.done.problems
@@ -52,14 +52,14 @@ def segment_many(
     limit: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
-    told: Callable[[Input, Progress], None] = lambda clip, progress: None,
+    on_progress: Callable[[Input, Progress], None] = lambda clip, progress: None,
 ) -> Generator[Outcome, None, None]:
-    """Segment clips into folders in ``out``, and yield what became of each as soon as it is known.
+    """Segment clips into folders in ``out``, and yield the outcome of each as soon as it is known.
 
-    ``workers`` are opened once and closed at the end, however it comes. ``setting``: plain values that tell one run's
-    results from another's; ``limit``: of frames of each clip, as in its ``Job``. ``resume``: what the manifest of ``out``
-    says is done, by the same setting, is not done again (``UsageError`` if by another), and pieces that are whole stay.
-    A clip that fails does not stop the others. Interrupted, pieces that are whole stay for a later run.
+    ``workers`` are opened once and closed at the end, however the run ends. ``setting``: plain values that identify the
+    network, the schedule and the options; ``limit``: the most frames of each clip, as in its ``Job``. ``resume``: skip inputs
+    and pieces that the manifest of ``out`` lists as done with the same setting (``UsageError`` if with another). A clip that
+    fails does not stop the others. After an interruption, complete pieces stay for a later run.
     """
     with manifest(out) as known:
         run = _Run(out, known, setting, limit, overwrite=overwrite, resume=resume)
@@ -71,14 +71,43 @@ def segment_many(
             else:
                 waiting.append(input)
         try:
-            with closing(workers()) as them:
-                yield from run.through(waiting, them, told)
+            with closing(workers()) as opened:
+                yield from run.through(waiting, opened, on_progress)
         finally:
             run.leave()
 
 
-class _Doing(NamedTuple):
-    clip: UnderWay
+@dataclass
+class ClipProgress:
+    """The progress of one clip: its pieces that are ``waiting``, how many are ``running``, and the results so far."""
+
+    input: Input
+    planned: Planned | None = None
+    waiting: list[Piece] = field(default_factory=list)
+    results: dict[int, PieceResult] = field(default_factory=dict)
+    now: dict[int, Progress] = field(default_factory=dict)
+    running: int = 0
+    finishing: bool = False
+
+    @property
+    def frames(self) -> int:
+        """Frames of the pieces that are done."""
+        return sum(result.figures.tally.frames for result in self.results.values())
+
+    def update(self, piece: Piece | None, progress: Progress) -> Progress:
+        """Return the progress of the clip, given that of one of its pieces; the tally is that of the running pieces."""
+        if piece is None or self.planned is None:
+            return progress
+        self.now[piece.number] = progress
+        done = self.frames + sum(one.done for one in self.now.values())
+        tally = reduce(add, (one.tally for one in self.now.values()))
+        return Progress(progress.clip, done, self.planned.expected, tally)
+
+
+class _Running(NamedTuple):
+    """A step that a worker is running."""
+
+    clip: ClipProgress
     step: Step
     piece: Piece | None = None
     tries: int = 1
@@ -97,19 +126,19 @@ class _Run:
     ) -> None:
         self._out, self._manifest, self._setting, self._limit = out, known, setting, limit
         self._overwrite, self._resume = overwrite, resume
-        self._open: list[UnderWay] = []
-        self._doing: dict[int, _Doing] = {}
-        self._again: list[_Doing] = []
+        self._open: list[ClipProgress] = []
+        self._running: dict[int, _Running] = {}
+        self._again: list[_Running] = []
         self._count = 0
 
     def named(self, inputs: Sequence[Input]) -> list[Input]:
-        """The inputs, with the folders that a run before gave them."""
+        """Return the inputs with the folders that an earlier run gave them."""
         known = {key: Path(entry.folder) for key, entry in self._manifest.entries.items()} if self._resume else {}
         new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
         return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
 
     def known(self, input: Input) -> Outcome | None:
-        """What is known before any work: that a run before is done with it, or that there is a result which is to stay."""
+        """Return the outcome of an input that needs no work: an earlier run did it, or its folder holds another result."""
         before = self._done_before(input)
         if before is not None:
             return Outcome(input, before=before)
@@ -121,11 +150,10 @@ class _Run:
         return None
 
     def _may_replace(self, input: Input) -> bool:
-        """What this run began may be replaced, also where it was killed while the files got their names."""
+        """True also for a result that an earlier run began: it may have been killed while the files got their names."""
         return self._overwrite or (self._resume and input.key in self._manifest.entries)
 
     def _done_before(self, input: Input) -> Entry | None:
-        """What a run before made of this input, if it need not be done again."""
         entry = self._manifest.entries.get(input.key)
         if entry is None or not self._resume:
             return None
@@ -135,34 +163,35 @@ class _Run:
         return entry if entry.state == "done" and same and there else None
 
     def through(
-        self, inputs: Sequence[Input], workers: Workers, told: Callable[[Input, Progress], None]
+        self, inputs: Sequence[Input], workers: Workers, on_progress: Callable[[Input, Progress], None]
     ) -> Iterator[Outcome]:
-        """Keep the workers busy until all is done."""
+        """Keep the workers busy until all inputs are done."""
         coming = iter(inputs)
         while True:
-            while workers.idle and (doing := self._next(coming)) is not None:
+            while workers.idle and (running := self._next(coming)) is not None:
                 self._count += 1
-                self._doing[self._count] = doing
-                workers.start(Task(self._count, doing.step), partial(_tell, told, doing.clip, doing.piece))
-            if not self._doing:
+                self._running[self._count] = running
+                told = partial(_update, on_progress, running.clip, running.piece)
+                workers.start(Task(self._count, running.step), told)
+            if not self._running:
                 return
-            heard = workers.hear()
-            outcome = self._settle(self._doing.pop(heard.task), heard)
+            result = workers.next_result()
+            outcome = self._settle(self._running.pop(result.task), result)
             if outcome is not None:
                 yield outcome
 
     def leave(self) -> None:
-        """What is under way when the run ends early: clips without a whole piece leave nothing, the others what they have."""
+        """Clean up after a run that ends early: clips without a complete piece leave nothing, others keep their pieces."""
         for clip in self._open:
             folder = self._out / clip.input.folder
-            # The plan may have been under way, and have made the folder already.
+            # The interrupted step may be the one that made the folder.
             result = ResultFolder(folder, (folder,)) if clip.planned is None else clip.planned.result
             if not result.begun():
                 result.abandon()
             self._put(clip, "waiting")
 
-    def _next(self, coming: Iterator[Input]) -> _Doing | None:
-        """What to do next: of the clips that are under way first, so that few are."""
+    def _next(self, coming: Iterator[Input]) -> _Running | None:
+        """Return the next step, of clips already begun first, so that few are open at once."""
         if self._again:
             return self._again.pop()
         for clip in self._open:
@@ -170,61 +199,59 @@ class _Run:
                 continue
             if self._enough(clip):
                 clip.finishing = True
-                results = tuple(
-                    clip.results[piece.number] for piece in clip.planned.pieces if piece.number in clip.results
-                )
-                return _Doing(clip, partial(_finish_step, planned=clip.planned, results=results))
+                numbers = (piece.number for piece in clip.planned.pieces if piece.number in clip.results)
+                results = tuple(clip.results[number] for number in numbers)
+                return _Running(clip, partial(_finish_step, planned=clip.planned, results=results))
             if clip.waiting and not (self._limit is not None and clip.running):
                 return self._piece(clip, clip.planned)
         input = next(coming, None)
-        if input is None:
-            return None
-        return self._begin(UnderWay(input))
+        return None if input is None else self._begin(ClipProgress(input))
 
-    def _begin(self, clip: UnderWay) -> _Doing:
+    def _begin(self, clip: ClipProgress) -> _Running:
         overwrite = self._may_replace(clip.input)
         self._open.append(clip)
         self._put(clip, "running")
         source, folder = clip.input.source, self._out / clip.input.folder
-        return _Doing(clip, partial(_plan_step, source=source, folder=folder, overwrite=overwrite, resume=self._resume))
+        step = partial(_plan_step, source=source, folder=folder, overwrite=overwrite, resume=self._resume)
+        return _Running(clip, step)
 
-    def _enough(self, clip: UnderWay) -> bool:
+    def _enough(self, clip: ClipProgress) -> bool:
         if clip.running:
             return False
         return not clip.waiting or (self._limit is not None and clip.frames >= self._limit)
 
-    def _piece(self, clip: UnderWay, planned: Planned) -> _Doing:
+    def _piece(self, clip: ClipProgress, planned: Planned) -> _Running:
         piece = clip.waiting.pop(0)
         clip.running += 1
         left = None if self._limit is None else self._limit - clip.frames
-        return _Doing(clip, partial(_piece_step, planned=planned, piece=piece, left=left), piece)
+        return _Running(clip, partial(_piece_step, planned=planned, piece=piece, left=left), piece)
 
-    def _settle(self, doing: _Doing, heard: Heard) -> Outcome | None:
-        """Take in what came of a step; the outcome of its clip, if it is known now."""
-        clip, value = doing.clip, heard.value
-        if doing.piece is not None:
-            clip.now.pop(doing.piece.number, None)
-        if heard.died and doing.tries < TRIES and clip in self._open:
-            self._again.append(doing._replace(tries=doing.tries + 1))
+    def _settle(self, running: _Running, result: TaskResult) -> Outcome | None:
+        """Record the result of a step; return the outcome of its clip if that is now known."""
+        clip, piece = running.clip, running.piece
+        if piece is not None:
+            clip.now.pop(piece.number, None)
+        if result.died and running.tries < TRIES and clip in self._open:
+            self._again.append(running._replace(tries=running.tries + 1))
             return None
-        clip.running -= doing.piece is not None
-        if clip not in self._open:  # it failed in another piece meanwhile
+        clip.running -= piece is not None
+        if clip not in self._open:  # another of its pieces failed meanwhile
             return None
-        if heard.error is not None:
-            return self._failed(clip, heard.error)
-        if doing.piece is not None:
-            clip.results[doing.piece.number] = value
+        if result.error is not None:
+            return self._failed(clip, result.error)
+        if piece is not None:
+            clip.results[piece.number] = result.value
             self._put(clip, "running")
-        elif isinstance(value, Segmented):
+        elif isinstance(result.value, Segmented):
             self._open.remove(clip)
-            self._put(clip, "done", value)
-            return Outcome(clip.input, value)
+            self._put(clip, "done", result.value)
+            return Outcome(clip.input, result.value)
         else:
-            clip.planned, clip.results = value
+            clip.planned, clip.results = result.value
             clip.waiting = [piece for piece in clip.planned.pieces if piece.number not in clip.results]
         return None
 
-    def _failed(self, clip: UnderWay, error: Exception) -> Outcome:
+    def _failed(self, clip: ClipProgress, error: Exception) -> Outcome:
         self._open.remove(clip)
         # Pieces of a file that was replaced are of no use to a later run.
         useless = isinstance(error, UsageError | InputChanged) or not clip.frames
@@ -234,7 +261,9 @@ class _Run:
         self._put(clip, "failed", error=str(error))
         return Outcome(clip.input, error=error)
 
-    def _put(self, clip: UnderWay, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
+    def _put(
+        self, clip: ClipProgress, state: State, done: Segmented | None = None, *, error: str | None = None
+    ) -> None:
         summary = {} if done is None else done.summary
         # With a limit not all pieces are needed.
         pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
@@ -246,7 +275,7 @@ class _Run:
                 pieces=pieces,
                 whole=len(clip.results),
                 frames=clip.frames if clip.planned else None,
-                figures={name: summary[name] for name in TOLD if name in summary},
+                figures={name: summary[name] for name in FIGURES if name in summary},
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
@@ -264,20 +293,26 @@ class _Run:
                 )
 
 
-def _tell(told: Callable[[Input, Progress], None], clip: UnderWay, piece: Piece | None, progress: Progress) -> None:
-    told(clip.input, clip.seen(piece, progress))
+def _update(
+    on_progress: Callable[[Input, Progress], None], clip: ClipProgress, piece: Piece | None, progress: Progress
+) -> None:
+    on_progress(clip.input, clip.update(piece, progress))
 
 
 def _plan_step(
-    work: Work, report: Report, *, source: str, folder: Path, overwrite: bool, resume: bool
+    work: Work, on_progress: OnProgress, *, source: str, folder: Path, overwrite: bool, resume: bool
 ) -> tuple[Planned, dict[int, PieceResult]]:
     planned = work.plan(source, folder, overwrite=overwrite, resume=resume)
     return planned, work.done(planned)
 
 
-def _piece_step(work: Work, report: Report, *, planned: Planned, piece: Piece, left: int | None) -> PieceResult:
-    return work.run(planned, piece, left=left, progress=report)
+def _piece_step(
+    work: Work, on_progress: OnProgress, *, planned: Planned, piece: Piece, left: int | None
+) -> PieceResult:
+    return work.run(planned, piece, left=left, progress=on_progress)
 
 
-def _finish_step(work: Work, report: Report, *, planned: Planned, results: tuple[PieceResult, ...]) -> Segmented:
+def _finish_step(
+    work: Work, on_progress: OnProgress, *, planned: Planned, results: tuple[PieceResult, ...]
+) -> Segmented:
     return work.finish(planned, results)

@@ -1,4 +1,4 @@
-"""A result folder: what ``segment`` leaves for one input, and how to read it back."""
+"""Result folders: the files that ``segment`` writes for one input, and functions that read them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ FILES = {
     "png": "png",
     "npy": "npy",
 }
-"""What can be written, and its name in the folder; ``summary.json`` is always there."""
+"""Kinds of output and their names in the folder; ``summary.json`` is always there."""
 SUMMARY, REPORT = "summary.json", "report.html"
 PIECE = "piece.json"
-"""The file in the folder of a piece that tells what came of it: where it is, the piece is whole."""
+"""The file in a piece's folder that holds its result; a piece that has it is complete."""
 LONGEST = 160
-"""Bytes of a result folder's name, so that with what is written beside and inside it stays below what file systems take."""
+"""Most bytes of a result folder's name: temporary names add to it, and file systems take 255."""
 _UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-"""Separators, control characters, and what makes a name look like another."""
+"""Separators, control characters, and characters that make a name look like another."""
 _MARK = "job.json"
 OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
-"""What of it suits a network that gives class ids, and one that gives maps of numbers, such as depth."""
+"""Kinds of output for networks that give class ids, and for networks that give maps of numbers, such as depth."""
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
-    """The label maps of a result folder (or of a ``labels.mkv``), one uint8 [h, w] a frame, in order.
+    """Yield the label maps of a result folder (or of a ``labels.mkv``), uint8 [h, w] for each frame, in order.
 
     >>> import tempfile
     >>> import numpy as np
@@ -57,7 +57,7 @@ def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
 
 
 def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
-    """The maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w] a frame, in order.
+    """Yield the maps of numbers of a result folder (or of a ``values.mkv``), float32 [h, w] or [channels, h, w], in order.
 
     >>> import tempfile
     >>> import numpy as np
@@ -73,9 +73,9 @@ def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
 
 
 def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The trace of a result folder (or a ``trace.jsonl``): a dict a frame, as README describes them.
+    """Read the trace of a result folder (or a ``trace.jsonl``): one dict for each frame.
 
-    A ``DataError`` names the line that is not JSON.
+    ``DataError`` names a line that is not JSON.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
-    """The summary of a result folder (or a ``summary.json``).
+    """Read the summary of a result folder (or a ``summary.json``).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -120,9 +120,9 @@ def _text(path: Path) -> str:
 
 
 def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[str, ...]:
-    """The kinds of files asked for, checked; by default labels, overlay and trace.
+    """Check the requested kinds of files, and return them in a fixed order; by default labels, overlay and trace.
 
-    ``values``: for a network that gives maps of numbers; then it is ``values`` that stands for ``labels``.
+    ``values``: for a network that gives maps of numbers, where ``values`` takes the place of ``labels``.
 
     >>> check_writes(["trace", "labels"]), check_writes(None, values=True)
     (('labels', 'trace'), ('values', 'overlay', 'trace'))
@@ -138,7 +138,7 @@ def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[
 
 
 def folder_name(text: str) -> str:
-    """``text`` as the name of a folder: no separators, nothing hidden, no control characters, not too long.
+    """Return ``text`` as the name of a folder: no separators, no leading dot, no control characters, not too long.
 
     >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("x" * 300))
     ('a_b_', '_', '_part', 160)
@@ -151,7 +151,7 @@ def folder_name(text: str) -> str:
 
 
 def clip_name(clip: str | os.PathLike[str]) -> str:
-    """What the folder of a clip would like to be called: by its stem, and a folder of images by its name.
+    """Return the preferred name of a clip's result folder: the stem of a file, the name of a folder of images.
 
     >>> clip_name("a/x.mp4"), clip_name("/")
     ('x', 'clip')
@@ -161,7 +161,7 @@ def clip_name(clip: str | os.PathLike[str]) -> str:
 
 
 def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path]:
-    """The names, those that are ``taken`` or come again with ``-2``, ``-3`` and so on behind.
+    """Yield the names, adding ``-2``, ``-3`` and so on to those that are ``taken`` or repeated.
 
     >>> [name.name for name in apart([Path("x"), Path("x"), Path("y")], taken=[Path("y")])]
     ['x', 'x-2', 'y-2']
@@ -177,9 +177,9 @@ def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path
 
 @dataclass(frozen=True)
 class ResultFolder:
-    """The folder of one result in the making: all is written into ``part``, and comes out of it at ``publish``.
+    """The folder of one result while it is written: files are written into ``part``, and ``publish`` moves them out of it.
 
-    ``made``: the folders that were made for it, innermost first. Plain, so that several processes may write into it.
+    ``made``: the folders that were created for it, innermost first. Several processes may write into it.
     """
 
     path: Path
@@ -189,11 +189,11 @@ class ResultFolder:
     def begin(
         cls, path: Path, source: Path, *, overwrite: bool, mark: dict[str, Any] | None = None, resume: bool = False
     ) -> ResultFolder:
-        """Make the folder, ready to be written into.
+        """Create the folder.
 
-        ``mark``: what the result will be of, as plain values; with ``resume``, pieces that a run of the same mark left whole
-        stay. ``UsageError`` if there is a result already and ``overwrite`` is not set, or if the result would be written
-        over its ``source``; ``DataError`` if the folder can't be made.
+        ``mark``: plain values that identify the input and the options; with ``resume``, complete pieces of a run with the
+        same mark stay. ``UsageError`` if there is a result and ``overwrite`` is not set, or if the result would overwrite its
+        ``source``; ``DataError`` if the folder can't be created.
         """
         read, into = source.resolve(), path.resolve()
         if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
@@ -213,7 +213,7 @@ class ResultFolder:
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool, resume: bool) -> None:
-        """``UsageError`` if a result is there, or one that was begun, and it is neither to be replaced nor gone on with."""
+        """Raise ``UsageError`` if the folder holds a result, complete or not, that is neither to be replaced nor resumed."""
         old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
         if old and not overwrite:
             raise UsageError(
@@ -227,21 +227,21 @@ class ResultFolder:
 
     @property
     def part(self) -> Path:
-        """Where all is written until it is whole."""
+        """The folder into which files are written until all are complete."""
         return self.path / ".part"
 
     def piece(self, number: int) -> Path:
-        """The folder of a piece, there or not."""
+        """Return the path of a piece's folder, which may not exist."""
         return self.part / f"{number:06d}"
 
     def begun(self) -> bool:
-        """Whether there are pieces that are whole, for a later run to go on with."""
+        """Return True if there are complete pieces that a later run can use."""
         return any(self.part.glob(f"*/{PIECE}"))
 
     def publish(self, made: Path, summary: dict[str, Any]) -> None:
-        """Give the files in the folder ``made``, inside of ``part``, their names, in place of an older result's.
+        """Move the files in the folder ``made``, inside ``part``, into the result folder, replacing those of an older result.
 
-        The summary comes last: where there is one, the rest is there. The pieces go when all is done.
+        The summary is moved last, so that a folder with a summary is complete; then the pieces are removed.
         """
         write_summary(made, summary)
         for name in (SUMMARY, REPORT):
@@ -257,7 +257,7 @@ class ResultFolder:
         shutil.rmtree(self.part, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Remove what was written, and the folders that were made for it, unless something else is in them by now."""
+        """Remove everything that was written, and the folders that were created, unless they hold something else by now."""
         shutil.rmtree(self.part, ignore_errors=True)
         with suppress(OSError):
             for folder in self.made:

@@ -1,13 +1,15 @@
-"""Segmenting one clip: its pieces, each by itself, joined into a result folder."""
+"""Segmentation of one clip: its pieces, each by itself, joined into a result folder."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from itertools import accumulate
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,17 +24,17 @@ from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import machine, versions
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
-from clockseg.segmenting.job import Job, Piece, pieces
-from clockseg.segmenting.joining import join_pieces, starts_of
-from clockseg.segmenting.piece_run import PieceResult, expected, flickers, run_piece
-from clockseg.segmenting.results import ResultFolder, check_writes
+from clockseg.segmenting.pieces import Job, Piece, PieceResult, expected, flickers, pieces, run_piece
+from clockseg.segmenting.results import FILES, ResultFolder, check_writes
+from clockseg.segmenting.writer import renumbered
 from clockseg.types import Size
 from clockseg.video import Clip, Span, boundaries, open_clip
+from clockseg.video.join import join, linked
 
 
 @dataclass(frozen=True)
 class Segmented:
-    """What became of one clip: its folder, its summary (README), and what could not be decoded, a sentence each."""
+    """The result of one clip: its folder, its summary, and a sentence for each loss while decoding and writing."""
 
     folder: Path
     summary: dict[str, Any]
@@ -58,14 +60,15 @@ def segment(
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
 
-    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl``, ``png/`` (whichever ``write`` names; by default the
-    first three; of a network that gives maps of numbers ``values.mkv`` and ``npy/`` in place of labels) and
-    ``summary.json``; files get their names when all are whole, and none is left if anything fails. ``every`` takes each
-    n-th frame only, ``limit`` so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream`` another
-    of its video streams (from 0). The summary tells ``flicker`` if asked (``clockseg.evaluation.flicker``; found in the thread that
-    writes), and the schedule's ``name``. A video is cut at key frames at least a minute apart, and each piece is a session
-    of its own. ``VideoError`` if not one frame can be decoded; what was decoded of a damaged clip is written and
-    ``problems`` tells.
+    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl`` and ``png/``, whichever ``write`` names (default: the
+    first three; for a network that gives maps of numbers, ``values.mkv`` and ``npy/`` take the place of labels), and
+    ``summary.json``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each
+    n-th frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream``
+    another of its video streams (from 0). ``flicker`` adds the flicker of the labels to the summary, ``name`` names the
+    schedule in it. A long video is cut at key frames at least a minute apart, and each piece has a session of its own.
+
+    ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced meanwhile. Of a damaged clip, all that
+    can be decoded is written, and ``problems`` lists what was lost.
 
     >>> import tempfile
     >>> import numpy as np
@@ -94,7 +97,7 @@ def segment(
 
 
 def unwritable(folder: str | os.PathLike[str], error: BaseException) -> DataError | None:
-    """What to say where ``error`` is the system's, which refuses to write; None of any other."""
+    """Return the error to raise in place of the system's refusal to write; None for any other error."""
     if isinstance(error, ClocksegError) or not isinstance(error, OSError):
         return None
     return DataError(f"{folder}: can't be written ({error}). Give an --out that can be written and has room.")
@@ -116,10 +119,10 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """A network, a schedule and a job: what is done with every clip, in steps that may be taken in different processes.
+    """A network, a schedule and a job, applied to each clip in steps that may run in different processes.
 
-    ``plan`` once, ``run`` each piece, ``finish``. Errors are those of ``segment``; after one, or instead of going on,
-    ``abandon`` the result folder or leave it to be resumed.
+    Call ``plan`` once, ``run`` for each piece, then ``finish``. Errors are those of ``segment``; after one, ``abandon`` the
+    result folder or leave it to be resumed.
     """
 
     net: StagedNetwork
@@ -135,7 +138,7 @@ class Work:
     def plan(
         self, source: str | os.PathLike[str], folder: Path, *, overwrite: bool = False, resume: bool = False
     ) -> Planned:
-        """Open the clip, cut it at its boundaries and make its folder; with ``resume``, pieces that are whole stay."""
+        """Open the clip, cut it into pieces and make its folder; with ``resume``, complete pieces stay."""
         job = self.job
         with self._open(source, job.start, job.end) as clip:
             _check_length(clip, job)
@@ -147,7 +150,7 @@ class Work:
             return Planned(clip.path, result, found, size, expected(clip, job), clip.identity)
 
     def done(self, planned: Planned) -> dict[int, PieceResult]:
-        """What came of the pieces that are whole, by their numbers."""
+        """Return the results of the complete pieces by their numbers."""
         found = {piece.number: PieceResult.read(planned.result.piece(piece.number)) for piece in planned.pieces}
         return {number: result for number, result in found.items() if result is not None}
 
@@ -159,7 +162,7 @@ class Work:
         left: int | None = None,
         progress: Callable[[Progress], None] = lambda progress: None,
     ) -> PieceResult:
-        """Segment one piece; ``left``: how many frames may still be taken (None: all)."""
+        """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
         clip, job = self._open(planned.source, piece.start, piece.end), replace(self.job, limit=left)
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
@@ -168,7 +171,7 @@ class Work:
     def run_all(
         self, planned: Planned, *, progress: Callable[[Progress], None] = lambda progress: None
     ) -> list[PieceResult]:
-        """Segment one piece after the other, up to the limit; those that are whole already are not run again."""
+        """Segment the pieces one after the other, up to the limit; complete ones are not run again."""
         results: list[PieceResult] = []
         known = self.done(planned)
         for piece in planned.pieces:
@@ -184,7 +187,7 @@ class Work:
         return results
 
     def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
-        """Join what came of the pieces, from the first on, and give the files their names."""
+        """Join the files of the pieces, and move them into the result folder."""
         begun = time.perf_counter()
         figures = total(results, self.net)
         problems = _problems(planned, results)
@@ -228,8 +231,73 @@ class Work:
         }
 
 
+class _Found(NamedTuple):
+    """A file of a piece, and the number of the clip's frame with which the piece begins."""
+
+    path: Path
+    start: int
+
+
+def starts_of(results: Sequence[PieceResult]) -> tuple[int, ...]:
+    """Return the number of the frame with which each piece begins."""
+    return tuple(accumulate((result.figures.decoded for result in results[:-1]), initial=0))
+
+
+def join_pieces(
+    folders: Sequence[Path], results: Sequence[PieceResult], made: Path, clip: Clip, job: Job
+) -> tuple[str, ...]:
+    """Join the files in the ``folders`` of all pieces, in order, into the new folder ``made``; return what sound was lost.
+
+    Frames are numbered consecutively, and the sound of the clip is added to the overlay. The folders stay as they are.
+    """
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    problems: tuple[str, ...] = ()
+    for kind in job.writes:
+        name = FILES[kind]
+        found = [_Found(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
+        found = [one for one in found if one.path.exists()]
+        if kind == "trace":
+            _join_traces(found, made / name)
+        elif kind in ("png", "npy"):
+            _join_pictures(found, made / name)
+        elif kind == "overlay":
+            problems = _join_overlays(found, made / name, results, clip, job)
+        else:
+            join([one.path for one in found], made / name)
+    return problems
+
+
+def _join_overlays(
+    found: Sequence[_Found], path: Path, results: Sequence[PieceResult], clip: Clip, job: Job
+) -> tuple[str, ...]:
+    ends = [result.end_seconds for result in results if result.end_seconds is not None]
+    cut = job.limit is not None or job.end is not None
+    return join(
+        [one.path for one in found],
+        path,
+        audio_from=clip.path if clip.has_audio and clip.kind == "video" else None,
+        start_seconds=job.start,
+        audio_end_seconds=ends[-1] if cut and ends else None,
+    )
+
+
+def _join_traces(found: Iterable[_Found], path: Path) -> None:
+    with path.open("w") as joined:
+        for one in found:
+            with one.path.open() as lines:
+                joined.writelines(renumbered(line, one.start) for line in lines)
+
+
+def _join_pictures(found: Iterable[_Found], path: Path) -> None:
+    path.mkdir()
+    for one in found:
+        for picture in one.path.iterdir():
+            linked(picture, path / f"{int(picture.stem) + one.start:06d}{picture.suffix}")
+
+
 def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
-    """The sum over pieces, none of them included."""
+    """Return the sum of the pieces' figures; zero for no pieces."""
     found = [result.figures for result in results]
     return reduce(add, found) if found else Figures(Tally(tuple(stage.name for stage in net.stages)))
 
@@ -250,7 +318,7 @@ def _boundaries(clip: Clip, job: Job) -> tuple[Fraction, ...]:
 
 
 def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:
-    """Of all pieces; those of one of several say where it begins."""
+    """Return the problems of all pieces; if there are several, each problem says where its piece begins."""
     if len(planned.pieces) == 1:
         return results[0].problems
     starts = [float(piece.start or 0) for piece in planned.pieces]
@@ -259,7 +327,7 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
 
 
 def _mark(clip: Clip, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
-    """What pieces are of: those of another clip, network, schedule or job are of no use."""
+    """Return plain values that identify the clip, network, schedule and job; pieces of any other are not resumed."""
     return {
         "source": {"path": str(clip.path.absolute()), "identity": clip.identity},
         "network": net.name,

@@ -1,6 +1,6 @@
-"""Workers: what carries out the steps of many clips, here, in processes of this machine, or on a cluster.
+"""Workers run the steps of many clips: in this process, in processes of this machine, or on a cluster.
 
-A task is a function of the ``Work`` that each worker makes for itself, once, from a recipe; tasks hold paths, times and
+A task is a function of the ``Work`` that each worker makes for itself, once, from a recipe. Tasks hold paths, times and
 figures, never frames.
 """
 
@@ -24,24 +24,24 @@ from clockseg.segmenting.segmentation import Work
 
 Recipe: TypeAlias = Callable[[], Work]
 """Makes a worker's ``Work``; for other processes it must be one that can be pickled."""
-Report: TypeAlias = Callable[[Progress], None]
-Step: TypeAlias = Callable[[Work, Report], Any]
-"""What a task does: a function at the top of a module, or a ``partial`` of one."""
-TELL_SECONDS = 0.5
-"""Between two reports of a task's progress from another process."""
+OnProgress: TypeAlias = Callable[[Progress], None]
+Step: TypeAlias = Callable[[Work, OnProgress], Any]
+"""The function of a task: one at the top level of a module, or a ``partial`` of one."""
+PROGRESS_SECONDS = 0.5
+"""Interval between two progress messages from another process."""
 
 
 class Task(NamedTuple):
-    """One step; ``number`` is its name in what is heard of it."""
+    """One step; ``number`` identifies it in its ``TaskResult``."""
 
     number: int
     step: Step
 
 
-class Heard(NamedTuple):
-    """What came of a task: its ``value``, or the ``error`` it ended with.
+class TaskResult(NamedTuple):
+    """The ``value`` that a task returned, or the ``error`` it ended with.
 
-    ``died``: the worker ended in the middle of it, and ``error`` says how; another one has taken its place.
+    ``died``: the worker ended during the task, and ``error`` says how; another worker has taken its place.
     """
 
     task: int
@@ -51,64 +51,64 @@ class Heard(NamedTuple):
 
 
 class Workers(Protocol):
-    """``start`` a task while ``idle`` is above 0, ``hear`` waits for the next that ends; ``close`` ends all, whatever they do.
+    """Call ``start`` while ``idle`` is above 0; ``next_result`` waits for the next task that ends; ``close`` ends all workers.
 
-    ``tell`` is called, in this process, with how far the task is, now and then.
+    ``on_progress`` is called in this process.
     """
 
     @property
     def idle(self) -> int: ...
-    def start(self, task: Task, tell: Report) -> None: ...
-    def hear(self) -> Heard: ...
+    def start(self, task: Task, on_progress: OnProgress) -> None: ...
+    def next_result(self) -> TaskResult: ...
     def close(self) -> None: ...
 
 
 class Here:
-    """One worker, this process: ``start`` returns when the task has ended.
+    """One worker in this process: ``start`` returns when the task has ended.
 
     >>> here = Here(lambda: None)
-    >>> here.start(Task(7, lambda work, tell: 1 / 0), print)
-    >>> heard = here.hear()
-    >>> heard.task, type(heard.error).__name__
+    >>> here.start(Task(7, lambda work, on_progress: 1 / 0), print)
+    >>> result = here.next_result()
+    >>> result.task, type(result.error).__name__
     (7, 'ZeroDivisionError')
     """
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._work: Work | None = None
-        self._heard: deque[Heard] = deque()
+        self._results: deque[TaskResult] = deque()
 
     @property
     def idle(self) -> int:
-        """1 where nothing is waiting to be heard."""
-        return int(not self._heard)
+        """1 unless a result is waiting to be fetched."""
+        return int(not self._results)
 
-    def start(self, task: Task, tell: Report) -> None:
-        """Do it."""
+    def start(self, task: Task, on_progress: OnProgress) -> None:
+        """Run the task."""
         try:
             self._work = self._work or self._recipe()
-            self._heard.append(Heard(task.number, task.step(self._work, tell)))
+            self._results.append(TaskResult(task.number, task.step(self._work, on_progress)))
         except Exception as error:
-            self._heard.append(Heard(task.number, error=error))
+            self._results.append(TaskResult(task.number, error=error))
 
-    def hear(self) -> Heard:
-        """What came of it."""
-        return self._heard.popleft()
+    def next_result(self) -> TaskResult:
+        """Return the result of the task."""
+        return self._results.popleft()
 
     def close(self) -> None:
-        """Nothing is running."""
+        """Do nothing: no task is running."""
 
 
 class _Worker(NamedTuple):
     process: SpawnProcess
     connection: Connection
-    tell: Report = lambda now: None
+    on_progress: OnProgress = lambda now: None
 
 
 class Processes:
-    """``jobs`` processes, each with a ``Work`` of its own. One that dies is replaced, and its task is told to have died.
+    """``jobs`` processes, each with a ``Work`` of its own. A process that dies is replaced, and its task's result says so.
 
-    They end with this process, however it ends.
+    The processes end with this one, however it ends.
     """
 
     def __init__(self, recipe: Recipe, jobs: int) -> None:
@@ -118,34 +118,34 @@ class Processes:
 
     @property
     def idle(self) -> int:
-        """How many wait for a task."""
+        """Number of processes without a task."""
         return len(self._free)
 
-    def start(self, task: Task, tell: Report) -> None:
-        """Hand it to one that waits."""
-        worker = self._free.pop()._replace(tell=tell)
+    def start(self, task: Task, on_progress: OnProgress) -> None:
+        """Send the task to an idle process."""
+        worker = self._free.pop()._replace(on_progress=on_progress)
         self._busy[task.number] = worker
-        with contextlib.suppress(OSError):  # it died while it waited: hear tells
+        with contextlib.suppress(OSError):  # it died while idle: next_result says so
             worker.connection.send(task)
 
-    def hear(self) -> Heard:
-        """What came of the next task that ends, in whichever of them."""
+    def next_result(self) -> TaskResult:
+        """Wait for the next task that ends, in any process."""
         while True:
             connections = {worker.connection: number for number, worker in self._busy.items()}
             first = wait(list(connections))[0]
             number = connections[first]  # type: ignore[index]
             worker = self._busy[number]
             try:
-                heard: Heard | Progress = worker.connection.recv()
+                message: TaskResult | Progress = worker.connection.recv()
             except (EOFError, OSError):
-                return self._buried(number, worker)
-            if isinstance(heard, Heard):
+                return self._replace(number, worker)
+            if isinstance(message, TaskResult):
                 self._free.append(self._busy.pop(number))
-                return heard
-            worker.tell(heard)
+                return message
+            worker.on_progress(message)
 
     def close(self) -> None:
-        """End them all, at once."""
+        """End all processes at once."""
         for worker in (*self._free, *self._busy.values()):
             worker.process.kill()
             worker.process.join()
@@ -159,15 +159,15 @@ class Processes:
         theirs.close()
         return _Worker(process, ours)
 
-    def _buried(self, number: int, worker: _Worker) -> Heard:
+    def _replace(self, number: int, worker: _Worker) -> TaskResult:
         worker.process.join()
         worker.connection.close()
         del self._busy[number]
         self._free.append(self._begin())
-        return Heard(number, error=RuntimeError(_how(worker.process.exitcode)), died=True)
+        return TaskResult(number, error=RuntimeError(_cause(worker.process.exitcode)), died=True)
 
 
-def _how(code: int | None) -> str:
+def _cause(code: int | None) -> str:
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"its worker was ended by {signal.Signals(-code).name}"
@@ -175,49 +175,50 @@ def _how(code: int | None) -> str:
 
 
 def _serve(connection: Connection, recipe: Recipe) -> None:
-    """The life of a worker process."""
+    """Run tasks in a worker process until the connection closes."""
     # Ctrl-C reaches all processes of a terminal; the first one decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    here: Here | None = None
+    here = Here(recipe)
     while True:
         try:
             task: Task = connection.recv()
         except (EOFError, OSError):
             return
-        here = here or Here(recipe)
-        here.start(task, _telling(connection))
-        heard = here.hear()
-        connection.send(heard if heard.error is None else Heard(task.number, error=sendable(heard.error)))
+        here.start(task, _sending(connection))
+        connection.send(sendable(here.next_result()))
 
 
-def sendable(error: Exception) -> Exception:
-    """The error, or, of a library whose errors can't be sent to another process, its text.
+def sendable(result: TaskResult) -> TaskResult:
+    """Return the result; an error that cannot be pickled, as some libraries' cannot, is replaced by its text.
 
-    >>> sendable(ValueError("no")), sendable(ValueError(lambda: 0)).args[0][:12]
-    (ValueError('no'), 'ValueError: ')
+    >>> sendable(TaskResult(1, error=ValueError("no"))).error
+    ValueError('no')
+    >>> sendable(TaskResult(1, error=ValueError(lambda: 0))).error.args[0][:12]
+    'ValueError: '
     """
+    error = result.error
     try:
         again = pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error if type(again) is type(error) else RuntimeError(str(error))
+        return result._replace(error=RuntimeError(f"{type(error).__name__}: {error}"))
+    return result if type(again) is type(error) else result._replace(error=RuntimeError(str(error)))
 
 
-def _telling(connection: Connection) -> Report:
+def _sending(connection: Connection) -> OnProgress:
     last = 0.0
 
-    def tell(now: Progress) -> None:
+    def on_progress(now: Progress) -> None:
         nonlocal last
-        if time.monotonic() - last > TELL_SECONDS:
+        if time.monotonic() - last > PROGRESS_SECONDS:
             last = time.monotonic()
             connection.send(now)
 
-    return tell
+    return on_progress
 
 
 def _end_with_parent() -> None:
-    """Whatever this process is doing, it must not go on writing when the one that started it is gone."""
+    """End this process when the one that started it has ended: it must not go on writing."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,16 +1,20 @@
-"""Segmenting one piece of a clip: decode ahead, run the session, encode behind, and leave a folder that says it is whole."""
+"""Pieces of a clip: what is asked of each, and how one is segmented into a folder of its own."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import gc
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields, replace
-from itertools import islice
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +24,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Progress, Record, Tally
-from clockseg.errors import UsageError, VideoError
+from clockseg.errors import UsageError, VideoError, whole_number
 from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
@@ -28,20 +32,101 @@ from clockseg.evaluation.values import gives_numbers
 from clockseg.files import part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
-from clockseg.segmenting.free_memory import give_back
-from clockseg.segmenting.job import Job
-from clockseg.segmenting.result_writer import ResultWriter
 from clockseg.segmenting.results import PIECE
+from clockseg.segmenting.writer import ResultWriter
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
+from clockseg.video.decode import MAX_HOURS, MAX_PIXELS
+
+
+def release_memory() -> None:
+    """Collect garbage, and return free memory to the system where the C library can (glibc).
+
+    >>> release_memory()
+    """
+    gc.collect()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        found: Callable[[int], int] = ctypes.CDLL("libc.so.6").malloc_trim
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+@dataclass(frozen=True)
+class Job:
+    """The options that apply to every video: plain values, so that they can go to other processes and into a manifest.
+
+    ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames taken; ``start``
+    and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
+    from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
+    schedule; ``setting``: a text that identifies the network and how it runs.
+
+    >>> Job(("labels",), every=0)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: every is 0; it must be a whole number of at least 1.
+    """
+
+    writes: tuple[str, ...]
+    every: int = 1
+    limit: int | None = None
+    flicker: bool = False
+    name: str | None = None
+    start: Fraction | None = None
+    end: Fraction | None = None
+    stream: int | None = None
+    max_pixels: int = MAX_PIXELS
+    max_hours: float = MAX_HOURS
+    setting: str = ""
+
+    def __post_init__(self) -> None:
+        whole_number(self.every, "every")
+        whole_number(1 if self.limit is None else self.limit, "limit")
+        if self.end is not None and self.end <= (self.start or 0):
+            raise UsageError(
+                f"a part from {float(self.start or 0):g} s to {float(self.end):g} s is empty; give an end after the start."
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """Return the options as plain values for JSON."""
+        told = asdict(self) | {"writes": list(self.writes)}
+        return told | {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
+
+
+class Piece(NamedTuple):
+    """A part of a video with its own session, clocks and encoder: frames with ``start`` <= time < ``end``, in seconds.
+
+    ``number`` counts the pieces of a video from 0. ``start`` None: from the beginning; ``end`` None: to the end.
+    """
+
+    number: int
+    start: Fraction | None
+    end: Fraction | None
+
+
+def pieces(job: Job, boundaries: Sequence[Fraction]) -> Iterator[Piece]:
+    """Yield the pieces between ``boundaries``, which lie inside the requested part.
+
+    >>> [(piece.start, piece.end) for piece in pieces(Job(("labels",)), [Fraction(60)])]
+    [(None, Fraction(60, 1)), (Fraction(60, 1), None)]
+    """
+    edges = (job.start, *boundaries, job.end)
+    return (Piece(number, *edge) for number, edge in enumerate(pairwise(edges)))
 
 
 @dataclass(frozen=True)
 class PieceResult:
-    """What came of a piece.
+    """The result of a piece.
 
-    ``figures``: its sums; ``problems``: what could not be decoded or kept; ``carry``, as it settled; ``end_seconds``: when
-    the last frame ends; ``wall_seconds``: what the piece took, all in all.
+    ``figures``: sums over its frames; ``problems``: a sentence for each loss; ``carry``: the carry in use at its end;
+    ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time.
     """
 
     figures: Figures
@@ -51,13 +136,13 @@ class PieceResult:
     wall_seconds: float = 0.0
 
     def write(self, folder: Path) -> None:
-        """Write it into the piece's folder."""
+        """Write the result into the piece's folder."""
         told = {field.name: getattr(self, field.name) for field in fields(self)} | {"figures": self.figures.facts()}
         (folder / PIECE).write_text(json.dumps(told))
 
     @classmethod
     def read(cls, folder: Path) -> PieceResult | None:
-        """What a piece's folder tells; None where there is none that is whole."""
+        """Read the result in a piece's folder; None unless the piece is complete."""
         try:
             told = json.loads((folder / PIECE).read_text())
             return cls(**told | {"figures": Figures.from_facts(told["figures"]), "problems": tuple(told["problems"])})
@@ -75,10 +160,10 @@ def run_piece(
     size: Size | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> PieceResult:
-    """Segment ``clip``, opened at the span of a piece, into ``folder``, which appears when all in it is whole.
+    """Segment ``clip``, opened at the span of a piece, into ``folder``, which appears once all of it is complete.
 
-    ``size``: (w, h) of the whole video's first frame, which labels and overlay keep (None: of this clip's). A piece of
-    which no frame can be decoded is empty, and tells so.
+    ``size``: (w, h) of the whole video's first frame, to which labels and overlay are resized (None: of this clip's). A
+    piece without a decodable frame is empty, and its ``problems`` say so.
     """
     part = part_name(folder)
     shutil.rmtree(part, ignore_errors=True)
@@ -92,8 +177,8 @@ def run_piece(
         shutil.rmtree(part, ignore_errors=True)
         raise
     finally:
-        # Each piece has threads of its own, and what these leave behind is a little more from piece to piece.
-        give_back()
+        # Each piece has threads of its own, whose free memory is scattered and would add up from piece to piece.
+        release_memory()
     return result
 
 
@@ -130,7 +215,7 @@ def _run(
 
 
 def flickers(net: StagedNetwork) -> Flickers:
-    """What counts the flicker of this network's labels; ``UsageError`` if it gives none."""
+    """Return the flicker counter for this network's labels; ``UsageError`` if it gives none."""
     if gives_numbers(net):
         raise UsageError(f"network {net.name!r} gives numbers, no labels, and flicker is of labels; leave it out.")
     known = () if net.sidecar is None else net.sidecar.classes
@@ -138,7 +223,7 @@ def flickers(net: StagedNetwork) -> Flickers:
 
 
 def expected(clip: Clip, job: Job) -> int | None:
-    """About how many frames will be taken; None if unknown."""
+    """Estimate how many frames will be taken; None if unknown."""
     if not clip.frames_hint:
         return job.limit
     taken = -(-clip.frames_hint // job.every)
@@ -146,7 +231,7 @@ def expected(clip: Clip, job: Job) -> int | None:
 
 
 def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Array, Record], None]:
-    """What the thread behind the session does with each frame."""
+    """Return the function that the thread behind the session calls for each frame."""
 
     def append(frame: Frame, output: Array, record: Record) -> None:
         out.append(frame, output, record)
@@ -157,7 +242,7 @@ def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Arr
 
 
 def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
-    """Refuse what can't be written as a map, before anything is."""
+    """Raise ``UsageError`` for an output that cannot be written as a map of numbers."""
     values = np.asarray(output)
     if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.image.shape[:2]:
         raise UsageError(
@@ -168,7 +253,7 @@ def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
 
 
 class _Run:
-    """The session over the frames of a clip, and what it adds up to."""
+    """A session over the frames of a clip, and the sums of its records."""
 
     def __init__(
         self,
@@ -186,16 +271,16 @@ class _Run:
         self._meter, self._energy = Meter(net), counting(net.engine)
 
     def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The frames, counted as they are decoded."""
+        """Yield the frames, counting them as they are decoded."""
         for frame in frames:
             self.decoded = frame.index + 1
             yield frame
 
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
-        """Each frame with its output and its record."""
+        """Yield each frame with its output and its record."""
         for frame in frames:
             if self.session.memory is None or self.session.memory.shape != frame.image.shape:
-                # Compile for this size, so that only wall_seconds and fps have it in them.
+                # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
                 fill(self.session.net, self.session.schedule, frame.image)
             self._energy.spent()
             output = self.session(frame.image, vectors=frame.vectors)

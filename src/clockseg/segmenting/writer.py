@@ -1,0 +1,209 @@
+"""The files of a piece, written while its session runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import cv2
+import numpy as np
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.trace import Record
+from clockseg.evaluation.values import gives_numbers
+from clockseg.segmenting.results import FILES
+from clockseg.types import Array, Image, Size
+from clockseg.video import (
+    Clip,
+    Frame,
+    Heat,
+    LabelWriter,
+    OverlayWriter,
+    Strip,
+    ValueWriter,
+    overlay,
+    write_npy,
+    write_png,
+)
+from clockseg.video.maps import LARGEST
+from clockseg.video.output import Whole
+from clockseg.video.overlay import palette
+
+Append: TypeAlias = Callable[[Frame, Array, Record], None]
+ENCODER_THREADS = 2
+"""Threads of the overlay's encoder on every machine: the bytes it writes depend on their number."""
+_FRAME = '{"frame": '
+
+
+class ResultWriter(Whole):
+    """Writes the files of one piece; ``append`` is called in the thread behind the session.
+
+    ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``every``: the step
+    between the frames taken; ``size``: (w, h) of the whole video's first frame, to which label maps and pictures are resized
+    (None: of the first one here). Leaving a ``with`` block completes the files; after an exception they are incomplete.
+    ``end_seconds``: the end of the last frame taken, None where frames have no times.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clip: Clip,
+        writes: tuple[str, ...],
+        net: StagedNetwork,
+        *,
+        every: int,
+        size: Size | None = None,
+    ) -> None:
+        fps = None if clip.fps is None else clip.fps / every
+        self.end_seconds: float | None = None
+        self._every, self._period_seconds = every, 0.0 if fps is None else float(1 / fps)
+        self._appends: list[Append] = []
+        self._values: ValueWriter | None = None
+        with ExitStack() as stack:
+            self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
+            if "labels" in writes:
+                labels = LabelWriter(folder / FILES["labels"], fps=fps, size=size)
+                self._appends.append(_maps(stack.enter_context(labels)))
+            if "values" in writes:
+                self._values = ValueWriter(folder / FILES["values"], fps=fps, size=size)
+                self._appends.append(_maps(stack.enter_context(self._values)))
+            if "overlay" in writes:
+                high = None if size is None else (size[0], size[1] + Strip(size, _names(net)).height)
+                video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
+                self._appends.append(_Overlay(stack.enter_context(video), net, size))
+            if "png" in writes:
+                self._appends.append(_pictures(folder / FILES["png"], write_png))
+            if "npy" in writes:
+                self._appends.append(_pictures(folder / FILES["npy"], write_npy))
+            self._open = stack.pop_all()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each kind of loss while writing."""
+        clipped = 0 if self._values is None else self._values.clipped
+        return (f"{clipped} numbers were too large for values.mkv and are {LARGEST:g} there",) if clipped else ()
+
+    def append(self, frame: Frame, output: Array, record: Record) -> None:
+        """Write one frame; its line of the trace comes last, with the seconds that the rest took."""
+        start = time.perf_counter()
+        if self._every > 1:
+            # It is shown until the next one taken, however long it lasted itself.
+            frame = replace(frame, duration=None)
+        for append in self._appends:
+            append(frame, output, record)
+        if self._trace is not None:
+            line = trace_line(frame, record, encode_seconds=time.perf_counter() - start)
+            self._trace.write(line + "\n")
+        if frame.pts_seconds is not None:
+            self.end_seconds = frame.pts_seconds + (frame.duration_seconds or self._period_seconds)
+
+    def close(self) -> None:
+        """Complete the files."""
+        self._open.close()
+
+    def abort(self) -> None:
+        """Close the files as they are."""
+        aborted = RuntimeError("aborted")
+        self._open.__exit__(type(aborted), aborted, None)
+
+
+def _names(net: StagedNetwork) -> list[str]:
+    return [stage.name for stage in net.stages]
+
+
+def _maps(video: LabelWriter | ValueWriter) -> Append:
+    return lambda frame, output, record: video.append(
+        output, frame.pts_seconds, duration_seconds=frame.duration_seconds
+    )
+
+
+def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
+    """One file for each frame, written by ``write(output, path)``; their suffix is the folder's name."""
+    folder.mkdir(exist_ok=True)
+    return lambda frame, output, record: write(output, folder / f"{frame.index:06d}.{folder.name}")
+
+
+class _Overlay:
+    """The picture with masks or numbers drawn over it, and below it the strip that shows which stages fired."""
+
+    def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None) -> None:
+        self._video, self._stages = video, _names(net)
+        self._strip = None if size is None else Strip(size, self._stages)
+        colours = (net.sidecar and net.sidecar.palette) or palette(255)
+        self._draw: Callable[[Image, Array], Image] = (
+            Heat() if gives_numbers(net) else partial(overlay, palette=colours)
+        )
+
+    def __call__(self, frame: Frame, output: Array, record: Record) -> None:
+        self._strip = self._strip or Strip(frame.size, self._stages)
+        drawn, strip = self._draw(frame.image, output), self._strip.draw(record.fired, record.fill)
+        self._video.append(
+            stacked(drawn, strip),
+            frame.pts_seconds,
+            duration_seconds=frame.duration_seconds,
+            pixel_aspect=frame.pixel_aspect,
+        )
+
+
+def stacked(picture: Image, strip: Image) -> Image:
+    """Return the picture with the strip below it; a picture of another width (frames changed size) is scaled to the strip's.
+
+    >>> stacked(np.zeros((10, 20, 3), np.uint8), np.zeros((4, 40, 3), np.uint8)).shape
+    (24, 40, 3)
+    """
+    width = strip.shape[1]
+    if picture.shape[1] != width:
+        height = max(1, round(picture.shape[0] * width / picture.shape[1]))
+        picture = np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    return np.concatenate([picture, strip])
+
+
+def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
+    """Return one line of ``trace.jsonl``, without its line break."""
+    seconds = record.seconds
+    base = frame.time_base
+    return json.dumps(
+        {
+            "frame": frame.index,
+            "pts": frame.pts,
+            "time_base": None if base is None else f"{base.numerator}/{base.denominator}",
+            "pts_seconds": None if frame.pts_seconds is None else round(frame.pts_seconds, 6),
+            "size": list(frame.size),
+            "fill": record.fill,
+            "fired": list(record.fired),
+            "signal": [_finite(signal) for signal in record.signal],
+            "carried": record.carried,
+            "seconds": {
+                "decode": round(frame.decode_seconds, 6),
+                "stages": [round(spent, 6) for spent in seconds.stages],
+                "clock": round(seconds.clock, 6),
+                "motion": round(seconds.motion, 6),
+                "fuse": round(seconds.fuse, 6),
+                "finish": round(seconds.finish, 6),
+                "encode": round(encode_seconds, 6),
+            },
+        },
+        allow_nan=False,
+    )
+
+
+def renumbered(line: str, by: int) -> str:
+    """Return a line that ``trace_line`` made with ``by`` added to its frame number.
+
+    >>> renumbered('{"frame": 2, "pts": 1}', 100)
+    '{"frame": 102, "pts": 1}'
+    """
+    number, comma, rest = line.removeprefix(_FRAME).partition(",")
+    return f"{_FRAME}{int(number) + by}{comma}{rest}"
+
+
+def _finite(signal: float | None) -> float | None:
+    """Return a clock's signal as JSON can hold it: None unless it is a finite number."""
+    return round(float(signal), 6) if signal is not None and math.isfinite(signal) else None
