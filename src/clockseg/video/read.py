@@ -15,7 +15,7 @@ from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, MAX_PIXELS, checked_stream, open_input, reason
 from clockseg.video.identity import SourceFiles
 from clockseg.video.movie import Movie
-from clockseg.video.stills import Animation, animated, animation, stills
+from clockseg.video.stills import animated, animation_frames, animation_size, stills
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
@@ -67,11 +67,9 @@ def _open_file(
 ) -> Clip:
     stream = checked_stream(path, container, max_pixels, number=number)
     span = span or WHOLE
-    shown = animation(path) if container.format.name.startswith("webp") else None
-    if shown is not None:
-        header = _animation_header(shown, span)
-        source = partial(animated, path, shown, span=span, max_pixels=max_pixels)
-        return Clip(path, header, source, files=files, kind="video", span=span)
+    if container.format.name == "webp_pipe" and (size := animation_size(path)) is not None:
+        source = partial(animated, path, size, span=span, max_pixels=max_pixels)
+        return Clip(path, Header(frames=animation_frames(path)), source, files=files, kind="video", span=span)
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
@@ -153,12 +151,6 @@ def _header(container: InputContainer, stream: av.VideoStream, span: Span) -> He
         duration, frames = span.length_seconds(start, duration), None
     frames = frames or (round(duration * fps) if duration and fps else None)
     return Header(fps or None, frames, duration, bool(container.streams.audio))
-
-
-def _animation_header(shown: Animation, span: Span) -> Header:
-    seconds = span.length_seconds(0.0, float(shown.seconds))
-    fps = len(shown.durations_ms) / shown.seconds
-    return Header(fps, round(seconds * fps), seconds)
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import av
 import cv2
@@ -62,69 +61,55 @@ def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
 
 
 _MS = Fraction(1, 1000)
-_ANIMATED = 2
-# A frame that says 0 is shown for this long by browsers.
+# Browsers show a frame whose duration is 0 for this long.
 _SHORTEST_MS = 100
 
 
-class Animation(NamedTuple):
-    """What the chunks of the file say: its size, and how long each frame is shown."""
-
-    size: Size
-    durations_ms: tuple[int, ...]
-
-    @property
-    def seconds(self) -> Fraction:
-        """How long all of it is."""
-        return sum(self.durations_ms) * _MS
-
-
-def animation(path: Path) -> Animation | None:
-    """What an animated WebP holds; None if the file is anything else."""
+def animation_size(path: Path) -> Size | None:
+    """Return (w, h) of an animated WebP; None for any other file."""
     with path.open("rb") as file:
         head = file.read(30)
-        if len(head) < 30 or head[:4] != b"RIFF" or head[8:16] != b"WEBPVP8X" or not head[20] & _ANIMATED:
-            return None
-        size = _number(head[24:27]) + 1, _number(head[27:30]) + 1
-        durations = []
-        while len(chunk := file.read(8)) == 8:
-            length = int.from_bytes(chunk[4:], "little")
-            if chunk[:4] == b"ANMF":
-                durations.append(_number(file.read(16)[12:15]) or _SHORTEST_MS)
-                length -= 16
-            file.seek(length + length % 2, 1)
-    return Animation(size, tuple(durations)) if durations else None
+    if len(head) < 30 or head[:4] != b"RIFF" or head[8:16] != b"WEBPVP8X" or not head[20] & 2:
+        return None
+    return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
 
 
-def animated(path: Path, shown: Animation, damage: Damage, *, span: Span, max_pixels: int) -> Iterator[Frame]:
-    """Its frames, decoded so many at once as have ``max_pixels`` together.
+def animation_frames(path: Path) -> int | None:
+    """Return how many frames an animation has; None if that cannot be told."""
+    try:
+        return cv2.imcount(str(path)) or None
+    except cv2.error:
+        return None
 
-    VideoError if one has more, or OpenCV is too old for it.
+
+def animated(path: Path, size: Size, damage: Damage, *, span: Span, max_pixels: int) -> Iterator[Frame]:
+    """Yield the frames of an animated WebP, decoded by OpenCV: FFmpeg decodes them only since version 9.
+
+    As many are decoded at once as have ``max_pixels`` together; VideoError if one has more.
     """
-    check_pixels(*shown.size, max_pixels)
-    data, many = np.fromfile(path, np.uint8), max(1, max_pixels // (shown.size[0] * shown.size[1]))
-    images: list[Array] = []
-    for number, pts in enumerate(accumulate(shown.durations_ms[:-1], initial=0)):
-        if number % many == 0:
-            images = _decoded_animation(data, number, many)
-        if number % many >= len(images):
-            damage.stopped = "the file is damaged"
-            return
-        if span.holds(pts * _MS):
-            rgb = np.asarray(cv2.cvtColor(images[number % many], cv2.COLOR_BGRA2RGB), np.uint8)
-            damage.frames += 1
-            yield Frame(damage.frames - 1, rgb, pts, _MS, duration=shown.durations_ms[number])
+    check_pixels(*size, max_pixels)
+    data, most, number, pts = np.fromfile(path, np.uint8), max(1, max_pixels // (size[0] * size[1])), 0, 0
+    while True:
+        images, durations = _decoded_animation(data, number, most)
+        for image, milliseconds in zip(images, durations, strict=True):
+            shown = int(milliseconds) or _SHORTEST_MS
+            if span.holds(pts * _MS):
+                rgb = np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGB), np.uint8)
+                damage.frames += 1
+                yield Frame(damage.frames - 1, rgb, pts, _MS, duration=shown)
+            pts += shown
+        number += len(images)
+        if len(images) < most:
+            break
+    if number < (animation_frames(path) or 0):
+        damage.stopped = "the file is damaged"
 
 
-def _decoded_animation(data: Array, start: int, count: int) -> list[Array]:
+def _decoded_animation(data: Array, start: int, count: int) -> tuple[Sequence[Array], Sequence[int]]:
     try:
         _, found = cv2.imdecodeanimation(data[None], start, count)  # OpenCV 4.12 takes a row only
     except AttributeError as error:
         raise VideoError("animated WebP needs OpenCV 4.12 or newer: pip install -U opencv-python-headless") from error
     except cv2.error:
-        return []
-    return list(found.frames)
-
-
-def _number(data: bytes) -> int:
-    return int.from_bytes(data, "little")
+        return (), ()
+    return found.frames, found.durations
