@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clockseg.video import OverlayWriter, open_clip
 from made_videos import FRAMES, Recipe, Tone
 from video_checks import tracks
+from video_making import with_sound
 
 LEVEL = 0.3 / 2**0.5
 
@@ -14,10 +14,8 @@ LEVEL = 0.3 / 2**0.5
 def rewritten(path):
     """The sound of the overlay of a video, and what its writer tells."""
     to = path.with_name("overlay.mp4")
-    with open_clip(path) as clip, OverlayWriter(to, fps=clip.fps, audio_from=path) as writer:
-        for frame in clip:
-            writer.append(frame.image, frame.pts_seconds)
-    return tracks(to), writer.problems
+    problems = with_sound(path, to)
+    return tracks(to), problems
 
 
 def made(folder, *tones, name="s.mkv", **options):

@@ -8,15 +8,14 @@ import pytest
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import OverlayWriter, open_clip
+from clockseg.video.join import join
 from clockseg.video.overlay import encoder, fitted
-from video_making import picture, stream_times, write_video
+from video_making import picture, stream_times, with_sound, write_video
 
 
 def rewritten(source, to, **options):
-    """The source through OverlayWriter, frame by frame."""
-    with open_clip(source) as clip, OverlayWriter(to, fps=clip.fps, audio_from=source, **options) as writer:
-        for frame in clip:
-            writer.append(frame.image, frame.pts_seconds)
+    """The source through OverlayWriter, frame by frame, and its sound."""
+    with_sound(source, to, **options)
     return to
 
 
@@ -147,10 +146,10 @@ def test_sound_is_muxed_in_step(tmp_path):
 
 def test_sound_can_end_with_the_picture(tmp_path):
     source = write_video(tmp_path / "s.mp4", [picture(64, 48)] * 50, audio=("aac", 48000, 0, 2))
-    writer = OverlayWriter(tmp_path / "o.mp4", fps=25, audio_from=source)
-    for index in range(10):
-        writer.append(picture(64, 48), index / 25)
-    writer.close(audio_end_seconds=0.4)
+    with OverlayWriter(tmp_path / "silent.mp4", fps=25) as writer:
+        for index in range(10):
+            writer.append(picture(64, 48), index / 25)
+    join([tmp_path / "silent.mp4"], tmp_path / "o.mp4", audio_from=source, audio_end_seconds=0.4)
     assert sound(tmp_path / "o.mp4")[3] == pytest.approx(0.4, abs=0.06)
 
 
@@ -177,10 +176,10 @@ def test_a_source_without_sound(tmp_path):
 
 
 def test_sound_that_cannot_be_opened_is_told(tmp_path):
-    writer = OverlayWriter(tmp_path / "o.mp4", audio_from=tmp_path / "missing.mp4")
-    writer.append(picture(64, 48))
-    writer.close()
-    assert writer.problems == ("there is no sound: No such file or directory",)
+    with OverlayWriter(tmp_path / "silent.mp4") as writer:
+        writer.append(picture(64, 48))
+    problems = join([tmp_path / "silent.mp4"], tmp_path / "o.mp4", audio_from=tmp_path / "missing.mp4")
+    assert problems == ("there is no sound: No such file or directory",)
 
 
 def test_broken_sound_never_stops_the_video(tmp_path):
@@ -190,9 +189,10 @@ def test_broken_sound_never_stops_the_video(tmp_path):
     for at in rng.integers(len(data) // 4, len(data), 30):
         data[at] ^= 0x55
     source.write_bytes(data[: len(data) * 3 // 4])
-    with OverlayWriter(tmp_path / "o.mp4", fps=25, audio_from=source) as writer:
+    with OverlayWriter(tmp_path / "silent.mp4", fps=25) as writer:
         for index in range(50):
             writer.append(picture(64, 48), index / 25)
+    join([tmp_path / "silent.mp4"], tmp_path / "o.mp4", audio_from=source)
     assert len(stream_times(tmp_path / "o.mp4")) == 50
 
 
@@ -212,11 +212,10 @@ def test_a_picture_that_fits_is_not_copied():
 
 
 def test_an_exception_leaves_nothing_behind(tmp_path):
-    source = write_video(tmp_path / "s.mp4", [picture(64, 48)] * 3, audio=("aac", 48000, 0, 0.1))
-    with pytest.raises(UsageError), OverlayWriter(tmp_path / "o.mp4", audio_from=source) as writer:  # noqa: PT012
+    with pytest.raises(UsageError), OverlayWriter(tmp_path / "o.mp4") as writer:  # noqa: PT012
         writer.append(picture(64, 48))
         writer.append(np.zeros((4, 4), np.uint8))
-    assert [path.name for path in tmp_path.iterdir()] == ["s.mp4"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_frames_no_file(tmp_path):

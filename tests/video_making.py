@@ -6,9 +6,13 @@ import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
+
+from clockseg.video import OverlayWriter, open_clip
+from clockseg.video.join import join
 
 MS = Fraction(1, 1000)
 
@@ -74,6 +78,17 @@ def _tone(output, stream, audio) -> None:
         frame.sample_rate, frame.time_base, frame.pts = rate, Fraction(1, rate), int(start * rate) + at
         output.mux(stream.encode(frame))
     output.mux(stream.encode(None))
+
+
+def with_sound(source: Path, to: Path, **options: Any) -> tuple[str, ...]:
+    """The pictures of a video encoded anew, with its sound; gives what of the sound was lost."""
+    silent = to.with_name("silent.mp4")
+    with open_clip(source) as clip, OverlayWriter(silent, fps=clip.fps, **options) as writer:
+        for frame in clip:
+            writer.append(frame.image, frame.pts_seconds)
+    problems = join([silent], to, audio_from=source)
+    silent.unlink()
+    return problems
 
 
 def stream_times(path: Path, kind: str = "video") -> list[float]:

@@ -77,6 +77,7 @@ def _joined(
                 packet.pts = packet.pts if last is None else max(packet.pts, last + 1)
                 packet.dts = last = packet.pts
                 if sound is not None:
+                    # Sound up to this picture comes first: the muxer then has nothing to hold back.
                     sound.write(until_seconds=float(packet.pts * packet.time_base))
                 packet.stream = stream
                 output.mux(packet)

@@ -15,7 +15,6 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
-from clockseg.video.audio import Sound
 from clockseg.video.colour import matrix_for
 from clockseg.video.output import CONTAINERS, Part, Timestamps, Whole
 
@@ -112,12 +111,11 @@ _BT709, _BT601 = 1, 6
 class OverlayWriter(Whole):
     """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
 
-    Times are the input's (variable rates stay variable; frames without a time follow at ``fps``, or 25). Sound is taken
-    from ``audio_from``: copied where MP4 takes the codec, else re-encoded to AAC, at its own times. ``size`` (w, h), or else
-    the first picture, sets the size, odd sizes made even by repeating an edge pixel; a picture of another is fitted in,
-    aspect kept, on black. The bytes depend on the number of ``threads`` of the encoder (0: one a core). ``problems`` tells
-    what sound was lost. The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block
-    closes, by an exception aborts. VideoError if it can't be written.
+    Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
+    or else the first picture, sets the size; odd sides are made even by repeating an edge pixel, and pictures of another
+    size are fitted in on black, aspect kept. The bytes depend on the number of the encoder's ``threads`` (0: one per core).
+    The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after
+    an exception. VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +130,6 @@ class OverlayWriter(Whole):
         path: str | os.PathLike[str],
         *,
         fps: Fraction | float | None = None,
-        audio_from: str | os.PathLike[str] | None = None,
         threads: int = 0,
         size: Size | None = None,
     ) -> None:
@@ -141,14 +138,7 @@ class OverlayWriter(Whole):
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._reformatter = VideoReformatter()
         self._stream: av.VideoStream | None = None
-        self._sound: Sound | None = None
-        self._audio_from = audio_from
         self._part = Part(path, **CONTAINERS[".mp4"])
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What of the sound could not be kept, a sentence each."""
-        return () if self._sound is None else self._sound.problems
 
     def append(
         self,
@@ -173,26 +163,21 @@ class OverlayWriter(Whole):
             frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
             self._mux(stream, frame)
 
-    def close(self, *, audio_end_seconds: float | None = None) -> None:
-        """Completes the file and gives it its name; sound after ``audio_end_seconds`` is left out."""
+    def close(self) -> None:
+        """Complete the file and give it its name."""
         if self._stream is None:
             self.abort()
             return
         with self._part.errors():
             self._mux(self._stream, None)
-            if self._sound is not None:
-                self._sound.write(until_seconds=audio_end_seconds)
-                self._sound.close(complete=True)
         self._part.finish()
 
     def abort(self) -> None:
         """Removes what was written."""
-        if self._sound is not None:
-            self._sound.close()
         self._part.discard()
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
-        """Adds the streams; all of them must be there before the first packet."""
+        """Add the stream."""
         width, height = (side + side % 2 for side in size)
         name = encoder()
         stream = self._part.container.add_stream(name, rate=self._fps, options=dict(_ENCODERS[name]))
@@ -206,8 +191,6 @@ class OverlayWriter(Whole):
         context.colorspace = _BT709 if matrix_for(height) is Colorspace.ITU709 else _BT601
         if name != "libx264":
             context.bit_rate = 4 * width * height
-        if self._audio_from is not None:
-            self._sound = Sound(self._audio_from, self._part.container)
         return stream
 
     def _yuv(self, image: Image) -> av.VideoFrame:
@@ -224,9 +207,6 @@ class OverlayWriter(Whole):
         for packet in stream.encode(frame):
             # The muxer takes it of the last one only: the others last until the next.
             packet.duration = self._times.last_duration
-            # Sound first, up to this picture: the muxer then has nothing to hold back.
-            if self._sound is not None and packet.pts is not None:
-                self._sound.write(until_seconds=float(packet.pts * _TIME_BASE))
             self._part.container.mux(packet)
 
 
