@@ -1,6 +1,6 @@
 """Does a live run stay on time? The tables of docs/live.md.
 
-* steady: a video sent through a pipe at 30 frames a second for five minutes: latency in its first and its last minute. Beside
+* steady: a video sent through a pipe at 30 frames a second for five minutes: latency in its first and its last minute. SideDataReader
   the run's own (from the decoder to the labels), that from the sender's clock on: sent, piped, decoded, run.
 * slow: the same on a machine that is made slower (every part of the network takes FACTOR times its time): fewer firings, and
   when frames are dropped; on time, and the whole network on every frame beside it.

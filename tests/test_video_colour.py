@@ -13,7 +13,7 @@ from clockseg.errors import VideoError
 from clockseg.video import open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.hdr import Signal, ToSDR, compressed, from_pq, peak_of, to_pq
-from clockseg.video.side_data import Beside
+from clockseg.video.side_data import SideDataReader
 from video_making import picture, write_video
 from video_reference import reference
 
@@ -97,7 +97,7 @@ def test_the_peak_is_what_the_video_says(tmp_path):
         )
         with av.open(str(path)) as container:
             frame = next(container.decode(video=0))
-        return peak_of(frame, Beside())
+        return peak_of(frame, SideDataReader())
 
     display = "master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(40000000,50)"
     assert peak() == 1000

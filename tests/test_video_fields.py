@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clockseg.video import Span, open_clip
-from clockseg.video.fields import progressive
+from clockseg.video.fields import deinterlaced
 from video_making import picture, write_video
 
 WIDTH, HEIGHT, FRAMES = 96, 64, 24
@@ -89,7 +89,7 @@ def frames_of(flags: Sequence[bool], size=(32, 32)) -> list[av.VideoFrame]:
 
 def test_pictures_that_are_not_interlaced_are_the_same_objects():
     frames = frames_of([False] * 3)
-    assert all(one is other for one, other in zip(progressive(iter(frames)), frames, strict=True))
+    assert all(one is other for one, other in zip(deinterlaced(iter(frames)), frames, strict=True))
 
 
 def test_a_mixture_keeps_its_order_and_sizes():
@@ -98,7 +98,7 @@ def test_a_mixture_keeps_its_order_and_sizes():
     frames = [frame for flag, size in zip(flags, sizes, strict=True) for frame in frames_of([flag], size)]
     for number, frame in enumerate(frames):
         frame.pts = number
-    out = list(progressive(iter(frames)))
+    out = list(deinterlaced(iter(frames)))
     assert [frame.pts for frame in out] == list(range(9))
     assert [(frame.width, frame.height) for frame in out] == sizes
     assert not any(frame.interlaced_frame for frame in out)
@@ -106,4 +106,4 @@ def test_a_mixture_keeps_its_order_and_sizes():
 
 def test_pictures_too_small_for_the_filter_pass():
     (frame,) = frames_of([True], (8, 8))
-    assert list(progressive(iter([frame]))) == [frame]
+    assert list(deinterlaced(iter([frame]))) == [frame]

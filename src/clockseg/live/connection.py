@@ -18,7 +18,7 @@ from clockseg.live.source import ALLOWED, Source
 from clockseg.video import Clip, Frame, open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import MAX_PIXELS, Damage, checked_stream, open_for_reading, pictures, reason
-from clockseg.video.fields import progressive
+from clockseg.video.fields import deinterlaced
 from clockseg.video.movie import VECTOR_THREADS
 
 SILENCE_SECONDS = 10.0
@@ -124,7 +124,7 @@ def paced(
 def received(container: InputContainer, stream: av.VideoStream, damage: Damage, max_pixels: int) -> Iterator[Arrived]:
     """The frames as they come. A decoder with a thread a frame would hold back as many frames, so it has one a slice."""
     to_rgb = ToRGB(max_pixels)
-    for index, picture in enumerate(progressive(pictures(container, stream, damage, threads=VECTOR_THREADS))):
+    for index, picture in enumerate(deinterlaced(pictures(container, stream, damage, threads=VECTOR_THREADS))):
         came = time.perf_counter()
         try:
             image = to_rgb(picture)

@@ -33,7 +33,7 @@ from clockseg.video import (
     write_png,
 )
 from clockseg.video.maps import LARGEST
-from clockseg.video.output import Whole
+from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import palette
 
 Append: TypeAlias = Callable[[Frame, Array, Record], None]
@@ -42,7 +42,7 @@ ENCODER_THREADS = 2
 _FRAME = '{"frame": '
 
 
-class ResultWriter(Whole):
+class ResultWriter(CloseOrAbort):
     """Writes the files of one piece; ``append`` is called in the thread behind the session.
 
     ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``every``: the step

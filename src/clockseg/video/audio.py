@@ -23,16 +23,16 @@ _MP3_LOWEST_RATE = 16000
 
 
 class _Track(Protocol):
-    """Turns the packets of one input stream, the last one empty, into those of one output stream."""
+    """Converts the packets of one input stream, the last of which is empty, to those of one output stream."""
 
     def packets(self, packet: av.Packet) -> Iterator[av.Packet]: ...
 
 
 class Sound:
-    """Every audio stream of ``path``, from ``start_seconds`` on, which become 0, added to ``output`` in step with the picture.
+    """The audio streams of ``path`` from ``start_seconds`` on, which becomes 0, added to ``output`` in step with the pictures.
 
-    The input is read a packet at a time, never further than asked. What can't be kept is told by ``problems``; sound
-    never stops a video.
+    The input is read packet by packet, never further than requested. ``problems`` lists what can't be kept; sound never
+    stops a video.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Sound:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was lost, a sentence each."""
+        """One sentence for each loss."""
         return tuple(f"{text} ({times} times)" if times > 1 else text for text, times in self._problems.items())
 
     def write(self, *, until_seconds: float | None) -> None:
-        """Writes what comes before a time, or all that is left."""
+        """Write the packets before a time, or all that are left."""
         while (packet := self._next()) is not None:
             if until_seconds is not None and _seconds(packet) > until_seconds:
                 return
@@ -68,7 +68,7 @@ class Sound:
             self._write(packet)
 
     def close(self, *, complete: bool = False) -> None:
-        """Closes the input; ``complete`` writes what the tracks still hold first."""
+        """Close the input; with ``complete``, first write what the encoders still hold."""
         if self._input is None:
             return
         if complete:
@@ -91,7 +91,7 @@ class Sound:
         return (_Copied if name in _COPIED and not slow else _Recoded)(stream, self._output)
 
     def _next(self) -> av.Packet | None:
-        """The packet that is to come next; it stays until taken."""
+        """Return the next packet, which stays the next one until it is written."""
         while self._waiting is None:
             try:
                 packet = next(self._packets, None)
@@ -121,14 +121,14 @@ class Sound:
 
 
 class _Line:
-    """The time line of a stream: times that jump back by over a second (joined recordings) go on after the last."""
+    """The time line of a stream: after a jump back by over a second (joined recordings), times continue from the last one."""
 
     def __init__(self) -> None:
         self._shift = 0
         self._end: int | None = None
 
     def moved(self, packet: av.Packet) -> av.Packet:
-        """The packet at its place."""
+        """Return the packet with its times on the time line."""
         if packet.dts is None:
             return packet
         dts = packet.dts + self._shift
@@ -141,7 +141,7 @@ class _Line:
 
 
 class _Copied:
-    """The packets as they are, less any that come out of order."""
+    """Copies packets unchanged, except for any that come out of order, which are dropped."""
 
     def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
         self._stream = output.add_stream_from_template(stream)
@@ -156,7 +156,7 @@ class _Copied:
 
 
 class _Recoded:
-    """Decoded and encoded as AAC; the encoder's own resampler brings it to the rate, format and layout."""
+    """Decodes packets and encodes them as AAC; the encoder's own resampler converts rate, format and layout."""
 
     def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
         rate = stream.codec_context.sample_rate
@@ -180,7 +180,7 @@ def _seconds(packet: av.Packet) -> float:
 
 
 def _from(container: InputContainer, streams: list[av.AudioStream], start: Fraction) -> Iterator[av.Packet]:
-    """The packets from a time on, moved so that it is 0."""
+    """Yield the packets from ``start`` on, shifted so that ``start`` becomes 0."""
     if start:
         container.seek(round(start * av.time_base))
     for packet in container.demux(streams):

@@ -1,4 +1,4 @@
-"""Boundaries: the times at which a long video is cut into pieces that can be decoded each by itself."""
+"""Boundaries: the times at which a long video is cut into pieces that can be decoded independently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACK_SECONDS = (0, 2)
 
 
 class _Key(NamedTuple):
-    """A packet at which decoding may begin: its time in units of the stream, and in what seconds that is."""
+    """A packet at which decoding can begin: its time in units of the stream and in seconds."""
 
     pts: int
     seconds: Fraction
@@ -35,11 +35,11 @@ def boundaries(
     end: Fraction | None = None,
     stream: int | None = None,
 ) -> tuple[Fraction, ...]:
-    """Where pieces begin after the first: each at the first key frame at least ``seconds`` after the one before.
+    """Return the start times of the pieces after the first: key frames at least ``seconds`` apart.
 
-    In seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). They follow from the file alone:
-    packets are read, none is decoded. Where the container can't seek to each of them, or times are missing or go back,
-    there are none: the video is one piece.
+    Times are in seconds on the video's own time line, within ``start`` and ``end`` (None: all of it). Packets are read, none is
+    decoded, so that the result depends on the file alone. If the container can't seek to each of them, or times are missing
+    or go back, there are none: the video is one piece.
 
     >>> boundaries("no such file.mp4")
     ()
@@ -56,11 +56,11 @@ def boundaries(
 
 
 class _Untimed(Exception):
-    """Packets without times, or with times that go back: no place in the file is a moment in the video."""
+    """Packets have no times, or times that go back, so that a position in the file is no time in the video."""
 
 
 def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[_Key]:
-    """The first packet, and every packet that begins with a key frame."""
+    """Yield the first packet, and every packet that is a key frame."""
     last_dts: int | None = None
     last_key: int | None = None
     for packet in container.demux(stream):
@@ -92,7 +92,7 @@ def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end:
 
 
 def _all_reached(container: InputContainer, stream: av.VideoStream, keys: Sequence[_Key]) -> bool:
-    """Whether a seek ends at the very packet of each of these, or so little before it that decoding from there is no loss."""
+    """Return True if a seek to each key ends at its packet, or so little before it that decoding from there costs little."""
     return all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in keys)
 
 

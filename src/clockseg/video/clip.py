@@ -41,7 +41,7 @@ class Span:
         return f"from {since} to {until}"
 
     def holds(self, seconds: Fraction) -> bool:
-        """Whether a time lies in it.
+        """Return True if a time lies in the span.
 
         >>> [Span(end=Fraction(2)).holds(Fraction(time)) for time in (1, 2)]
         [True, False]
@@ -49,7 +49,7 @@ class Span:
         return (self.start is None or seconds >= self.start) and (self.end is None or seconds < self.end)
 
     def length_seconds(self, start: float, duration: float) -> float:
-        """How much of it lies in a video of ``duration`` that begins at ``start``.
+        """Return how many seconds of a video that begins at ``start`` and lasts ``duration`` lie in the span.
 
         >>> Span(Fraction(2)).length_seconds(1.0, 5.0)
         4.0
@@ -102,7 +102,7 @@ class Frame:
 
     @property
     def duration_seconds(self) -> float | None:
-        """How long the frame is shown; None where the input doesn't say.
+        """Duration of the frame in seconds; None if the input doesn't say.
 
         >>> import numpy as np
         >>> Frame(0, np.zeros((2, 3, 3), np.uint8), pts=0, time_base=Fraction(1, 100), duration=50).duration_seconds
@@ -121,7 +121,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Header:
-    """What the container says of itself: hints, none of them relied on."""
+    """The values in the container's header: hints, none of which is relied on."""
 
     fps: Fraction | None = None
     frames: int | None = None
@@ -130,7 +130,7 @@ class Header:
 
 
 class Clip:
-    """The frames of one input, in order; iterate as often as you like, each pass decodes afresh.
+    """The frames of one input, in order. It can be iterated several times; each pass decodes again.
 
     ``name`` (the stem), ``path``, ``kind`` ("video" or "images"), ``fps`` (average, None if unknown), ``frames_hint``
     (an estimate for a progress bar), ``duration_seconds``, ``has_audio``; ``size`` (w, h) and ``pixel_aspect`` of the first
@@ -179,7 +179,7 @@ class Clip:
 
     @property
     def identity(self) -> str:
-        """A short text that tells these very files, as they were when the clip was opened, from any others."""
+        """A short text that identifies the files of the clip as they were when it was opened."""
         return self._files.digest
 
     def check_unchanged(self, identity: str | None = None) -> None:
@@ -193,22 +193,22 @@ class Clip:
         self._files.check()
 
     def close(self) -> None:
-        """Ends a pass that is under way, in whatever thread, at its next frame."""
+        """End any pass, in any thread, at its next frame."""
         self._closed = True
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the last pass could not decode, a sentence each."""
+        """One sentence for each loss in the last pass."""
         return self._damage.sentences()
 
     @property
     def size(self) -> tuple[int, int]:
-        """(width, height) of the first frame, upright; decodes that frame. VideoError if there is none."""
+        """(width, height) of the first frame, upright; that frame is decoded. VideoError if there is none."""
         return self._first[0]
 
     @property
     def pixel_aspect(self) -> Fraction:
-        """The width of a pixel by its height, of the first frame, upright; decodes that frame."""
+        """Width of a pixel over its height in the first frame, upright; that frame is decoded."""
         return self._first[1]
 
     @cached_property

@@ -9,15 +9,15 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image
 from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
-from clockseg.video.side_data import Beside, display_matrix, upright
+from clockseg.video.side_data import SideDataReader, display_matrix, upright
 
 YCGCO = 8
-"""Its number in ITU-T H.273."""
+"""The number of the YCgCo matrix in ITU-T H.273, used in lossless screen recordings."""
 _LAST_CODE = 65535
 
 
 def from_ycgco(picture: av.VideoFrame, reformatter: VideoReformatter, bits: int) -> Array:
-    """The picture as RGB of 8 or 16 bits (ITU-T H.273, equations 47 to 50)."""
+    """Convert a YCgCo picture, which swscale doesn't know, to RGB of 8 or 16 bits (ITU-T H.273, equations 47 to 50)."""
     full = picture.color_range == ColorRange.JPEG
     # Any matrix, the same on both sides: only subsampling and depth change.
     same = Colorspace.ITU709
@@ -52,7 +52,7 @@ _STRETCHED = np.clip((np.arange(256) - 16) * 255 / 219 + 0.5, 0, 255).astype(np.
 
 
 def matrix_for(height: int) -> Colorspace:
-    """The matrix of a picture that doesn't say: BT.709 from 720 lines up, BT.601 below, as players take it.
+    """Return the matrix of a picture that states none: BT.709 from 720 lines up, BT.601 below, as players assume.
 
     >>> matrix_for(1080).name, matrix_for(480) == Colorspace.ITU601
     ('ITU709', True)
@@ -72,7 +72,7 @@ class ToRGB:
         self.max_pixels = max_pixels
         self._reformatter = VideoReformatter()
         self._sdr: dict[Signal, ToSDR] = {}
-        self.beside = Beside()
+        self.side_data = SideDataReader()
         self._shape: tuple[int, int, int] | None = None
         self.matrix: tuple[int, ...] | None = None
         self._peak_nits = PEAK_NITS
@@ -87,11 +87,11 @@ class ToRGB:
         return upright(image, self.matrix)
 
     def _look(self, picture: av.VideoFrame) -> None:
-        """Reads what comes beside the picture, where it may have changed."""
+        """Read the side data of the picture where it may have changed."""
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:
-            self._shape, self.matrix = shape, display_matrix(picture, self.beside)
-            self._peak_nits = peak_of(picture, self.beside) if picture.color_trc == PQ else PEAK_NITS
+            self._shape, self.matrix = shape, display_matrix(picture, self.side_data)
+            self._peak_nits = peak_of(picture, self.side_data) if picture.color_trc == PQ else PEAK_NITS
 
     def _converted(self, picture: av.VideoFrame, signal: Signal) -> Image:
         if signal not in self._sdr:
@@ -99,7 +99,7 @@ class ToRGB:
         return self._sdr[signal](self._rgb(picture, signal, 16))
 
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
-        """The picture as RGB of its own primaries and transfer, 8 or 16 bits."""
+        """Convert the picture to RGB of its own primaries and transfer, 8 or 16 bits."""
         name = picture.format.name
         if name in _SWAPPED:
             picture = self._reformatter.reformat(picture, format=_SWAPPED[name], threads=1)
@@ -131,7 +131,7 @@ def _matrix(picture: av.VideoFrame, signal: Signal) -> Colorspace:
 
 
 def check_pixels(width: int, height: int, max_pixels: int) -> None:
-    """VideoError if a picture has more pixels than allowed; called before anything of its size is allocated."""
+    """Raise VideoError for a picture with too many pixels; called before anything of its size is allocated."""
     if width * height > max_pixels:
         raise VideoError(
             f"a picture of {width}x{height} pixels is over the limit of {max_pixels / 1e6:g} megapixels. "

@@ -40,9 +40,9 @@ def open_for_writing(file: str, **options: Any) -> OutputContainer:
 
 
 MAX_PIXELS = 64_000_000
-"""Of a picture: larger ones are refused before they are decoded."""
+"""Pictures with more pixels are refused before they are decoded."""
 MAX_HOURS = 100.0
-"""Of a video: more is taken for a header that lies."""
+"""A longer duration in a header is taken for an error."""
 
 
 ALLOWED = "Give a video file, an image or a folder of images."
@@ -57,7 +57,7 @@ _TEXT_ART = {"tty", "bin", "xbin", "adf", "idf"}
 
 @dataclass
 class Damage:
-    """What was lost while a clip was decoded; ``sentences`` is empty if nothing was."""
+    """The losses while a clip was decoded; ``sentences`` is empty if there were none."""
 
     frames: int = 0
     damaged: int = 0
@@ -70,18 +70,18 @@ class Damage:
     files: list[str] = field(default_factory=list)
 
     def take(self, picture: av.VideoFrame) -> None:
-        """Counts a picture that is used."""
+        """Count a picture that is used."""
         self.frames += 1
         self.damaged += picture.is_corrupt
         if self.first_picture_seconds is None and picture.pts is not None:
             self.first_picture_seconds = picture.time
 
     def forget(self) -> None:
-        """What came before the first picture that is asked for is no loss."""
+        """Discard the losses before the first requested picture."""
         self.undecodable, self.first_packet_seconds = 0, None
 
     def sentences(self) -> tuple[str, ...]:
-        """One sentence a kind of loss, for a warning."""
+        """Return one sentence for each kind of loss."""
         found = (self._stopped(), self._short(), self._late(), self._undecodable(), self._damaged(), *self.files)
         return tuple(sentence for sentence in found if sentence)
 
@@ -115,12 +115,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What FFmpeg or the system says went wrong, without its numbers."""
+    """Return the message of an error of FFmpeg or the system, without its numbers."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -> InputContainer:
-    """Opens a local file, whatever its name looks like: no protocol, pattern or list in it is ever followed."""
+    """Open a local file whatever its name looks like: no protocol, pattern or list in it is followed."""
     limit = {} if max_pixels is None else {"max_pixels": str(max_pixels)}
     return open_for_reading(
         f"file:{os.fspath(path)}",
@@ -131,7 +131,7 @@ def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
 
 
 def video_streams(container: InputContainer) -> list[av.VideoStream]:
-    """The streams that can be decoded, in the file's order: no cover pictures, no parts of others, and no text art."""
+    """Return the streams that can be decoded, in the file's order, without cover pictures, parts of others, and text art."""
     if container.format.name in _TEXT_ART:
         return []
     return [
@@ -142,7 +142,7 @@ def video_streams(container: InputContainer) -> list[av.VideoStream]:
 
 
 def video_stream(container: InputContainer, number: int | None = None) -> av.VideoStream | None:
-    """The stream to decode: of several the one of this number, from 0, or the one FFmpeg thinks best; None if there is none."""
+    """Return the stream to decode: the one with this number, from 0, or else the one FFmpeg rates best; None if there is none."""
     streams = video_streams(container)
     if number is not None:
         return streams[number] if 0 <= number < len(streams) else None
@@ -158,13 +158,13 @@ def checked_stream(
     *,
     number: int | None = None,
 ) -> av.VideoStream:
-    """The stream to decode; VideoError if there is none, or its header says that its pictures are too large.
+    """Return the stream to decode; VideoError if there is none, or its header states too large a picture.
 
     ``options``: what its decoder is told besides. ``number``: which of several streams.
     """
     stream = video_stream(container, number)
     if stream is None:
-        raise VideoError(f"{path}: {_held(container, number)}")
+        raise VideoError(f"{path}: {_no_stream(container, number)}")
     try:
         check_pixels(stream.codec_context.width, stream.codec_context.height, max_pixels)
     except VideoError as error:
@@ -174,11 +174,11 @@ def checked_stream(
     return stream
 
 
-def _held(container: InputContainer, number: int | None) -> str:
-    """Why there is no stream to decode, and what there is."""
+def _no_stream(container: InputContainer, number: int | None) -> str:
+    """Return a message that says why there is no stream to decode, and which streams there are."""
     streams = video_streams(container)
     if streams and number is not None:
-        listed = ", ".join(f"{index} ({_told(stream)})" for index, stream in enumerate(streams))
+        listed = ", ".join(f"{index} ({_described(stream)})" for index, stream in enumerate(streams))
         return (
             f"there is no video stream {number}; there are: {listed}. Give one of these numbers, or none for the best."
         )
@@ -187,7 +187,7 @@ def _held(container: InputContainer, number: int | None) -> str:
     return f"no video stream in it ({held or 'no streams'}). {ALLOWED}"
 
 
-def _told(stream: av.VideoStream) -> str:
+def _described(stream: av.VideoStream) -> str:
     context = stream.codec_context
     return f"{context.width}x{context.height} {context.name}"
 
@@ -195,9 +195,9 @@ def _told(stream: av.VideoStream) -> str:
 def pictures(
     container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
 ) -> Iterator[av.VideoFrame]:
-    """Yields every picture that can be decoded, passing over broken packets, and notes in ``damage`` what can't.
+    """Yield every picture that can be decoded, skipping broken packets, and record the losses in ``damage``.
 
-    Whoever uses a picture tells ``damage.take``.
+    The caller passes each picture it uses to ``damage.take``.
     """
     stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
     stream.codec_context.thread_count = _THREADS

@@ -14,33 +14,33 @@ _LEAST_SIDE = 16
 _FILTER = ("bwdif", "mode=send_frame:deint=interlaced")
 
 
-def progressive(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
-    """The pictures; those flagged as interlaced at the moment of their first field, which stays, the other's lines drawn anew.
+def deinterlaced(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    """Yield the pictures, deinterlaced: the first field stays, and the lines of the other are interpolated.
 
     What makes them follows motion (FFmpeg's bwdif): where nothing moves, both fields stay. As many come out as go in, each
     with its own times. A video without interlaced pictures costs nothing.
     """
-    weaver: _Weaver | None = None
+    bwdif: _Bwdif | None = None
     before: av.VideoFrame | None = None
     for picture in found:
-        if weaver is not None and not weaver.takes(picture):
-            yield from weaver.push(None)
-            weaver = None
-        if weaver is None and picture.interlaced_frame and min(picture.width, picture.height) >= _LEAST_SIDE:
-            weaver = _Weaver(picture)
-            if before is not None and weaver.takes(before):
-                weaver.show(before)
-        if weaver is None:
+        if bwdif is not None and not bwdif.takes(picture):
+            yield from bwdif.push(None)
+            bwdif = None
+        if bwdif is None and picture.interlaced_frame and min(picture.width, picture.height) >= _LEAST_SIDE:
+            bwdif = _Bwdif(picture)
+            if before is not None and bwdif.takes(before):
+                bwdif.show(before)
+        if bwdif is None:
             yield picture
         else:
-            yield from weaver.push(picture)
+            yield from bwdif.push(picture)
         before = picture
-    if weaver is not None:
-        yield from weaver.push(None)
+    if bwdif is not None:
+        yield from bwdif.push(None)
 
 
-class _Weaver:
-    """The filter, for pictures of one size and format."""
+class _Bwdif:
+    """FFmpeg's bwdif filter for pictures of one size and format."""
 
     def __init__(self, picture: av.VideoFrame) -> None:
         self._kind = _kind(picture)
@@ -57,13 +57,13 @@ class _Weaver:
         return self._kind == _kind(picture)
 
     def show(self, picture: av.VideoFrame) -> None:
-        """A picture that is out already, for the next one's sake."""
+        """Push a picture that has been yielded already, as context for the next one."""
         self._waiting.append(picture)
         self._graph.vpush(picture)
         self._shown = 1
 
     def push(self, picture: av.VideoFrame | None) -> Iterator[av.VideoFrame]:
-        """Takes one more (None: there is no more), and gives what is done."""
+        """Push one more picture (None at the end), and yield the finished ones."""
         if picture is not None:
             self._waiting.append(picture)
         self._graph.vpush(picture)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from av.sidedata.sidedata import Type
 
 from clockseg.types import Array, Image
-from clockseg.video.side_data import Beside
+from clockseg.video.side_data import SideDataReader
 
 Floats = npt.NDArray[np.float64]
 # ITU-R BT.2100, table 4.
@@ -28,7 +28,7 @@ _BT1886 = 2.4
 
 
 def from_pq(signal: Floats) -> Floats:
-    """Light of a display, cd/m2 (the EOTF of ITU-R BT.2100).
+    """Convert PQ to the light of a display in cd/m2 (the EOTF of ITU-R BT.2100).
 
     >>> from_pq(np.array([0.0, 0.58, 1.0])).round().tolist()
     [0.0, 202.0, 10000.0]
@@ -48,7 +48,7 @@ def to_pq(nits: Floats) -> Floats:
 
 
 def from_hlg(signal: Floats) -> Floats:
-    """Light of the scene, 0 to 1 (the inverse OETF of ITU-R BT.2100).
+    """Convert HLG to the light of the scene, 0 to 1 (the inverse OETF of ITU-R BT.2100).
 
     >>> from_hlg(np.array([0.0, 0.5, 0.75, 1.0])).round(3).tolist()
     [0.0, 0.083, 0.265, 1.0]
@@ -57,7 +57,7 @@ def from_hlg(signal: Floats) -> Floats:
 
 
 def from_sdr(signal: Floats) -> Floats:
-    """Light of a display, of its white (ITU-R BT.1886, black at 0)."""
+    """Convert SDR to the light of a display, 0 to 1 (ITU-R BT.1886, black at 0)."""
     return np.asarray(signal**_BT1886)
 
 
@@ -71,7 +71,7 @@ def to_sdr(light: Floats) -> Floats:
 
 
 def compressed(nits: Floats, *, peak: float, target: float) -> Floats:
-    """Light up to ``peak`` on a display that gives ``target``, cd/m2: the EETF of ITU-R BT.2390, 5.4.1, black at 0.
+    """Compress light up to ``peak`` for a display of ``target`` cd/m2: the EETF of ITU-R BT.2390, 5.4.1, black at 0.
 
     The dark part stays as it is; from a knee on a Hermite spline in PQ bends the rest to the target.
 
@@ -103,7 +103,7 @@ WIDE = (BT2020, P3_D65)
 
 
 def to_bt709(primaries: int) -> npt.NDArray[np.float64]:
-    """The matrix [3, 3] that takes linear RGB of these primaries to linear RGB of BT.709.
+    """Return the matrix [3, 3] from linear RGB of these primaries to linear RGB of BT.709.
 
     >>> np.round(to_bt709(BT2020), 4).tolist()[0]  # ITU-R BT.2407, 2.2
     [1.6605, -0.5876, -0.0728]
@@ -112,7 +112,7 @@ def to_bt709(primaries: int) -> npt.NDArray[np.float64]:
 
 
 def luminance(primaries: int) -> npt.NDArray[np.float64]:
-    """What linear R, G and B contribute to luminance.
+    """Return the contributions of linear R, G and B to luminance.
 
     >>> np.round(luminance(BT2020), 4).tolist()
     [0.2627, 0.678, 0.0593]
@@ -121,7 +121,7 @@ def luminance(primaries: int) -> npt.NDArray[np.float64]:
 
 
 def _to_xyz(primaries: int) -> npt.NDArray[np.float64]:
-    """Linear RGB to CIE XYZ, so that white has Y = 1."""
+    """Return the matrix from linear RGB to CIE XYZ, so that white has Y = 1."""
     columns = np.array([_xyz(*place) for place in _CHROMATICITIES[primaries]]).T
     return np.asarray(columns * np.linalg.solve(columns, _xyz(*_D65)))
 
@@ -150,12 +150,12 @@ class Signal(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether it is SDR of BT.709, or near enough to be taken as it is."""
+        """True for SDR of BT.709, or close enough to be used unchanged."""
         return self.primaries == BT709 and not self.transfer
 
 
 def signal_of(picture: av.VideoFrame, *, peak_nits: float = PEAK_NITS) -> Signal:
-    """What a picture says of itself; HDR that doesn't say has the primaries of BT.2020, anything else those of BT.709."""
+    """Return the signal of a picture; primaries that are not stated are those of BT.2020 for HDR, else those of BT.709."""
     transfer = picture.color_trc if picture.color_trc in (LINEAR, PQ, HLG) else 0
     primaries = picture.color_primaries
     if primaries in _UNTOLD and transfer in (PQ, HLG):
@@ -163,22 +163,22 @@ def signal_of(picture: av.VideoFrame, *, peak_nits: float = PEAK_NITS) -> Signal
     return Signal(primaries if primaries in WIDE else BT709, transfer, peak_nits if transfer == PQ else PEAK_NITS)
 
 
-def peak_of(picture: av.VideoFrame, beside: Beside) -> float:
-    """The brightest pixel of the content, else the peak of the display it was graded on, in cd/m2."""
-    for told in (_brightest(picture, beside), _mastered(picture, beside)):
+def peak_of(picture: av.VideoFrame, reader: SideDataReader) -> float:
+    """Return the brightest pixel of the content, else the peak of the display it was graded on, in cd/m2."""
+    for told in (_content_peak(picture, reader), _display_peak(picture, reader)):
         if 0 < told <= _MOST_NITS:
             return told
     return PEAK_NITS
 
 
-def _brightest(picture: av.VideoFrame, beside: Beside) -> float:
-    found = beside.get(picture, Type.CONTENT_LIGHT_LEVEL)
+def _content_peak(picture: av.VideoFrame, reader: SideDataReader) -> float:
+    found = reader.get(picture, Type.CONTENT_LIGHT_LEVEL)
     content = b"" if found is None else bytes(found)
     return float(_LIGHT_LEVEL.unpack_from(content)[0]) if len(content) >= _LIGHT_LEVEL.size else 0.0
 
 
-def _mastered(picture: av.VideoFrame, beside: Beside) -> float:
-    found = beside.get(picture, Type.MASTERING_DISPLAY_METADATA)
+def _display_peak(picture: av.VideoFrame, reader: SideDataReader) -> float:
+    found = reader.get(picture, Type.MASTERING_DISPLAY_METADATA)
     content = b"" if found is None else bytes(found)
     if len(content) < _MASTERING.size:
         return 0.0
@@ -229,7 +229,7 @@ class ToSDR:
         return np.asarray(np.take(self._to_codes, _entries(np.clip(cv2.transform(light, self._to_bt709), 0, 1))))
 
     def _shown(self, scene: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """What a display multiplies the light of the scene by (the OOTF of ITU-R BT.2100)."""
+        """Return the gain of a display on the light of the scene (the OOTF of ITU-R BT.2100)."""
         luma = cv2.transform(scene, self._luminance).reshape(scene.shape[:2])
         return np.asarray(cv2.pow(luma, HLG_GAMMA - 1) * np.float32(self._peak))
 
@@ -243,11 +243,11 @@ _LIGHT: dict[int, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] 
 
 
 def _entries(light: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """The entries of tables over the root of the light, 0 to 1."""
+    """Return table indices: tables are over the square root of the light, 0 to 1."""
     return (np.sqrt(light) * np.float32(_LAST) + np.float32(0.5)).astype(np.uint16)
 
 
 def _gains(light: npt.NDArray[np.float64], peak: float) -> npt.NDArray[np.float64]:
-    """What light, of the peak, is multiplied by to be compressed; ``peak`` in whites."""
+    """Return the gain that compresses light, given as a share of ``peak``, which is in multiples of white."""
     nits = np.maximum(light * peak * WHITE_NITS, 1e-6)
     return compressed(nits, peak=peak * WHITE_NITS, target=WHITE_NITS) / nits

@@ -1,4 +1,4 @@
-"""The identity of files that are read more than once, so that one that was replaced in between is noticed."""
+"""Identity of input files: inputs are opened several times, and a file that was replaced in between must be noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class InputChanged(VideoError):
 
 
 class FileIdentity(NamedTuple):
-    """What stays the same while a file is the same file with the same content; all None if there is no file.
+    """Values that stay the same as long as a file and its content do; all None if there is no file.
 
     The device is left out: the same file of a network share has another one on every machine.
     """
@@ -51,7 +51,7 @@ class SourceFiles:
 
     @property
     def digest(self) -> str:
-        """A short text that is another one if any of the files is another one."""
+        """A short text that changes if any of the files does."""
         told = [(path.name, *identity) for path, identity in self._identities.items()]
         return hashlib.blake2b(repr(told).encode(errors="surrogateescape"), digest_size=16).hexdigest()
 

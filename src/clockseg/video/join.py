@@ -1,4 +1,4 @@
-"""Joining the files of pieces, packet by packet: nothing is encoded but sound that the container can't take."""
+"""Joining of the files of pieces, packet by packet: only sound that the container can't hold is encoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from av.container import InputContainer
 
 from clockseg.video.audio import Sound
 from clockseg.video.decode import open_input, video_stream
-from clockseg.video.output import CONTAINERS, Part
+from clockseg.video.output import CONTAINERS, PartialFile
 
 
 def join(
@@ -24,7 +24,7 @@ def join(
     start_seconds: Fraction | None = None,
     audio_end_seconds: float | None = None,
 ) -> tuple[str, ...]:
-    """Write one video file of the pictures of ``pieces``, each made by the same writer, and the sound of ``audio_from``.
+    """Write one video file with the pictures of ``pieces``, made by the same writer, and the sound of ``audio_from``.
 
     ``start_seconds``: of the input, where the output is to begin at 0 (None: times stay as they are); sound before it, and
     after ``audio_end_seconds``, is left out. Returns what of the sound could not be kept, a sentence each. The file appears
@@ -38,7 +38,7 @@ def join(
     if len(pieces) == 1 and audio_from is None and not start_seconds:
         linked(pieces[0], Path(path))
         return ()
-    part = Part(path, **CONTAINERS[Path(path).suffix])
+    part = PartialFile(path, **CONTAINERS[Path(path).suffix])
     try:
         with part.errors():
             problems = _joined(pieces, part, audio_from, start_seconds or Fraction(0), audio_end_seconds)
@@ -50,7 +50,7 @@ def join(
 
 
 def linked(source: Path, path: Path) -> None:
-    """``source`` under a second name; a copy where the file system has no links."""
+    """Link ``source`` under a second name; copy it where the file system has no links."""
     try:
         os.link(source, path)
     except OSError:
@@ -59,7 +59,7 @@ def linked(source: Path, path: Path) -> None:
 
 def _joined(
     pieces: Sequence[Path],
-    part: Part,
+    part: PartialFile,
     audio_from: str | os.PathLike[str] | None,
     start: Fraction,
     audio_end_seconds: float | None,
@@ -88,8 +88,8 @@ def _joined(
     return sound.problems
 
 
-def _like(container: InputContainer, part: Part) -> av.VideoStream:
-    """A stream in the output like that of the first piece."""
+def _like(container: InputContainer, part: PartialFile) -> av.VideoStream:
+    """Add a stream to the output like that of the first piece."""
     source = video_stream(container)
     if source is None:
         raise av.InvalidDataError(0, "a piece without a picture")
@@ -100,7 +100,7 @@ def _like(container: InputContainer, part: Part) -> av.VideoStream:
 
 
 def _packets(container: InputContainer, start: Fraction) -> Iterator[av.Packet]:
-    """The packets of a piece, moved so that ``start`` is 0."""
+    """Yield the packets of a piece, shifted so that ``start`` becomes 0."""
     for packet in container.demux(video_stream(container)):
         if packet.size and packet.pts is not None:
             packet.pts -= round(start / packet.time_base)

@@ -1,4 +1,7 @@
-"""Label maps and maps of numbers on disk, as lossless video, PNG and NPY."""
+"""Label maps and maps of numbers on disk, as lossless video, PNG and NPY.
+
+Numbers, such as depth and edges, are float16 in 16 bits per pixel. A float16 has 11 binary digits, so a value is within
+0.05 % of the original at any scale, and values of 0 and more are in order, so that a player shows a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import numpy as np
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Labels, Size
 from clockseg.video.decode import Damage, open_input, pictures, reason, video_stream
-from clockseg.video.output import CONTAINERS, Part, Timestamps, Whole, written
+from clockseg.video.output import CONTAINERS, CloseOrAbort, PartialFile, Timestamps, written
 
 Format = Literal["gray", "gray16le"]
 # Matroska counts in milliseconds.
@@ -28,8 +31,8 @@ _FFV1 = {"level": "3", "g": "1", "slicecrc": "1"}
 _SLICED_SIDE = 16
 
 
-class GreyWriter(Whole):
-    """Writes maps as FFV1 in Matroska, each as it is, at ``fps`` (None: 25) or at its own time.
+class GreyWriter(CloseOrAbort):
+    """Writes maps losslessly as FFV1 in Matroska, at ``fps`` (None: 25) or at their own times.
 
     ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings maps to ``size`` (None: the first
     one's). ``metadata``: of the stream, once there is one.
@@ -48,7 +51,7 @@ class GreyWriter(Whole):
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._stream: av.VideoStream | None = None
-        self._part = Part(path, **CONTAINERS[".mkv"])
+        self._part = PartialFile(path, **CONTAINERS[".mkv"])
 
     def append(
         self,
@@ -58,7 +61,7 @@ class GreyWriter(Whole):
         duration_seconds: float | None = None,
         metadata: Mapping[str, str] = {},
     ) -> None:
-        """Adds one map."""
+        """Add one map."""
         with self._part.errors():
             stream = self._stream = self._stream or self._start(self._size or values.shape[::-1], metadata)
             size = (stream.width, stream.height)
@@ -70,7 +73,7 @@ class GreyWriter(Whole):
             self._mux(stream, frame)
 
     def close(self) -> None:
-        """Completes the file and gives it its name."""
+        """Complete the file and give it its name."""
         if self._stream is None:
             self.abort()
             return
@@ -79,7 +82,7 @@ class GreyWriter(Whole):
         self._part.finish()
 
     def abort(self) -> None:
-        """Removes what was written."""
+        """Remove what was written."""
         self._part.discard()
 
     def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
@@ -100,7 +103,7 @@ class GreyWriter(Whole):
 
 
 def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Iterator[tuple[Array, Mapping[str, str]]]:
-    """Yields the maps of a video, bit for bit as written, each with the stream's metadata; ``what`` it is, for errors.
+    """Yield the maps of a video, bit for bit, each with the stream's metadata; ``what`` names the kind in errors.
 
     VideoError if it isn't one, or at the place where it is damaged or cut short.
     """
@@ -122,7 +125,7 @@ def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Ite
         raise VideoError(f"{path}: {'; '.join(damage.sentences())}. Write it again.")
 
 
-class LabelWriter(Whole):
+class LabelWriter(CloseOrAbort):
     """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
 
     Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
@@ -146,20 +149,20 @@ class LabelWriter(Whole):
     def append(
         self, labels: Labels, pts_seconds: float | None = None, *, duration_seconds: float | None = None
     ) -> None:
-        """Adds one label map, uint8 [h, w]; ``duration_seconds``: how long it lasts if no other follows (None: 1 / ``fps``)."""
+        """Add one label map, uint8 [h, w]; ``duration_seconds``: its duration if it is the last (None: 1 / ``fps``)."""
         self._video.append(checked_labels(labels), pts_seconds, duration_seconds=duration_seconds)
 
     def close(self) -> None:
-        """Completes the file and gives it its name."""
+        """Complete the file and give it its name."""
         self._video.close()
 
     def abort(self) -> None:
-        """Removes what was written."""
+        """Remove what was written."""
         self._video.abort()
 
 
 def read_labels(path: str | os.PathLike[str]) -> Iterator[Labels]:
-    """Yields the label maps of a ``labels.mkv``, uint8 [h, w], bit for bit as written.
+    """Yield the label maps of a ``labels.mkv``, uint8 [h, w], bit for bit as written.
 
     VideoError if it isn't one, or at the place where it is damaged or cut short.
     """
@@ -168,9 +171,9 @@ def read_labels(path: str | os.PathLike[str]) -> Iterator[Labels]:
 
 
 def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
-    """Writes a label map, uint8 [h, w], as an 8-bit grey PNG: the value is the class id.
+    """Write a label map, uint8 [h, w], as an 8-bit grey PNG whose values are class ids.
 
-    The file appears under its name once it is whole. VideoError if it can't be written.
+    The file appears under its name once it is complete. VideoError if it can't be written.
     """
     _, data = cv2.imencode(".png", checked_labels(labels))
     with written(Path(path)) as part:
@@ -178,7 +181,7 @@ def write_png(labels: Labels, path: str | os.PathLike[str]) -> None:
 
 
 def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """The label map at ``size`` (w, h), by nearest neighbour.
+    """Resize a label map to ``size`` (w, h), by nearest neighbour.
 
     >>> resized_labels(np.array([[1, 2]], np.uint8), (4, 1)).tolist()
     [[1, 1, 2, 2]]
@@ -190,7 +193,7 @@ def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
 
 
 def checked_labels(labels: Labels) -> Labels:
-    """The label map, contiguous; UsageError unless it is uint8 [h, w] with pixels in it."""
+    """Return the label map, contiguous; UsageError unless it is uint8 [h, w] and not empty."""
     if labels.dtype != np.uint8 or labels.ndim != 2 or not labels.size:
         raise UsageError(f"labels are {labels.dtype} {list(labels.shape)}. Give uint8 [h, w], class ids 0 to 255.")
     return np.ascontiguousarray(labels)
@@ -204,8 +207,8 @@ _CHANNELS = "CHANNELS"
 _WORD = np.dtype("<u2")
 
 
-class ValueWriter(Whole):
-    """Writes maps of numbers as FFV1 in Matroska, pixel format gray16le: the 16 bits are a half float.
+class ValueWriter(CloseOrAbort):
+    """Writes maps of numbers as FFV1 in Matroska, one float16 per pixel (pixel format gray16le).
 
     Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size are brought
     to it by interpolation. ``clipped``: how many finite numbers were larger than a half float can be.
@@ -227,7 +230,7 @@ class ValueWriter(Whole):
         self._shape: tuple[int, ...] | None = None
 
     def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
-        """Adds one map, float [h, w] or [channels, h, w]; ``duration_seconds``: how long it is shown if it is the last."""
+        """Add one map, float [h, w] or [channels, h, w]; ``duration_seconds``: its duration if it is the last."""
         values = checked_values(values)
         if self._shape is None:
             self._shape = (*values.shape[:-2], *(self._size[::-1] if self._size else values.shape[-2:]))
@@ -241,16 +244,16 @@ class ValueWriter(Whole):
         self._video.append(words, pts_seconds, duration_seconds=duration_seconds, metadata=metadata)
 
     def close(self) -> None:
-        """Completes the file and gives it its name."""
+        """Complete the file and give it its name."""
         self._video.close()
 
     def abort(self) -> None:
-        """Removes what was written."""
+        """Remove what was written."""
         self._video.abort()
 
 
 def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:
-    """Yields the maps of a ``values.mkv``, float32 [h, w], or [channels, h, w] if they were given with channels.
+    """Yield the maps of a ``values.mkv``, float32 [h, w], or [channels, h, w] if they were written with channels.
 
     VideoError if it isn't one, or at the place where it is damaged or cut short.
     """
@@ -261,7 +264,7 @@ def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:
 
 
 def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
-    """Writes one map as it is, in numpy's own format; the file appears under its name once it is whole.
+    """Write one map in numpy's own format; the file appears under its name once it is complete.
 
     VideoError if it can't be written.
     """
@@ -270,7 +273,7 @@ def write_npy(values: Array, path: str | os.PathLike[str]) -> None:
 
 
 def resized_values(values: Array, size: tuple[int, int]) -> Array:
-    """The map at ``size`` (w, h), bilinear.
+    """Resize a map to ``size`` (w, h), bilinearly.
 
     >>> resized_values(np.array([[0.0, 1.0]], np.float32), (4, 1)).tolist()
     [[0.0, 0.25, 0.75, 1.0]]
@@ -283,7 +286,7 @@ def resized_values(values: Array, size: tuple[int, int]) -> Array:
 
 
 def checked_values(values: Array) -> Array:
-    """The map as float32; UsageError unless it is float, [h, w] or up to 16 channels of it, with pixels in it."""
+    """Return the map as float32; UsageError unless it is float, [h, w] or up to 16 channels of it, and not empty."""
     if values.dtype.kind != "f" or values.ndim not in (2, 3) or not values.size:
         raise UsageError(
             f"a map of numbers is {values.dtype} {list(values.shape)}. Give float [h, w] or [channels, h, w]."

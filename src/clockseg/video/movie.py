@@ -21,7 +21,7 @@ from clockseg.errors import VideoError
 from clockseg.video.clip import WHOLE, Frame, Span
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason, video_stream
-from clockseg.video.fields import progressive
+from clockseg.video.fields import deinterlaced
 from clockseg.video.side_data import turned
 
 # More than any encoder reorders by.
@@ -29,12 +29,12 @@ _AHEAD = 8
 
 
 def misordered(container: InputContainer, stream: av.VideoStream) -> bool:
-    """Whether times follow the order of the packets, though the pictures come in another: H.264 with B-frames in AVI."""
+    """Return True if times follow the order of packets rather than that of pictures: H.264 with B-frames in AVI."""
     return container.format.name == "avi" and bool(stream.codec_context.has_b_frames)
 
 
 def in_order(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
-    """The pictures as they come, the times they bring given out from the smallest on."""
+    """Yield the pictures as they come, with their times sorted."""
     waiting: deque[av.VideoFrame] = deque()
     times: list[int] = []
     for picture in found:
@@ -57,20 +57,20 @@ def _first(waiting: deque[av.VideoFrame], times: list[int]) -> av.VideoFrame:
 EXPORTING = frozenset(
     {"h264", "mpeg1video", "mpeg2video", "mpegvideo", "mpeg4", "h263", "flv", "msmpeg4", "wmv1", "wmv2"}
 )
-"""FFmpeg's decoders that tell their vectors: those of HEVC, VP9 and AV1 don't."""
+"""FFmpeg's decoders that export motion vectors: those of HEVC, VP9 and AV1 don't."""
 VECTOR_OPTIONS = {"flags2": "+export_mvs"}
 VECTOR_THREADS = "SLICE"
 """A thread for each of several frames is faster, but the vectors may then be read before they are all there."""
 
 
 def exports(stream: av.VideoStream) -> bool:
-    """Whether the decoder of this stream tells vectors."""
+    """Return True if the decoder of this stream exports motion vectors."""
     return stream.codec_context.name in EXPORTING
 
 
 def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
-    """The vectors of frame ``index``, which ``to_rgb`` was the last to convert, from a decoder that was asked for them."""
-    data = to_rgb.beside.get(picture, Type.MOTION_VECTORS)
+    """Return the motion vectors of frame ``index``, which ``to_rgb`` has just converted."""
+    data = to_rgb.side_data.get(picture, Type.MOTION_VECTORS)
     told = data.to_ndarray() if isinstance(data, MotionVectors) else np.zeros(0, BLOCK)
     # A copy: what FFmpeg gave goes with its frame.
     blocks = np.empty(len(told), BLOCK)
@@ -81,7 +81,7 @@ def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rg
 
 
 def coded_axes(size: tuple[int, int], matrix: tuple[int, ...] | None) -> tuple[float, ...]:
-    """Where places of the upright picture are in the coded one of ``size`` (w, h): see ``Vectors``.
+    """Return the affine map from the upright picture to the coded one of ``size`` (w, h): see ``Vectors``.
 
     >>> coded_axes((4, 2), (0, 1, 0, -1, 0, 0, 0, 0, 1))  # a quarter turn clockwise: the right edge, x = 2, was the top
     (0, 1, 0, -1, 0, 2)
@@ -109,9 +109,9 @@ _EXACT = ("mov,", "matroska", "avi", "flv", "nut", "ogg", "mpegts", "asf", "mxf"
 
 
 def place_for(opened: Opened, start: Fraction) -> int | None:
-    """Where to seek, in units of the stream, so that decoding begins at or before ``start``; None if no seek does that.
+    """Return a position to seek to, in units of the stream, from which decoding begins at or before ``start``; None if there is none.
 
-    Tried, not believed: what counts is the time of the first picture that is decoded after it.
+    A seek is tried, not trusted: the time of the first picture decoded after it counts.
     """
     for back in _BACK_SECONDS:
         with opened() as (container, stream):
@@ -129,7 +129,7 @@ def place_for(opened: Opened, start: Fraction) -> int | None:
 
 
 def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
-    """Those of the pictures whose times are in the span, which may begin after them.
+    """Yield the pictures whose times lie in the span; earlier ones are skipped.
 
     A picture without a time comes a ``period`` after the one before. What was lost before the span counts as no loss.
     """
@@ -161,7 +161,7 @@ def _time_base(stream: av.VideoStream) -> Fraction:
 
 @dataclass(frozen=True)
 class Movie:
-    """A video file, and what of it is asked for: see ``open_clip``. ``fps`` places pictures that have no times."""
+    """A video file with the options of ``open_clip``. ``fps`` is used for pictures without times."""
 
     path: Path
     max_pixels: int
@@ -171,14 +171,14 @@ class Movie:
     number: int | None = None
 
     def frames(self, damage: Damage) -> Iterator[Frame]:
-        """Decodes it anew, and notes what can't be."""
+        """Decode the file again, and record losses in ``damage``."""
         to_rgb = ToRGB(self.max_pixels)
         place = None if self.span.start is None else place_for(self._opened, self.span.start)
         with self._opened() as (container, stream):
             if place is not None:
                 container.seek(place, stream=stream)
             asked = self.vectors and exports(stream)
-            found = progressive(pictures(container, stream, damage, threads=VECTOR_THREADS if asked else "AUTO"))
+            found = deinterlaced(pictures(container, stream, damage, threads=VECTOR_THREADS if asked else "AUTO"))
             if misordered(container, stream):
                 found = in_order(found)
             if self.span != WHOLE:
@@ -204,7 +204,7 @@ class Movie:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-        """The file opened anew, and the stream to decode."""
+        """Open the file again; yield the container and the stream to decode."""
         with open_input(self.path, max_pixels=self.max_pixels) as container:
             wanted = video_stream(container, self.number)
             options = VECTOR_OPTIONS if self.vectors and wanted is not None and exports(wanted) else None

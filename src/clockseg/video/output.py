@@ -18,11 +18,11 @@ from clockseg.files import part_name, whole
 from clockseg.video.decode import open_for_writing, reason
 
 BACKWARDS_SECONDS = 1
-"""A jump back by more is one between joined recordings."""
+"""A longer jump back is taken for a transition between joined recordings."""
 
 
 class Timestamps:
-    """Gives each frame its time in units of ``time_base``.
+    """Assigns each frame a strictly increasing time in units of ``time_base``.
 
     A frame without a time comes where the one before ends: after its duration, else one frame period (1 / ``fps``). A time
     not after the one before becomes the next unit; one that jumps back by over a second (joined recordings) comes there too,
@@ -43,11 +43,11 @@ class Timestamps:
 
     @property
     def last_duration(self) -> int:
-        """How long the last frame is shown, in units of the time base, at least one: as it was told, else one period."""
+        """Duration of the last frame in units of the time base, at least one: as given, else one period."""
         return max(1, round(Fraction(self._duration_seconds or self.period) / self.time_base))
 
     def next(self, pts_seconds: float | None, duration_seconds: float | None = None) -> int:
-        """The time of the next frame, in units of the time base; ``duration_seconds``: how long it is shown, if known."""
+        """Return the time of the next frame in units of the time base; ``duration_seconds``: its duration, if known."""
         self._seconds = self._place(pts_seconds)
         self._duration_seconds = duration_seconds
         units = round(self._seconds / self.time_base)
@@ -69,10 +69,10 @@ class Timestamps:
         return seconds
 
 
-class Whole(ABC):
+class CloseOrAbort(ABC):
     """Leaving a ``with`` block closes; leaving it by an exception aborts, and so does a ``close`` that fails.
 
-    >>> class Told(Whole):
+    >>> class Told(CloseOrAbort):
     ...     def close(self): print("closed")
     ...     def abort(self): print("aborted")
     >>> with Told():
@@ -82,11 +82,11 @@ class Whole(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Completes it."""
+        """Complete the work."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Leaves nothing of it behind."""
+        """Remove everything that was done."""
 
     def __enter__(self) -> Self:
         return self
@@ -108,12 +108,12 @@ CONTAINERS: dict[str, dict[str, Any]] = {
     # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.
     ".mp4": {"container_format": "mp4", "options": {"movflags": "+faststart", "movie_timescale": "90000"}},
 }
-"""How ``Part`` makes a container of each ending."""
+"""How ``PartialFile`` makes a container of each ending."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what the system or FFmpeg raises while writing into a VideoError that names the file."""
+    """Raise errors of the system or FFmpeg while writing as a VideoError that names the file."""
     try:
         yield
     except VideoError:
@@ -126,12 +126,12 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """As ``whole``, with errors as of ``writing``."""
+    """Combine ``clockseg.files.whole`` and ``writing``."""
     with writing(path), whole(path) as part:
         yield part
 
 
-class Part:
+class PartialFile:
     """An output container written as ``.NAME.part`` in the folder of ``path``.
 
     ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written.
@@ -151,11 +151,11 @@ class Part:
             )
 
     def errors(self) -> AbstractContextManager[None]:
-        """As ``writing``, of this file."""
+        """Return ``writing`` for this file."""
         return writing(self.path)
 
     def finish(self) -> None:
-        """Completes the file and gives it its name."""
+        """Complete the file and give it its name."""
         try:
             with self.errors():
                 self.container.close()
@@ -165,7 +165,7 @@ class Part:
             raise
 
     def discard(self) -> None:
-        """Removes the unfinished file; an older file of the same name stays as it was."""
+        """Remove the incomplete file; an older file of the same name stays as it was."""
         with suppress(av.FFmpegError, OSError):
             self.container.close()
         with suppress(OSError):

@@ -16,13 +16,13 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import matrix_for
-from clockseg.video.output import CONTAINERS, Part, Timestamps, Whole
+from clockseg.video.output import CONTAINERS, CloseOrAbort, PartialFile, Timestamps
 
 Colour = tuple[int, int, int]
 
 
 def palette(classes: int) -> tuple[Colour, ...]:
-    """Well spread RGB colours, always the same for a class id.
+    """Return well separated RGB colours, always the same for a class id.
 
     >>> palette(2)
     ((214, 81, 81), (81, 120, 214))
@@ -39,7 +39,7 @@ Palette = npt.NDArray[np.uint8] | Sequence[Sequence[int]]
 
 
 def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 0.5) -> Image:
-    """The picture, uint8 RGB [h, w, 3], tinted by class; ``labels`` is uint8 [h, w], ``palette`` [classes, 3] RGB.
+    """Tint a picture, uint8 RGB [h, w, 3], by class; ``labels`` is uint8 [h, w], ``palette`` [classes, 3] RGB.
 
     Pixels of no class (255, or any id beyond the palette) are left clear. UsageError if the sizes differ.
 
@@ -59,9 +59,9 @@ def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 
 
 
 _LOW, _HIGH = 1.0, 99.0
-"""Percentiles of a map that get the darkest and the brightest colour."""
+"""Percentiles of a map that are drawn in the darkest and the brightest colour."""
 _FOLLOW = 0.1
-"""How far the ends of the scale move towards a frame's own, so that colours don't flicker with a single bright spot."""
+"""How far the ends of the scale move towards a frame's own: colours must not flicker with a single bright spot."""
 _MOST = 20_000
 _COLOURS = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
 
@@ -77,11 +77,11 @@ class Heat:
         self._ends: Array | None = None
 
     def __call__(self, image: Image, values: Array) -> Image:
-        """The picture, uint8 RGB [h, w, 3], tinted by ``values``, float [h, w] or [channels, h, w]; clear where not finite."""
+        """Tint a picture, uint8 RGB [h, w, 3], by ``values``, float [h, w] or [channels, h, w]; clear where they are not finite."""
         return overlay(image, self.levels(values if values.ndim == 2 else values[0]), _COLOURS)
 
     def levels(self, values: Array) -> Labels:
-        """Which of the 255 colours each value gets, uint8 [h, w]; 255 where it is no finite number."""
+        """Return the number of the colour of each value, uint8 [h, w], 0 to 254; 255 where it is not finite."""
         known = np.isfinite(values)
         self._move(values[known])
         low, high = (0.0, 0.0) if self._ends is None else self._ends
@@ -108,7 +108,7 @@ _ENCODERS = {
 _BT709, _BT601 = 1, 6
 
 
-class OverlayWriter(Whole):
+class OverlayWriter(CloseOrAbort):
     """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
 
     Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
@@ -138,7 +138,7 @@ class OverlayWriter(Whole):
         self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._reformatter = VideoReformatter()
         self._stream: av.VideoStream | None = None
-        self._part = Part(path, **CONTAINERS[".mp4"])
+        self._part = PartialFile(path, **CONTAINERS[".mp4"])
 
     def append(
         self,
@@ -148,7 +148,7 @@ class OverlayWriter(Whole):
         duration_seconds: float | None = None,
         pixel_aspect: Fraction = Fraction(1),
     ) -> None:
-        """Adds one picture, uint8 RGB [h, w, 3].
+        """Add one picture, uint8 RGB [h, w, 3].
 
         ``duration_seconds``: how long it lasts if no other follows. ``pixel_aspect``: the width of a pixel by its height, for
         the player; that of the first picture counts.
@@ -173,7 +173,7 @@ class OverlayWriter(Whole):
         self._part.finish()
 
     def abort(self) -> None:
-        """Removes what was written."""
+        """Remove what was written."""
         self._part.discard()
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
@@ -211,7 +211,7 @@ class OverlayWriter(Whole):
 
 
 def encoder() -> str:
-    """The name of the video encoder to use: H.264 if this build of PyAV has it.
+    """Return the name of the video encoder to use: H.264 if this build of PyAV has it.
 
     >>> encoder() in ("libx264", "libopenh264", "mpeg4")
     True
@@ -223,7 +223,7 @@ def encoder() -> str:
 
 
 def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """The picture at ``size`` (w, h): an edge pixel repeated if it is one too small, else scaled and put on black.
+    """Fit a picture to ``size`` (w, h): repeat an edge pixel if it is one too small, else scale it and pad it with black.
 
     >>> fitted(np.ones((3, 5, 3), np.uint8), (6, 4)).shape
     (4, 6, 3)

@@ -1,4 +1,4 @@
-"""Opening a video file, an image or a folder of images as a clip."""
+"""Opening of a video file, an image or a folder of images as a clip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def open_clip(
     span: Span | None = None,
     stream: int | None = None,
 ) -> Clip:
-    """Opens a video file, an image, or a folder of images (one clip, in natural order) as a :class:`Clip`.
+    """Open a video file, an image, or a folder of images (one clip, in natural order) as a :class:`Clip`.
 
     Pictures of more than ``max_pixels`` are refused before they are decoded. ``vectors``: frames bring what the codec says of
     their motion, where its decoder tells (H.264, MPEG-4, MPEG-2; not HEVC, VP9, AV1); decoding is slower. ``span``: the part
@@ -124,7 +124,7 @@ def image_files(path: Path) -> list[Path]:
 
 
 def _check_file(path: Path) -> None:
-    """VideoError unless the path is a readable file with something in it."""
+    """Raise VideoError unless the path is a readable file that is not empty."""
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
@@ -154,7 +154,7 @@ def _header(container: InputContainer, stream: av.VideoStream, span: Span) -> He
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
-    """Sorts names as people count: numbers in them by value.
+    """Return a sort key under which numbers in names sort by value.
 
     >>> sorted(["b10.png", "b9.png", "a.png"], key=natural_key)
     ['a.png', 'b9.png', 'b10.png']

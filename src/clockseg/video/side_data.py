@@ -13,8 +13,8 @@ from clockseg.types import Image
 _MOST_BYTES = 256_000_000
 
 
-class Beside:
-    """Reads side data without keeping the pictures.
+class SideDataReader:
+    """Reads the side data of pictures without keeping the pictures in memory.
 
     A picture that PyAV was asked for its side data refers to itself, and stays until Python's collector comes by, which may
     be after hundreds; here it is called once such pictures hold 256 MB.
@@ -24,12 +24,12 @@ class Beside:
         self._bytes = 0
 
     def get(self, picture: av.VideoFrame, kind: Type) -> SideData | None:
-        """The data of this kind, or None."""
+        """Return the data of this kind, or None."""
         listed = self._of(picture)
         return None if listed is None else listed.get(kind)
 
     def listed(self, picture: av.VideoFrame) -> bool:
-        """False where the picture carries data of a kind newer than this PyAV, such as EXIF: PyAV then shows none of it."""
+        """Return False for a picture with data of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it."""
         return self._of(picture) is not None
 
     def _of(self, picture: av.VideoFrame) -> SideDataContainer | None:
@@ -48,17 +48,17 @@ class Beside:
 _QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))
 
 
-def display_matrix(picture: av.VideoFrame, beside: Beside) -> tuple[int, ...] | None:
-    """The nine numbers of the picture's display matrix, or None."""
-    if not beside.listed(picture):
+def display_matrix(picture: av.VideoFrame, reader: SideDataReader) -> tuple[int, ...] | None:
+    """Return the nine numbers of the picture's display matrix, or None."""
+    if not reader.listed(picture):
         a, b = _QUARTERS[round(picture.rotation / 90) % 4]
         return a, b, 0, -b, a, 0, 0, 0, 1
-    data = beside.get(picture, Type.DISPLAYMATRIX)
+    data = reader.get(picture, Type.DISPLAYMATRIX)
     return None if data is None else tuple(np.frombuffer(bytes(data), dtype=np.int32).tolist())
 
 
 def turned(matrix: tuple[int, ...] | None) -> bool:
-    """Whether a display matrix swaps width and height.
+    """Return True if a display matrix swaps width and height.
 
     >>> turned((0, 1, 0, -1, 0, 0, 0, 0, 1))
     True
@@ -70,7 +70,7 @@ def turned(matrix: tuple[int, ...] | None) -> bool:
 
 
 def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
-    """Turns and mirrors ``image`` as its display matrix says, to the nearest quarter turn.
+    """Rotate and mirror ``image`` by its display matrix, to the nearest quarter turn.
 
     The matrix (a b u / c d v / x y w) sends a point (x, y) to (ax + cy, bx + dy), y downwards: its signs tell which of
     the eight orientations it is.

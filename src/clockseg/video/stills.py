@@ -34,7 +34,7 @@ def stills(
 
 
 def _still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
-    """The picture, uint8 RGB [h, w, 3]; None if it can't be decoded. ``damage`` is noted."""
+    """Decode a picture to uint8 RGB [h, w, 3]; None if that fails. Losses are recorded in ``damage``."""
     own = Damage()
     try:
         image = _decoded(file, to_rgb, own)
@@ -53,7 +53,7 @@ def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
     if not found:
         return None
     damage.take(found[0])
-    if to_rgb.beside.listed(found[0]):
+    if to_rgb.side_data.listed(found[0]):
         return to_rgb(found[0])
     # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.
     decoded = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)

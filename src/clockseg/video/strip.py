@@ -1,4 +1,4 @@
-"""Strip: which stages fired, drawn under the picture."""
+"""The strip below the picture that shows which stages fired."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clockseg.types import Image
 _BACK, _NAME, _DIM = (23, 25, 29), (226, 229, 233), (150, 156, 164)
 _HELD, _FIRED, _FILL, _NOW = (98, 104, 112), (255, 176, 56), (255, 255, 255), (255, 255, 255)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
-# The widest share of the strip that names may take.
+# The largest share of the strip that names may take.
 _NAMES_SHARE = 0.3
 
 
 class Strip:
-    """A band one row a stage and one cell a frame: solid where the stage fired, hollow where it held.
+    """A band with a row for each stage and a cell for each frame: solid where the stage fired, hollow where it held.
 
     The newest frame is the framed column at the right, with its state in words; older ones move left. A fill (a full
     pass with no memory) is a white column joined from top to bottom. ``size`` is that of the picture above, (w, h);
@@ -46,7 +46,7 @@ class Strip:
         self._history: deque[tuple[tuple[bool, ...], bool]] = deque(maxlen=columns)
 
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
-        """The strip after one more frame, uint8 RGB [height, w, 3]; ``fired`` is a bool a stage, in order."""
+        """Draw the strip after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
             raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one a stage.")
         self._history.append((tuple(map(bool, fired)), fill))
@@ -77,7 +77,7 @@ class Strip:
             self._write(canvas, word, self._right + self._edge, row, colour)
 
     def _names(self, stages: Sequence[str]) -> int:
-        """Writes the stages' names at the left, if they fit; returns where the cells may begin."""
+        """Write the stages' names at the left if they fit; return where the cells may begin."""
         room = self._edge + max(self._text_width(name) for name in stages) + 2 * self._edge
         if room > _NAMES_SHARE * self._width:
             return self._edge
@@ -86,7 +86,7 @@ class Strip:
         return room
 
     def _word_room(self) -> int:
-        """What the words at the right need, or the edge alone if there is no room for them."""
+        """Return the width of the words at the right, or of the edge alone if there is no room for them."""
         room = self._text_width("holds") + 2 * self._edge
         return room if room < 0.2 * self._width else self._edge
 

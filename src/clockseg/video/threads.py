@@ -9,13 +9,13 @@ from queue import Queue, SimpleQueue
 from time import perf_counter
 from typing import Generic, ParamSpec, TypeVar
 
-from clockseg.video.output import Whole
+from clockseg.video.output import CloseOrAbort
 
 P = ParamSpec("P")
 
 
-class Background(Whole, Generic[P]):
-    """Calls ``work`` in a thread of its own, in order, for each ``put`` of its arguments.
+class Background(CloseOrAbort, Generic[P]):
+    """Calls ``work`` in a thread of its own, in order, once for each ``put``.
 
     ``put`` returns at once unless ``depth`` calls are waiting. What ``work`` raises is raised by the next ``put`` or by
     ``close``, and nothing more is done. ``seconds`` is the time spent in ``work``. Leaving a ``with`` block closes,
@@ -39,17 +39,17 @@ class Background(Whole, Generic[P]):
         self._thread.start()
 
     def put(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Hands over one call."""
+        """Schedule one call."""
         self._raise()
         self._waiting.put(lambda: self._work(*args, **kwargs))
 
     def close(self) -> None:
-        """Waits for what was put, ends the thread, and raises what went wrong in it."""
+        """Wait for the scheduled calls, end the thread, and raise an error that occurred in it."""
         self._end()
         self._raise()
 
     def abort(self) -> None:
-        """Drops what waits and ends the thread once the call in progress is done."""
+        """Drop the waiting calls, and end the thread once the current call is done."""
         self._dropped = True
         self._end()
 
@@ -90,7 +90,7 @@ class _End:
 
 
 def prefetch(frames: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
-    """Yields the same items, made in a thread of their own up to ``depth`` ahead of the consumer.
+    """Yield the same items, produced in a thread up to ``depth`` ahead of the consumer.
 
     An exception there is raised here, in its place in the order. The thread starts with the first item asked for, and
     has ended when the iterator is exhausted or closed.
