@@ -86,7 +86,7 @@ def test_the_trace_says_what_ran_and_what_it_cost(net, video, tmp_path) -> None:
     assert [line["fired"] for line in trace] == [[True, True, k % 2 == 0] for k in range(7)]
     assert [line["fill"] for line in trace] == [True] + [False] * 6
     for line in trace:
-        said = ["fill", "fired", "signal", "carried", "share", "seconds"]
+        said = ["fill", "fired", "signal", "carried", "seconds"]
         assert list(line) == ["frame", "pts", "time_base", "pts_seconds", "size", *said]
         assert list(line["seconds"]) == SECONDS
         assert line["size"] == [64, 48]
