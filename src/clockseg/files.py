@@ -1,10 +1,15 @@
-"""Files that get their names when they are whole: written beside them as ``.NAME.part``, then renamed."""
+"""Atomic writes: a file is written as ``.NAME.part`` and renamed once it is complete. Limits of input files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+MAX_PIXELS = 64_000_000
+"""Pictures with more pixels are refused before they are decoded."""
+MAX_HOURS = 100.0
+"""A longer duration in a header is taken for an error."""
 
 
 def part_name(path: Path) -> Path:

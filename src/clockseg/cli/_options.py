@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._terminal import indented
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError
-from clockseg.video.decode import MAX_PIXELS
+from clockseg.files import MAX_PIXELS
 
 if TYPE_CHECKING:
     from pathlib import Path

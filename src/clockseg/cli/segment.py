@@ -22,7 +22,7 @@ from clockseg.cli._options import (
     positive,
 )
 from clockseg.errors import DataError
-from clockseg.video.decode import MAX_HOURS
+from clockseg.files import MAX_HOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

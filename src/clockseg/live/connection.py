@@ -13,11 +13,12 @@ import av
 from av.container import InputContainer
 
 from clockseg.errors import UsageError, VideoError
+from clockseg.files import MAX_PIXELS
 from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
 from clockseg.video import Clip, Frame, open_clip
 from clockseg.video.colour import ToRGB
-from clockseg.video.decode import MAX_PIXELS, Damage, checked_stream, open_for_reading, pictures, reason
+from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
 from clockseg.video.fields import deinterlaced
 from clockseg.video.movie import VECTOR_THREADS
 

@@ -15,6 +15,7 @@ from clockseg.carry import Carry, Codec, Flow, Warp
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
 from clockseg.errors import DataError, UsageError
+from clockseg.files import MAX_PIXELS
 from clockseg.live.channel import Channel, Shown
 from clockseg.live.connection import connect
 from clockseg.live.feed import Feed
@@ -25,7 +26,6 @@ from clockseg.live.source import Source, source
 from clockseg.live.summary import Setting, summary
 from clockseg.segmenting.results import apart
 from clockseg.video import InputChanged
-from clockseg.video.decode import MAX_PIXELS
 
 SHARE = 0.8
 """Of the time between frames, what the network is to take of it: decoding, writing and showing want some as well."""

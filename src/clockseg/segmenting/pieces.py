@@ -29,14 +29,13 @@ from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers
-from clockseg.files import part_name
+from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
-from clockseg.video.decode import MAX_HOURS, MAX_PIXELS
 
 
 def release_memory() -> None:

@@ -39,12 +39,6 @@ def open_for_writing(file: str, **options: Any) -> OutputContainer:
     return container
 
 
-MAX_PIXELS = 64_000_000
-"""Pictures with more pixels are refused before they are decoded."""
-MAX_HOURS = 100.0
-"""A longer duration in a header is taken for an error."""
-
-
 ALLOWED = "Give a video file, an image or a folder of images."
 _THREADS = 4
 """Of a decoder, on any machine: what it makes of damaged packets depends on their number."""
