@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from clockseg.cli._options import read_data_options
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import indented
-from clockseg.clockwork.trace import Progress, Tally
 from clockseg.errors import DataError, UsageError, VideoError
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ def each(clips: Sequence[Clip], one: Callable[[Clip], T], account: Account) -> I
 
 def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) -> Iterator[ClipFrame]:
     """Yield the frames of a clip, decoded ahead, and show progress; for commands that run every stage on every frame."""
+    from clockseg.clockwork.trace import Progress, Tally
     from clockseg.video.threads import prefetch
 
     always = Tally(tuple(stage.name for stage in net.stages))

@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._terminal import behind, indented, one_line
-from clockseg.clockwork.trace import Progress
+
+if TYPE_CHECKING:
+    from clockseg.clockwork.trace import Progress
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""

@@ -23,12 +23,11 @@ from clockseg.cli._options import (
 )
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import align, percent
-from clockseg.evaluation.metrics import finite
-from clockseg.planning.schedule_file import ScheduleFile
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.planning.planner import Goal, Plan, Trial, Variant
+    from clockseg.planning.schedule_file import ScheduleFile
 
 DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
 
@@ -250,6 +249,8 @@ class Report:
 
     def file(self) -> ScheduleFile:
         """Return the schedule file of the plan."""
+        from clockseg.planning.schedule_file import ScheduleFile
+
         plan, variant, chosen = self.plan, self.plan.variant, self.plan.chosen
         run = {"network": variant.network, "precision": variant.precision}
         run |= {} if variant.size is None else {"size": variant.size}
@@ -331,10 +332,14 @@ class Report:
 
 
 def _percent(share: float) -> str:
+    from clockseg.evaluation.metrics import finite
+
     return percent(finite(share)) if not share > 0.98 else f"{100 * share:.2f} %"
 
 
 def _sums(sums: Any) -> dict[str, float | None]:
+    from clockseg.evaluation.metrics import finite
+
     return {
         "relative_time": finite(sums.relative_time),
         "pixel_acc": finite(sums.agreement.pixel_acc),

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.carry.names import MARK, marked
 from clockseg.cli._clips import Account, clips_of, each, frames_of
 from clockseg.cli._options import (
     add_data_options,
@@ -25,7 +24,6 @@ from clockseg.cli._options import (
 )
 from clockseg.cli._terminal import align, percent, shown
 from clockseg.errors import UsageError
-from clockseg.planning.schedule_file import ScheduleFile
 
 if TYPE_CHECKING:
     from clockseg.clocks import Watch
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Named, Schedule
     from clockseg.datasets.clips import Clip
     from clockseg.execution.recording import Recording
+    from clockseg.planning.schedule_file import ScheduleFile
     from clockseg.planning.tuning import Point, Trial, Tuned
 
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
@@ -132,6 +131,8 @@ def _clock(text: str, watch: int | None, cap: int | None) -> _Clock:
     >>> _clock("adaptive()", 1, None).text(0.25)
     'adaptive(0.25, watch=1)'
     """
+    from clockseg.carry.names import MARK, marked
+
     try:
         node = ast.parse(marked(text.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -276,6 +277,8 @@ class Found:
 
     def file(self) -> ScheduleFile:
         """Return the schedule file, with how the schedule was found."""
+        from clockseg.planning.schedule_file import ScheduleFile
+
         tuned = {
             "clips": [path for (path, _), _ in self.clips],
             "frames": sum(frames for (_, frames), _ in self.clips),
