@@ -13,7 +13,7 @@ import pytest
 
 import clockseg
 from clockseg import __main__ as entry
-from clockseg.engines import provenance
+from clockseg.execution import machine as provenance
 from clockseg.execution.machine import versions
 
 ROOT = Path(__file__).resolve().parents[1]
