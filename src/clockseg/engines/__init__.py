@@ -28,7 +28,7 @@ ENGINES: dict[str, Callable[..., StagedNetwork]] = {
 def engine(
     name: str, *, precision: str = "f32", threads: int | None = None
 ) -> Callable[[StagedNetwork], StagedNetwork]:
-    """The engine of this name with its options, as a function over networks.
+    """Return the engine of this name with its options, as a function from networks to networks.
 
     "auto": the fastest of those installed, measured once for each network, size and machine (``engines.auto``).
     """
@@ -40,7 +40,7 @@ def engine(
 
 
 def contenders(precision: str, threads: int | None) -> dict[str, Callable[[StagedNetwork], StagedNetwork]]:
-    """The engines that are installed and compute in ``precision``, the likeliest first."""
+    """Return the installed engines that compute in ``precision``, the one that is usually fastest first."""
     names = ["openvino"] if installed("openvino") else []
     if precision == "f32" and installed("onnxruntime"):
         names += ["onnxruntime", *(f"onnxruntime-{name}" for name in providers())]

@@ -1,4 +1,4 @@
-"""The fastest engine for a network at its working size on this machine: measured once, then remembered."""
+"""Choice of the fastest engine for a network at its working size on this machine, measured once and stored on disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
 
 
 def fastest(seconds: Mapping[str, float]) -> str:
-    """The engine to take: the first, unless another is clearly faster, since times that are near swap from day to day.
+    """Return the first engine, unless another is clearly faster, because close times change their order from day to day.
 
     >>> fastest({"openvino": 1.02, "onnxruntime": 1.0}), fastest({"openvino": 1.2, "onnxruntime": 1.0})
     ('openvino', 'onnxruntime')
@@ -69,7 +69,7 @@ def fastest(seconds: Mapping[str, float]) -> str:
 
 
 def installed(module: str) -> bool:
-    """Whether a library is there, without importing it.
+    """Return True if a library is installed, without importing it.
 
     >>> installed("numpy"), installed("no_such_library")
     (True, False)
@@ -83,7 +83,7 @@ def _noise(net: StagedNetwork) -> Any:
 
 
 def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threads: int | None) -> str:
-    """What the answer depends on, as one string."""
+    """Return everything that the measurement depends on, as one string."""
     size = whole.frame_size([net.prepare(image)])
     digest = hashlib.sha256(whole.build(size).model).hexdigest()[:16]
     there, ours = machine(), versions()
@@ -95,7 +95,7 @@ def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threa
 
 
 def measure(net: StagedNetwork, contenders: Mapping[str, Engine], image: Any) -> dict[str, float]:
-    """Median seconds of ``net``, uncut, on ``image`` in each engine, by turns; infinite for one that can't run it."""
+    """Return median seconds of the uncut ``net`` on ``image`` in each engine, interleaved; infinite for one that cannot run it."""
     running: dict[str, Part] = {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     first: ClocksegError | None = None
@@ -117,7 +117,7 @@ def measure(net: StagedNetwork, contenders: Mapping[str, Engine], image: Any) ->
 
 
 def _runs(whole: Part, value: Any) -> list[float]:
-    """Seconds of a few runs; the one that wakes the threads isn't counted."""
+    """Return the seconds of a few runs after one that wakes the threads."""
     whole(value)
     found: list[float] = []
     begun = time.perf_counter()
@@ -129,7 +129,7 @@ def _runs(whole: Part, value: Any) -> list[float]:
 
 
 def recall() -> dict[str, dict[str, float]]:
-    """What is remembered: for each network and setting, seconds by engine; a damaged file is as none."""
+    """Return the measurements on disk: for each network and setting, seconds by engine. A damaged file counts as empty."""
     try:
         found = json.loads((cache_directory() / REMEMBERED).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -142,7 +142,7 @@ def _are_times(times: Any) -> bool:
 
 
 def remember(key: str, seconds: Mapping[str, float]) -> None:
-    """Keep ``seconds`` by engine under ``key``; a cache folder that can't be written to isn't worth failing for."""
+    """Store ``seconds`` by engine under ``key``; ignore a cache folder that is not writable."""
     file = cache_directory() / REMEMBERED
     text = json.dumps(recall() | {key: dict(seconds)}, indent=1)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Output buffers that are used again only when nobody holds them any more.
+"""Output buffers that are reused only when no result refers to them any more.
 
 What a part returns may be held for many frames, so a later run must never overwrite it; and fresh memory for every
 frame costs its page faults. So a pool lends an array, and lends it again once nothing else refers to it or to a view
@@ -31,7 +31,7 @@ class Slot:
         self.idle = sys.getrefcount(self.array)
 
     def free(self) -> bool:
-        """Whether nobody but the pool refers to the array."""
+        """Return True if only the pool refers to the array."""
         return sys.getrefcount(self.array) <= self.idle
 
 
@@ -55,7 +55,7 @@ class Pool:
         self.slots: list[Slot] = []
 
     def take(self) -> Slot:
-        """A buffer that nobody holds; its contents are whatever they were."""
+        """Return a buffer that no result refers to; its contents are arbitrary."""
         for slot in self.slots:
             if slot.free():
                 return slot

@@ -1,4 +1,4 @@
-"""ONNX Runtime, the portable engine: one session per part, bound to buffers."""
+"""The ONNX Runtime engine: one session per part, bound to buffers."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def onnxruntime(
 
 
 def providers() -> tuple[str, ...]:
-    """The GPU providers that the installed ONNX Runtime has: "cuda", "tensorrt", or none."""
+    """Return the GPU providers of the installed ONNX Runtime: "cuda", "tensorrt", or none."""
     there = libraries.onnxruntime().get_available_providers()
     return tuple(name for name, full in PROVIDERS.items() if name != "cpu" and full in there)
 
 
 def _providers(provider: str, precision: str) -> list[Any]:
-    """What an inference session is made with: the provider with its options, and the CPU for what it lacks."""
+    """Return the providers of a session: the chosen one with its options, and the CPU for operators that it lacks."""
     if provider not in PROVIDERS:
         raise UsageError(f"provider {provider!r}: ONNX Runtime has here {', '.join(PROVIDERS)}.")
     if provider == "cpu":
@@ -87,7 +87,7 @@ def _providers(provider: str, precision: str) -> list[Any]:
 
 
 class _Session:
-    """One session that reads its inputs where they are and writes into buffers that nobody holds."""
+    """One session that reads its inputs in place and writes into buffers that no result refers to."""
 
     def __init__(self, session: Any, built: Built) -> None:
         self.session, self.built = session, built

@@ -1,4 +1,4 @@
-"""OpenVINO, the fastest engine here on CPUs: one compiled model and one infer request per part."""
+"""The OpenVINO engine, usually the fastest on CPUs: one compiled model and one infer request per part."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool
 
 
 class _Request:
-    """One infer request that reads its inputs where they are and writes into buffers that nobody holds.
+    """One infer request that reads its inputs in place and writes into buffers that no result refers to.
 
     Outside, maps are [1, channels, h, w]; those in ``last`` lie in memory as [1, h, w, channels].
     """

@@ -1,4 +1,4 @@
-"""How long each node of a network takes in OpenVINO: what cuts are chosen by where seconds count, not multiply-adds."""
+"""Seconds of each node of a network in OpenVINO, for choosing cuts by measured time instead of multiply-adds."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _noise(port: Any) -> Array:
 
 
 def _shared(run: Sequence[tuple[Sequence[str], float]], work: Mapping[str, float]) -> dict[str, float]:
-    """Node -> seconds of one run; what is made from no known node goes to the next one that is."""
+    """Return seconds of one run by node; the time of nodes that the engine added goes to the next known node."""
     found: dict[str, float] = {}
     waiting, last = 0.0, ""
     for names, seconds in run:
@@ -102,7 +102,7 @@ def _shared(run: Sequence[tuple[Sequence[str], float]], work: Mapping[str, float
 
 
 def _known(name: str, work: Mapping[str, float]) -> str:
-    """The node that one of the engine's is named for, perhaps with something appended; empty if there is none."""
+    """Return the node that an engine's node is named after, without appended text; empty if there is none."""
     while name and name not in work:
         name, _, _ = name.rpartition("/")
     return name

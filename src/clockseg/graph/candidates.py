@@ -70,7 +70,7 @@ class Trunk:
         return min(others, key=lambda last: (not self.pairs[first, last].skip, self.bytes(last)), default=None)
 
     def bytes(self, index: int) -> int:
-        """What the tensors of a place take, as float32."""
+        """Return the bytes of a place's tensors as float32."""
         return sum(_BYTES * math.prod(self.shapes[tensor]) for tensor in self.places[index])
 
     @cached_property
@@ -183,7 +183,7 @@ def candidates(
     output: str,
     seconds: Mapping[str, float] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Where the network that leads to ``output`` can be cut, from the frame on; ``divide`` accepts every one.
+    """Return the places to cut the network that leads to ``output``, in order from the frame; ``divide`` accepts every one.
 
     ``shapes``: of every tensor, the frame's [1, 3, h, w] included; ``work``: of each node by name, in multiply-adds or
     seconds (none: 0); ``seconds``: of each node, where measured.

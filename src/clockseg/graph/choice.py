@@ -33,7 +33,7 @@ class Row:
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """What is cut at, in order."""
+        """The cuts, in order."""
         return tuple(self.trunk.places[index] for index in self.indices)
 
     @property
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def skip(self) -> bool:
-        """Whether the first stage's result is of use while others hold, and something rests then."""
+        """True if the output uses a fresh first stage while the others hold, and this spares work."""
         return bool(self.running) and bool(self.reaching & 1) and self.running[0] <= 1 - SPARED
 
     @cached_property
@@ -78,7 +78,7 @@ class Row:
 
     @cached_property
     def fine(self) -> int:
-        """How many maps of stride 8 or finer the first stage gives to what is made from later ones too."""
+        """The number of maps of stride 8 or finer that are fused from the first stage with later ones."""
         given = {
             one
             for before, made in zip(self.load.reads, self.owners, strict=True)
@@ -297,7 +297,7 @@ def _chosen(rows: Sequence[Row], judge: Callable[[tuple[Cut, ...]], Choice | Non
 def _judged(
     graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str, cuts: tuple[Cut, ...], purpose: Purpose
 ) -> Choice | None:
-    """What ``cuts`` mean as the network will be cut; None if the cut rule refuses them."""
+    """Return the choice of ``cuts`` as the network will be cut, or None if the cut rule refuses them."""
     graph, costs = priced(graph, splits(graph, cuts, output=output, shapes=shapes), shapes, work)
     try:
         divide(graph, cuts, output=output)

@@ -25,7 +25,7 @@ UNEXPLAINED = "unexplained"
 
 @dataclass(frozen=True)
 class Addition:
-    """What a correction adds to a network's graph: nodes in order, all weights they read, its two inputs and its output."""
+    """The additions of a correction to a network's graph: nodes in order, the weights they read, two inputs and an output."""
 
     nodes: tuple[onnx.NodeProto, ...]
     weights: tuple[onnx.TensorProto, ...]

@@ -20,7 +20,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part is made of: multiply-adds of a run, numbers it has learned, bytes of what it gives.
+    """The cost of a part: multiply-adds of a run, number of parameters, bytes of its outputs.
 
     ``moved``: bytes that its operations read and write (``clockseg.graph.cost``).
 
@@ -115,7 +115,7 @@ def moved(static: Static) -> int:
 
 @dataclass
 class _Memory:
-    """Where maps lie: ``home`` of a map is the one that it is made in place of, ``narrowest`` the bytes of its elements."""
+    """The memory of maps: ``home`` is the map that another one is computed in place of, ``narrowest`` the bytes per element."""
 
     static: Static
     home: dict[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class _Memory:
         return sum(map(self._bytes, reads))
 
     def _base(self, node: onnx.NodeProto) -> str | None:
-        """What ``node`` works on element by element: the largest that it reads; None for any other operation."""
+        """Return the largest input of an element-wise ``node``, or None for any other operation."""
         reads = [name for name in node.input if name in self.static.types]
         if node.op_type not in IN_PASSING or not reads:
             return None
@@ -181,7 +181,7 @@ def price(part: GraphPart, size: Size) -> Cost:
 
 
 def node_work(static: Static) -> dict[str, float]:
-    """Node -> its multiply-adds: what candidates and choices of cuts go by."""
+    """Return the multiply-adds of each node, by which candidates and cuts are judged."""
     return {node.name: float(_multiply_adds(static, node)) for node in static.nodes}
 
 

@@ -91,7 +91,7 @@ def _map_name(stage: str) -> str:
 
 
 def _is_map(shape: Sequence[int], size: Size) -> bool:
-    """Whether it is [1, channels, h, w] of a frame: about the same stride across as down, and no larger."""
+    """Return True for the shape [1, channels, h, w] of a map: about the same stride in both directions, and no larger than the frame."""
     if len(shape) != 4 or shape[0] != 1 or min(shape) < 1:
         return False
     down, across = size[1] / shape[2], size[0] / shape[3]
@@ -165,7 +165,7 @@ def with_heads(model: onnx.ModelProto, heads: Sequence[Head]) -> onnx.ModelProto
 
 
 def score_name(stage: str) -> str:
-    """What the score map of a stage's head is called.
+    """Return the name of the score map of a stage's head.
 
     >>> score_name("stage1")
     'clockseg.scores.stage1'

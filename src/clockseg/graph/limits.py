@@ -1,4 +1,4 @@
-"""How large a network may be: what is refused before anything is allocated for it, and how to allow more."""
+"""Limits on the size of a network: larger ones are refused before memory is allocated for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which work of a network runs on which frames, for any cuts: what candidates and choices are judged by.
+"""The share of a network's work that runs on each kind of frame, for any cuts.
 
 The nodes that the output needs are numbered in topological order, sets of them are the bits of a whole number, and one
 walk tells the stages that each node is made from: quick enough to try hundreds of cuts.
@@ -36,7 +36,7 @@ class Load:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that the output needs, in topological order."""
+        """The nodes that the output depends on, in topological order."""
         return self.graph.back([self.output], frozenset())[0]
 
     @cached_property
@@ -110,7 +110,7 @@ class Load:
         return found if self._follow(ends, stage) else None
 
     def _follow(self, ends: Sequence[set[int]], stage: Sequence[int]) -> bool:
-        """Whether each cut's tensors are made in its stage's body, or passed on from the cut before; not all of them."""
+        """Return True if every cut has a tensor made in its stage's body, and all others are passed on from the cut before."""
         return all(
             any(stage[one] == number for one in cut)
             and all(stage[one] == number or (number and one in ends[number - 1]) for one in cut)

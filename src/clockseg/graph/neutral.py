@@ -100,7 +100,7 @@ class Graph:
         return tuple(sorted(set(tensors), key=self.position.__getitem__))
 
     def back(self, tensors: Iterable[str], stops: Set[str]) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-        """What makes ``tensors``, walking backwards up to ``stops`` and to the frame.
+        """Walk backwards from ``tensors`` up to ``stops`` and to the frame.
 
         Returns the nodes met, in topological order, and the tensors at which the walk ended. Constants aren't followed.
 

@@ -118,7 +118,7 @@ def _linear(static: Static, node: onnx.NodeProto) -> Kind:
 
 
 def _is_stored(static: Static, tensor: str) -> bool:
-    """Whether ``tensor`` is made from constants alone, as weights kept in 16 bits are; quantized ones are left as they are."""
+    """Return True if ``tensor`` is computed from constants alone, such as weights stored in 16 bits, but not if they are quantized."""
     node = next((node for node in static.nodes if tensor in node.output), None)
     if node is None or node.op_type not in ("Cast", "Identity"):
         return False

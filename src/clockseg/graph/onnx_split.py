@@ -114,14 +114,14 @@ class _Terms:
         return next(index for index, name in enumerate(node.input) if not self._settled(name))
 
     def _settled(self, name: str) -> bool:
-        """Whether ``name`` doesn't depend on the frame."""
+        """Return True if ``name`` does not depend on the frame."""
         maker = self.makers.get(name)
         if maker is None:
             return not name or self.static.constant(name) is not None
         return all(map(self._settled, self.static.reads(maker)))
 
     def _by_channel(self, node: onnx.NodeProto) -> Iterator[tuple[int, int]]:
-        """Which inputs of a channelwise node hold one number a channel: position, and the axis they are along."""
+        """Yield the inputs of a channelwise node with one number per channel: their position, and the axis of the channels."""
         axis, whole = self.split.axis, self.static.shape(node.input[self._dynamic(node)])
         for position, name in enumerate(node.input):
             if not name or position == self._dynamic(node) or node.op_type == "Resize":
@@ -183,6 +183,6 @@ def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.Model
 
 
 def _there(model: onnx.ModelProto, plan: Sequence[Split]) -> bool:
-    """Whether the file has the nodes by these names: those inside an If have others."""
+    """Return True if the file has all nodes of the plan; those inside an If have other names."""
     names = {node.name for node in model.graph.node}
     return {name for split in plan for name in (split.product, *split.between)} <= names

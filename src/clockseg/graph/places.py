@@ -46,7 +46,7 @@ def grids(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Grid]:
 
 
 def is_map(shape: Shape, grid: Grid | None) -> bool:
-    """Whether a tensor is laid out as [1, c, h, w]."""
+    """Return True if a tensor has the layout [1, c, h, w]."""
     return grid is not None and len(shape) == 4 and shape[2:] == (grid.rows, grid.columns)
 
 
@@ -83,7 +83,7 @@ def _resized(grid: Grid, rows: int, columns: int) -> Grid | None:
 
 
 def _fits(size: int, whole: int, step: int) -> bool:
-    """Whether ``size`` is ``whole`` in steps: rounded either way, one more or less for windows at the border."""
+    """Return True if ``size`` is ``whole / step``, rounded either way, plus or minus one for windows at the border."""
     return abs(size - whole / step) <= 1
 
 
@@ -102,7 +102,7 @@ _TRIES = 48
 
 
 def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[Cut, ...]:
-    """Where ``load``'s network can be cut, from the frame on; only tensors of ``graph``, from which ``load`` was made.
+    """Return the places to cut the network of ``load``, in order from the frame; only tensors of ``graph``, its original.
 
     ``found_at``: the tensors' ``strides.grids``.
     """
@@ -156,7 +156,7 @@ class _Places:
         return [node for node in sorted(alive) if self.above[node] >= _STEP and self._is_one(node)]
 
     def _is_one(self, node: int) -> bool:
-        """Whether ``node`` makes one tensor, of the network as it was given, and it holds no positions."""
+        """Return True if ``node`` makes a single tensor of the original network that holds no positions."""
         tensors = self.load.nodes[node].outputs
         return (
             len(tensors) == 1
@@ -166,7 +166,7 @@ class _Places:
         )
 
     def _opens(self, node: int) -> bool:
-        """Whether what leads on from ``node`` is enlarged before it meets what goes round it, or nothing goes round it.
+        """Return True if no path bypasses ``node``, or its results are enlarged before they meet a path that does.
 
         So it is with an encoder's ends, and not inside a residual block or an attention.
         """
@@ -214,12 +214,12 @@ class _Places:
         return parent
 
     def _goes_on(self, before: int, node: int, step: float) -> bool:
-        """Whether most of what ``before`` dominates is dominated by ``node`` too: the trunk, not a side branch."""
+        """Return True if ``node`` also dominates most of the work that ``before`` dominates, so that it is not on a side branch."""
         below = self.dominators.below
         return below[before] - self.load.costs[before] - below[node] < step
 
     def _rank(self, node: int) -> tuple[bool, int, bool, float, int]:
-        """What has positions, small first; of equal ones maps before tokens, little work first, then the last ones first."""
+        """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
         shape, grid = self.shapes[self._tensor(node)], self.grids.get(self._tensor(node))
         return grid is None, math.prod(shape), not is_map(shape, grid), round(self.above[node], 4), -node
 
@@ -240,7 +240,7 @@ class _Places:
         return len(self.load.readers[node]) > 1
 
     def _side_by_side(self, nodes: tuple[int, ...], region: int) -> bool:
-        """Whether all are in ``region``, can be cut at, and none is made from another."""
+        """Return True if all ``nodes`` are in ``region`` and can be cut at, and none is computed from another."""
         apart = not any(self.load.above[one] >> other & 1 for one, other in itertools.permutations(nodes, 2))
         return apart and all(region >> node & 1 and self._is_one(node) for node in nodes)
 

@@ -26,7 +26,7 @@ _FLOAT = ".float"
 
 
 class Shaped(Protocol):
-    """What is needed of a graph at one size (``static.Static``); named and changed in place."""
+    """The interface of a graph at one size (``static.Static``), which is changed in place."""
 
     nodes: list[onnx.NodeProto]
     types: dict[str, tuple[int, tuple[int, ...]]]
@@ -104,13 +104,13 @@ def _rename(static: Shaped, new: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the cut rule sees a graph's nodes: without those in ``left_out``, tensors by the names in ``stands_for``."""
+    """A view of a graph for the cut rule: without the nodes in ``left_out``, and with tensors renamed by ``stands_for``."""
 
     left_out: frozenset[str]
     stands_for: Mapping[str, str]
 
     def of(self, tensor: str) -> str:
-        """What is passed where ``tensor`` is read."""
+        """Return the tensor that is passed between parts in place of ``tensor``."""
         while tensor in self.stands_for:
             tensor = self.stands_for[tensor]
         return tensor
@@ -159,7 +159,7 @@ class Floats:
 
 
 def floats_of(static: Shaped, tensor: str) -> Floats | None:
-    """How to read ``tensor`` as floats, if it holds bytes that one QuantizeLinear makes; None otherwise."""
+    """Return a function that reads ``tensor`` as floats if it holds bytes from one QuantizeLinear, else None."""
     node = next((node for node in static.nodes if tensor in node.output), None)
     if node is None or node.op_type != TO_BYTES:
         return None

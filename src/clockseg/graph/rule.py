@@ -254,7 +254,7 @@ def _union(owners: dict[str, Sources], tensors: Sequence[str]) -> Sources:
 
 @dataclass(frozen=True)
 class _Work:
-    """What ``divide`` knows once bodies and owners are settled."""
+    """The state of ``divide`` once the body of each stage and the sources of each tensor are known."""
 
     graph: Graph
     cuts: list[tuple[str, ...]]
@@ -316,7 +316,7 @@ class _Work:
         return [self.graph.ordered(tensors) for tensors in held]
 
     def _held_for(self, tensor: str, watched: frozenset[str | None]) -> str:
-        """What is watched, if ``tensor`` is that or only a copy of it, enlarged or cropped; else it before it is enlarged."""
+        """Return the watched tensor that ``tensor`` only enlarges or crops, or else ``tensor`` before enlargement."""
         inside = {node.name for body in self.bodies for node in body}
         small = tensor
         while tensor not in watched:

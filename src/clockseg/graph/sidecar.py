@@ -177,7 +177,7 @@ MOST_CLASSES = 255
 
 @dataclass(frozen=True)
 class Input:
-    """How a frame becomes what the network reads; see the module's text."""
+    """The preprocessing of a frame; see the module's docstring."""
 
     name: str
     width: int
@@ -201,7 +201,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Correction:
-    """What in the same file mends a moved score map: from two inputs of its own, and a frame or a stage, to ``output``.
+    """A subgraph that corrects a moved score map: from two inputs of its own, and a frame or a stage, to ``output``.
 
     ``of``: the tensor of the network that is moved; the input ``moved`` takes it, ``unexplained`` what the motion leaves
     unexplained, [1, 1, h, w] at the same places, 0..1. ``reads``: the stage whose cut it also reads, None: the frame.
@@ -217,7 +217,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Sidecar:
-    """What NAME.json says; see the module's text. ``cuts``: per stage, the tensors it is cut at."""
+    """The contents of NAME.json; see the module's docstring. ``cuts``: for each stage, the tensors of its cut."""
 
     name: str
     input: Input
@@ -233,7 +233,7 @@ class Sidecar:
 
 
 def parse(text: str, *, source: str) -> Sidecar:
-    """A sidecar from JSON ``text``; ``source`` names it in errors."""
+    """Parse a sidecar from JSON ``text``; ``source`` names it in errors."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -316,7 +316,7 @@ def _check(found: Sidecar, top: Fields) -> None:
 
 
 def read(path: Path) -> Sidecar:
-    """The sidecar at ``path``; NetworkError says what is missing or wrong in it."""
+    """Read the sidecar at ``path``; ``NetworkError`` names a missing or wrong field."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -330,7 +330,7 @@ def read(path: Path) -> Sidecar:
 
 
 def dump(sidecar: Sidecar) -> str:
-    """The sidecar as JSON text.
+    """Return the sidecar as JSON text.
 
     >>> sidecar = Sidecar("tiny", Input("x", 64, 48), "y", (("a",), ("b",)), classes=("sky", "road"))
     >>> parse(dump(sidecar), source="tiny.json") == sidecar

@@ -45,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Split:
-    """How the node ``product`` becomes a sum of ``terms``, in the order they are summed.
+    """A plan to replace the node ``product`` by a sum of ``terms``, in this order.
 
     ``leaves``: the tensors that were joined along ``axis``, in the order of their channels. ``between``: the nodes from
     the joining to the product, in order; each term repeats them. Only ``product`` is replaced; ``made`` keeps its name.
@@ -65,7 +65,7 @@ class Split:
         return plain[-1] if plain else len(self.terms) - 1
 
     def named(self, term: int, step: str | int) -> str:
-        """What a node of term number ``term`` (0 the first) and the tensor that it makes are called.
+        """Return the name of a node of term number ``term`` (0 is the first), and of the tensor that it makes.
 
         ``step``: "joined", the position of one of ``between``, "product" or "enlarged".
         """
@@ -78,7 +78,7 @@ class Split:
 
 
 def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: Shapes) -> tuple[Split, ...]:
-    """What is to be split in a network cut at ``cuts``, in the order to carry it out: later ones may read what earlier made.
+    """Return the splits for a network cut at ``cuts``, in order: later ones may read tensors of earlier ones.
 
     A product is split where some of its maps hold while others fire: where the first stage that they are made from isn't
     the same for all. A convolution with a window only if two thirds of the channels rest.
@@ -148,7 +148,7 @@ def _joining(graph: Graph, product: Node) -> tuple[Node | None, tuple[str, ...]]
 
 
 def _leaves(graph: Graph, owners: Mapping[str, Sources], joined: Node) -> tuple[str, ...]:
-    """What ``joined`` joins; what is itself joined from maps of different stages is taken apart."""
+    """Return the tensors that ``joined`` concatenates; nested concatenations of maps of different stages are flattened."""
     leaves: list[str] = []
     for tensor in joined.inputs:
         node = graph.maker.get(tensor)
@@ -229,7 +229,7 @@ def priced(
 
 
 def shared_work(graph: Graph, split: Split, shapes: Shapes, work: Mapping[str, float]) -> dict[str, float]:
-    """What the nodes that ``split`` makes cost, as shares of what they replace, by channels and positions.
+    """Return the cost of the nodes that ``split`` makes, as shares of the nodes they replace, by channels and positions.
 
     ``graph``: before it is carried out. Sums and joins cost nothing: an engine adds where it multiplies.
     """

@@ -117,7 +117,7 @@ class _Source:
         return Stage(cut.name, body, Pick(cut.held), Take(cut.scores) if cut.scores else None, features)
 
     def groups(self, division: Division) -> tuple[Group, ...]:
-        """The groups; the last one also does what ``finish`` would, since that always follows it.
+        """Return the groups; the last one includes the work of ``finish``, which always follows it.
 
         In a model of its own, the last enlargement gets a memory layout in which it and the argmax take twice as long.
         """
@@ -171,7 +171,7 @@ class _Source:
         return Correction(replace(part, inputs=inputs, build=build), said.reads)
 
     def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
-        """The part from ``inputs`` to ``outputs`` and to the network's output, ``finished``, if that is given.
+        """Return the part from ``inputs`` to ``outputs`` and, if given, to the network's output ``finished``.
 
         The frame stands for the input, and labels for the output of a network with classes.
         """

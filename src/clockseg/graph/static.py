@@ -69,7 +69,7 @@ class Static:
         return {tensor: shape for tensor, (_, shape) in self.types.items()}
 
     def elements(self, tensor: str) -> int:
-        """How many numbers ``tensor`` holds."""
+        """Return the number of elements of ``tensor``."""
         return math.prod(self.shape(tensor))
 
     def constant(self, name: str) -> TensorProto | None:
@@ -88,11 +88,11 @@ class Static:
             self.folded[weight.name] = _array(weight)
 
     def reads(self, node: onnx.NodeProto) -> tuple[str, ...]:
-        """What ``node`` reads, including what its subgraphs read from outside."""
+        """Return the inputs of ``node``, including the outer tensors that its subgraphs read."""
         return (*node.input, *captured(node))
 
     def channelwise(self, node: onnx.NodeProto) -> bool:
-        """Whether each output channel of a ConvTranspose is made from one input channel alone."""
+        """Return True if each output channel of a ConvTranspose depends on one input channel alone."""
         groups = int(attribute(node, "group", 1))
         if groups == self.shape(node.input[0])[1]:
             return True
@@ -225,7 +225,7 @@ def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
 
 
 def _is_known(found: Static, node: onnx.NodeProto) -> bool:
-    """Whether everything that ``node`` reads is a known constant, so that it may be computed here."""
+    """Return True if all inputs of ``node`` are known constants, so that it can be computed here."""
     return node.op_type in _COMPUTED and all(name in found.folded for name in found.reads(node) if name)
 
 

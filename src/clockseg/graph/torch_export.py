@@ -160,7 +160,7 @@ def operation(node: fx.Node) -> str:
 
 
 def made_at(node: fx.Node) -> str:
-    """Where in the source a node comes from, as " (FILE:LINE, CODE)"; empty if it isn't known."""
+    """Return the place in the source that a node comes from, as " (FILE:LINE, CODE)", or an empty text if it is unknown."""
     places = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
     return _place(*places[-1]) if places else ""
 
@@ -190,7 +190,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _inside(file: str) -> bool:
-    """Whether a source file is torch's or this package's own, or none."""
+    """Return True if a source file belongs to torch or to this package, or is no file."""
     return file.startswith("<") or any(
         Path(file).is_relative_to(folder) for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
     )

@@ -223,7 +223,7 @@ class Program:
         return {name: count for name, count in counted.items() if count}
 
     def name(self, node: fx.Node) -> str:
-        """What the cut rule calls the tensor that ``node`` makes."""
+        """Return the cut rule's name of the tensor that ``node`` makes."""
         source = self.sources.get(node.name)
         return source if isinstance(source, str) else self.names.chosen.get(node, node.name)
 
@@ -301,5 +301,5 @@ def multiply_adds(node: fx.Node) -> int:
 
 
 def _takes(node: fx.Node) -> bool:
-    """Whether a node only takes one of the tensors that another makes."""
+    """Return True if a node only selects one of the tensors that another node makes."""
     return operation(node) == "getitem"

@@ -43,7 +43,7 @@ class Dissected:
     pieces: dict[tuple[Kind, int], Shared] = field(default_factory=dict)
 
     def ends(self, kind: Kind, index: int) -> Ends:
-        """What the piece ``index`` of a kind reads and gives here."""
+        """Return the inputs and outputs of the piece ``index`` of a kind."""
         if kind == "stage":
             stage = self.division.stages[index]
             return Ends(stage.inputs, tuple(dict.fromkeys([*stage.trunk, *stage.held])))
@@ -53,7 +53,7 @@ class Dissected:
         return Ends((self.division.scores if kind == "finish" else IMAGE,), (self.division.output,))
 
     def skeleton(self) -> list[Any]:
-        """What must be the same at every shape: which parts there are, and how many tensors pass between them."""
+        """Return the properties that must be the same at every shape: the parts, and the numbers of tensors between them."""
         stages = [(len(s.inputs), len(s.trunk), len(s.held)) for s in self.division.stages]
         groups = [(g.name, g.reads, len(g.inputs), len(g.outputs)) for g in self.division.groups]
         return [stages, groups]
@@ -85,7 +85,7 @@ class Source:
         self.kept[self.key(tuple(example.shape))] = self.first
 
     def key(self, shape: tuple[int, ...]) -> Key:
-        """What a graph is for: the shape of the frame; and its type and device, which follow the module's."""
+        """Return the key of a graph: the shape of the frame, with the type and device of the module."""
         tensors = (t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point())
         like = next(tensors, self.example)
         dtype = like.dtype if self.example.is_floating_point() else self.example.dtype
@@ -160,7 +160,7 @@ class Piece:
         return (self.last,) if self.last else self.source.first.ends(self.kind, self.index).outputs
 
     def around(self, size: tuple[int, ...]) -> tuple[Step | None, Step | None]:
-        """What is done before and after, for frames of ``size``."""
+        """Return the steps before and after the piece, for frames of ``size``."""
         dtype = self.source.key(())[1]
         return self.before(dtype) if self.before else None, self.after(size) if self.after else None
 
@@ -181,7 +181,7 @@ class Piece:
         return made
 
     def named(self, made: Tensors, given: Sequence[Tensor]) -> dict[str, Tensor]:
-        """What it ``made``, by name; what lies in the memory of the frame itself is copied, since that is the caller's."""
+        """Return the results by name. Those in the memory of the frame itself are copied, since that belongs to the caller."""
         frames = {t.untyped_storage().data_ptr() for t, name in zip(given, self.inputs, strict=True) if name == IMAGE}
         return {
             name: t.clone() if t.untyped_storage().data_ptr() in frames else t
