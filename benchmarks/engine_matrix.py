@@ -29,13 +29,13 @@ from clockseg.engines import contenders, timed
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.sidecar import Input, Sidecar, write
 from clockseg.networks.quantization import quantize
-from clockseg.networks.street import Shape, Street
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_layers import FCNShape
 from clockseg.types import Image
 from engines import Run, measured, ratio
 from page import insert, table
 from provenance import HERE, provenance, write_result
+from recipes.street.network import Shape, Street
 from shared_data import shared_data
 
 PAGE = HERE.parent / "docs" / "engines.md"

@@ -128,7 +128,7 @@ def pytorch_eager(network: str, net: StagedNetwork, threads: int | None) -> Run:
     import torch
 
     from clockseg.execution.machine import threads_or_all
-    from clockseg.networks.street import Shape, Street
+    from recipes.street.network import Shape, Street
 
     torch.set_num_threads(threads_or_all(threads))
     said = net.sidecar

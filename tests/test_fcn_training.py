@@ -18,22 +18,22 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 import dataset_trees  # noqa: E402
 from caffe_making import as_layers, caffemodel  # noqa: E402
-from clockseg.cli.main import main  # noqa: E402
 from clockseg.datasets import Classes, cityscapes, pascal  # noqa: E402
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
 from clockseg.paper.fcn import FCN  # noqa: E402
 from clockseg.paper.fcn_checkpoint import MEAN, FCNDescription, load_fcn, save_fcn  # noqa: E402
-from clockseg.paper.fcn_fit import prepared, softmax_loss, start, update  # noqa: E402
 from clockseg.paper.fcn_layers import FCNShape  # noqa: E402
-from clockseg.paper.fcn_phase import FCNChoices  # noqa: E402
-from clockseg.paper.fcn_recipe import FCNRecipe, Phase, recipe  # noqa: E402
-from clockseg.paper.fcn_start import pixel_mean, random_start  # noqa: E402
-from clockseg.paper.fcn_training import train_fcn  # noqa: E402
-from clockseg.training.batches import Batches  # noqa: E402
-from clockseg.training.frames import Frame, read_frames  # noqa: E402
-from clockseg.training.scales import Scales, attach, folded, unfolded  # noqa: E402
-from clockseg.training.whole_frames import OVERLAP, Halves, WholeFrames  # noqa: E402
 from narrow_fcn import random_state  # noqa: E402
+from recipes.batches import Batches  # noqa: E402
+from recipes.fcn.__main__ import main  # noqa: E402
+from recipes.fcn.fit import prepared, softmax_loss, start, update  # noqa: E402
+from recipes.fcn.phase import FCNChoices  # noqa: E402
+from recipes.fcn.recipe import FCNRecipe, Phase, recipe  # noqa: E402
+from recipes.fcn.scales import Scales, attach, folded, unfolded  # noqa: E402
+from recipes.fcn.start import pixel_mean, random_start  # noqa: E402
+from recipes.fcn.training import train_fcn  # noqa: E402
+from recipes.fcn.whole_frames import OVERLAP, Halves, WholeFrames  # noqa: E402
+from recipes.frames import Frame, read_frames  # noqa: E402
 
 SIZE = (40, 32)
 NAMES = ("left", "right", "strip")
@@ -420,7 +420,7 @@ def test_a_time_limit_ends_a_training(data: Path, tmp_path: Path) -> None:
 def test_the_command_trains_and_goes_on(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     how = ["--recipe", "scratch", "--width", "0.03125", "--size", "40x32", "--iterations", "2", "--workers", "0"]
-    command = ["train", "fcn8s", str(data), "--validation", str(data), *how, "--out", str(out)]
+    command = ["fcn8s", str(data), "--validation", str(data), *how, "--out", str(out)]
     assert main(command) == 0
     told = capsys.readouterr()
     assert f"next: clockseg export fcn8s {out / 'fcn8s.safetensors'}" in told.out
@@ -433,7 +433,7 @@ def test_the_command_trains_and_goes_on(data: Path, tmp_path: Path, capsys: pyte
 
 def test_the_published_recipes_start_from_random_weights_when_told_to(data: Path, tmp_path: Path) -> None:
     how = ["--recipe", "staged", "--random", "--width", "0.03125", "--iterations", "1", "--workers", "0", "--quiet"]
-    assert main(["train", "fcn16s", str(data), *how, "--loss", "mean", "--halves", "--out", str(tmp_path)]) == 0
+    assert main(["fcn16s", str(data), *how, "--loss", "mean", "--halves", "--out", str(tmp_path)]) == 0
     assert {file.name for file in tmp_path.glob("*.safetensors")} == {"fcn32s.safetensors", "fcn16s.safetensors"}
     start = read_log(tmp_path, "start")[0]
     assert [phase["rate"] for phase in start["recipe"]["phases"]] == pytest.approx([1.875e-5, 1.875e-7])
@@ -451,7 +451,7 @@ def test_the_published_recipes_start_from_random_weights_when_told_to(data: Path
     ],
 )
 def test_wrong_options_are_told(options: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "pool3", "nowhere", "--out", "nowhere", *options]) == 2
+    assert main(["pool3", "nowhere", "--out", "nowhere", *options]) == 2
     assert told in capsys.readouterr().err
 
 
@@ -460,7 +460,7 @@ def test_wrong_options_are_told(options: list[str], told: str, capsys: pytest.Ca
 )
 def test_options_that_cannot_be_read_are_told(options: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["train", "fcn8s", "nowhere", "--out", "nowhere", *options])
+        main(["fcn8s", "nowhere", "--out", "nowhere", *options])
     assert ended.value.code == 2
 
 
@@ -468,7 +468,7 @@ def test_what_goes_wrong_ends_with_one(data: Path, tmp_path: Path, capsys: pytes
     start, out = tmp_path / "start.safetensors", ["--out", str(tmp_path / "out")]
     save_fcn(net(), FCNDescription(net().shape, Classes(NAMES)), start)
     how = ["--from", str(start), "--width", "0.03125", "--workers", "0", "--quiet", "--rate", "1e30", *out]
-    assert main(["train", "pool3", str(tmp_path / "nowhere"), *how]) == 1
+    assert main(["pool3", str(tmp_path / "nowhere"), *how]) == 1
     assert "no such file" in capsys.readouterr().err
-    assert main(["train", "pool3", str(data), *how]) == 1
+    assert main(["pool3", str(data), *how]) == 1
     assert "lower --rate" in capsys.readouterr().err

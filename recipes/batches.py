@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from clockseg.training.frames import Frames
 from clockseg.types import Array, Image, Labels
+from recipes.frames import Frames
 
 Place = tuple[int, int]
 """Which step's batch, and which view of it."""

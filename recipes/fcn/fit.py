@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from clockseg.errors import TrainingError
 from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_recipe import FCNRecipe, Loss, Phase
 from clockseg.paper.vgg16 import Mean
-from clockseg.training.batches import Batches
-from clockseg.training.fit import progress, rate_factor
 from clockseg.training.log import Log
-from clockseg.training.run import Run
+from recipes.batches import Batches
+from recipes.fcn.recipe import FCNRecipe, Loss, Phase
+from recipes.run import Run
+from recipes.street.fit import progress, rate_factor
 
 LINES = 10
 """Lines in the log from one saved state to the next."""

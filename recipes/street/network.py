@@ -14,15 +14,16 @@ what a clock watches; unlike there the fusion adds features, and scores are made
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.networks.efficientnet_lite import MEAN, STD, EfficientNetLite, conv_bn, encoder_state, imagenet_file
+from clockseg.errors import UsageError
 from clockseg.networks.framing import Framing
 from clockseg.types import Size
+from recipes.street.encoder import MEAN, STD, EfficientNetLite, conv_bn, encoder_state, imagenet_file
 
 GREY = (127, 127, 127)
 """RGB of what no frame covers; what the encoder reads as zero."""
@@ -222,3 +223,46 @@ def normalise(images: Tensor) -> Tensor:
 def load_imagenet(encoder: EfficientNetLite) -> None:
     """Puts the ImageNet weights into the encoder."""
     encoder.load_state_dict(encoder_state(imagenet_file(encoder.variant), encoder.variant, len(encoder.rows)))
+
+
+UNTIL = {"stride8": (3, 8), "stride16": (5, 16)}
+"""Where the network may end: the number of encoder rows, and the stride of the last one."""
+
+
+class TruncatedStreet(nn.Module):
+    """`street` ended after its first or second stage: the paper's stage baselines, trained for that stage alone.
+
+    A 1x1 convolution scores the stage's features and a fixed bilinear transposed convolution enlarges the scores (x8 or
+    x16). Input as for `Street`; the result has no stage scores.
+    """
+
+    def __init__(self, shape: Shape, drop: float = 0.0) -> None:
+        super().__init__()
+        if shape.until not in UNTIL:
+            raise UsageError(f"street cut off at {shape.until!r}; allowed are {' and '.join(UNTIL)}.")
+        rows, stride = UNTIL[shape.until]
+        self.shape = shape
+        self.encoder = EfficientNetLite(shape.encoder, drop, rows)
+        self.score = nn.Conv2d(self.encoder.channels[-1], shape.classes, 1)
+        self.upscore = Upscore(shape.classes, stride)
+
+    def coarse(self, image: Tensor) -> Scores:
+        """As `forward`, with the scores at the last stride: what training works with."""
+        return Scores(self.score(self.encoder(image)[-1]), ())
+
+    def forward(self, image: Tensor) -> Scores:
+        return Scores(self.upscore(self.coarse(image).fused), ())
+
+    def named(self, image: Tensor) -> dict[str, Tensor]:
+        """What has a name in the exported graph: its outputs, then what is cut at."""
+        trunk = self.encoder(image)[-1]
+        scores = self.score(trunk)
+        return {"scores": self.upscore(scores), "scores_1": scores, self.shape.cuts[0]: trunk}
+
+
+AnyStreet: TypeAlias = Street | TruncatedStreet
+
+
+def build(shape: Shape, drop: float = 0.0) -> AnyStreet:
+    """The network of this shape, with random weights."""
+    return Street(shape, drop) if shape.until is None else TruncatedStreet(shape, drop)

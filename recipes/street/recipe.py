@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from clockseg.networks.street import LARGE, Shape
-from clockseg.training.augment import Augmentation
+from recipes.street.augment import Augmentation
+from recipes.street.network import LARGE, Shape
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import torch
 from clockseg.datasets import Layout
 from clockseg.errors import UsageError
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.fcn_phase import DEFAULTS, FCNChoices, Training, checkpoint_file, state_file
-from clockseg.paper.fcn_recipe import FCNRecipe
-from clockseg.training.devices import device, device_name
-from clockseg.training.frames import Frames, read_frames
 from clockseg.training.log import Log, log_to
+from recipes.fcn.phase import DEFAULTS, FCNChoices, Training, checkpoint_file, state_file
+from recipes.fcn.recipe import FCNRecipe
+from recipes.frames import Frames, read_frames
+from recipes.run import device, device_name
 
 
 def train_fcn(

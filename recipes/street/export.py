@@ -23,11 +23,10 @@ from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
 from clockseg.graph.folding import narrowed
 from clockseg.graph.onnx_reader import write_network
-from clockseg.networks.checkpoint import Description, load_network
-from clockseg.networks.efficientnet_lite import MEAN, STD, same_padding
-from clockseg.networks.street import GREY, MULTIPLE, Context
-from clockseg.networks.street_truncated import AnyStreet
 from clockseg.types import Size
+from recipes.street.checkpoint import Description, load_network
+from recipes.street.encoder import MEAN, STD, same_padding
+from recipes.street.network import GREY, MULTIPLE, AnyStreet, Context
 
 OPSET = 17
 SCHEDULE = "carried(skip_frame(3), warp(auto))"
@@ -38,7 +37,7 @@ HALF_TOLERANCE = 1e-2
 
 
 def export(checkpoint: Path, out: Path, *, size: Size | None = None, half: bool = False) -> Path:
-    """Writes `out` (NAME.onnx) and its sidecar from a checkpoint of `clockseg train street`; returns `out`.
+    """Writes `out` (NAME.onnx) and its sidecar from a checkpoint of `python -m recipes.street train`; returns `out`.
 
     `size` (width, height) is the working size that the sidecar states; None: the one it was trained for. `half`: weights
     in 16 bits, in half the bytes; the network computes with them in 32.

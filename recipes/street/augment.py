@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from clockseg.networks.street import GREY
-from clockseg.training.frames import Frame, Frames
 from clockseg.types import Array, Image, Labels
+from recipes.frames import Frame, Frames
+from recipes.street.network import GREY
 
 
 @dataclass(frozen=True)

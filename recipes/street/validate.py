@@ -13,10 +13,9 @@ import torch
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.networks.framing import Framing
-from clockseg.networks.street import normalise
-from clockseg.networks.street_truncated import AnyStreet
-from clockseg.training.frames import Frames
 from clockseg.types import Image, Labels
+from recipes.frames import Frames
+from recipes.street.network import AnyStreet, normalise
 
 Labeller = Callable[[Image], Labels]
 """A frame, uint8 RGB [h, w, 3] -> its labels, uint8 [h, w]."""

@@ -14,17 +14,16 @@ from pathlib import Path
 import torch
 
 from clockseg.errors import DataError, UsageError
-from clockseg.networks.checkpoint import Description, load_network, save_network
-from clockseg.networks.street import framing, load_imagenet
-from clockseg.networks.street_truncated import AnyStreet, build
-from clockseg.training.augment import Views
-from clockseg.training.batches import Batches
-from clockseg.training.devices import device, device_name
-from clockseg.training.fit import fit, start
-from clockseg.training.frames import Frames, read_frames
 from clockseg.training.log import Log, log_to
-from clockseg.training.recipe import STREET, TEACHER, Recipe, shortened
-from clockseg.training.validate import report, score_frames, torch_labeller
+from recipes.batches import Batches
+from recipes.frames import Frames, read_frames
+from recipes.run import device, device_name
+from recipes.street.augment import Views
+from recipes.street.checkpoint import Description, load_network, save_network
+from recipes.street.fit import fit, start
+from recipes.street.network import AnyStreet, build, framing, load_imagenet
+from recipes.street.recipe import STREET, TEACHER, Recipe, shortened
+from recipes.street.validate import report, score_frames, torch_labeller
 
 
 @dataclass(frozen=True)

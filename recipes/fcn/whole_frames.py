@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 
 from clockseg.networks.framing import Framing
-from clockseg.training.frames import Frame, Frames
 from clockseg.types import Array, Image, Labels, Size
+from recipes.frames import Frame, Frames
 
 OVERLAP = 210
 """Pixels that a half reaches into the other (the authors' training on Cityscapes): a little more than half of what fc6 sees."""

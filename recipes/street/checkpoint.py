@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from clockseg.datasets import Classes
 from clockseg.errors import DataError
 from clockseg.files import whole
-from clockseg.networks.street import Shape
-from clockseg.networks.street_truncated import AnyStreet, build
+from recipes.street.network import AnyStreet, Shape, build
 
 FORMAT = "clockseg-street-1"
 
@@ -44,11 +43,11 @@ def load_network(file: Path) -> tuple[AnyStreet, Description]:
             state = {name: source.get_tensor(name) for name in list(source.keys())}
     except (OSError, SafetensorError) as error:
         raise DataError(
-            f"{file} is not a checkpoint of `clockseg train street` (DIR/street.safetensors): {error}"
+            f"{file} is not a checkpoint of `python -m recipes.street train` (DIR/street.safetensors): {error}"
         ) from error
     if header.get("format") != FORMAT:
         raise DataError(
-            f"{file} has the format {header.get('format')!r}; {FORMAT!r} is what `clockseg train street` writes."
+            f"{file} has the format {header.get('format')!r}; {FORMAT!r} is what `python -m recipes.street train` writes."
         )
     description = _description(json.loads(header["network"]))
     net = build(description.shape)

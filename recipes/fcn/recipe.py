@@ -17,9 +17,9 @@ from typing import Literal, get_args
 
 from clockseg.errors import UsageError, nearest
 from clockseg.paper.fcn_layers import Variant
-from clockseg.training.augment import Augmentation
-from clockseg.training.scales import Scales
 from clockseg.types import Size
+from recipes.fcn.scales import Scales
+from recipes.street.augment import Augmentation
 
 RecipeName = Literal["at-once", "staged", "scratch"]
 Loss = Literal["sum", "mean"]

@@ -14,20 +14,20 @@ from clockseg.graph.part import IMAGE, LABELS
 from clockseg.networks.framing import Framing
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
-from clockseg.paper.fcn_fit import fit, prepared, start
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.fcn_recipe import FCNRecipe, Phase
-from clockseg.paper.fcn_start import fcn_state, pixel_mean, random_start, take_over
 from clockseg.paper.vgg16 import Mean, vgg16_state
-from clockseg.training.augment import Views
-from clockseg.training.batches import Batches
-from clockseg.training.frames import Frames
 from clockseg.training.log import Log
-from clockseg.training.scales import attach, folded, unfolded
 from clockseg.training.state import load_state, save_state
-from clockseg.training.validate import Labeller, report, score_frames
-from clockseg.training.whole_frames import WholeFrames, halved
 from clockseg.types import Image, Labels, Size
+from recipes.batches import Batches
+from recipes.fcn.fit import fit, prepared, start
+from recipes.fcn.recipe import FCNRecipe, Phase
+from recipes.fcn.scales import attach, folded, unfolded
+from recipes.fcn.start import fcn_state, pixel_mean, random_start, take_over
+from recipes.fcn.whole_frames import WholeFrames, halved
+from recipes.frames import Frames
+from recipes.street.augment import Views
+from recipes.street.validate import Labeller, report, score_frames
 
 
 @dataclass(frozen=True)

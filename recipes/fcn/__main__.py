@@ -1,9 +1,15 @@
-"""``clockseg train fcn8s`` and the other FCNs; the authoring side, which needs torch."""
+"""Train the paper's FCNs and its stage baselines.
+
+python -m recipes.fcn fcn8s DATA --vgg16 VGG_ILSVRC_16_layers.caffemodel --out DIR
+clockseg export fcn8s DIR/fcn8s.safetensors --out fcn8s.onnx
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from clockseg.cli._options import above_zero, add_data_options, count, need_torch, positive, size
 from clockseg.cli._terminal import percent
 from clockseg.cli._training import watched
+from clockseg.cli.main import run_command
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
-    from clockseg.paper.fcn_recipe import FCNRecipe
+    from recipes.fcn.recipe import FCNRecipe
 
 NETWORKS = {
     "fcn8s": "the paper's network",
@@ -34,25 +41,33 @@ DIR gets NET.safetensors (for `clockseg export`), NET.state.pt (to resume from) 
 with --validation the scores whenever a state is saved."""
 
 
-def add_parsers(networks: Any) -> None:
-    """A parser for each net, all with the same options."""
+def parser() -> argparse.ArgumentParser:
+    """Return a parser with one command per network; all have the same options."""
+    top = argparse.ArgumentParser(prog="python -m recipes.fcn", description="Train an FCN.", allow_abbrev=False)
+    networks = top.add_subparsers(metavar="NETWORK", required=True)
     for name, what in NETWORKS.items():
-        parser = networks.add_parser(
+        command = networks.add_parser(
             name, help=what, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        parser.add_argument("data", metavar="DATA", type=Path, help="a data set with labels")
-        parser.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
-        parser.add_argument("--resume", action="store_true", help="go on with what is in DIR, if there is something")
-        parser.add_argument("--validation", type=Path, metavar="DATA", help="a data set to score")
-        parser.add_argument(
+        command.add_argument("data", metavar="DATA", type=Path, help="a data set with labels")
+        command.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
+        command.add_argument("--resume", action="store_true", help="go on with what is in DIR, if there is something")
+        command.add_argument("--validation", type=Path, metavar="DATA", help="a data set to score")
+        command.add_argument(
             "--validation-layout", metavar="SPEC", help="how that one lies on disk (default: --layout's)"
         )
-        add_data_options(parser)
-        _add_network(parser.add_argument_group("network"))
-        _add_recipe(parser.add_argument_group("recipe"))
-        _add_machine(parser.add_argument_group("machine"))
-        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
-        parser.set_defaults(run=run, variant=name)
+        add_data_options(command)
+        _add_network(command.add_argument_group("network"))
+        _add_recipe(command.add_argument_group("recipe"))
+        _add_machine(command.add_argument_group("machine"))
+        command.add_argument("--quiet", action="store_true", help="print nothing but errors")
+        command.set_defaults(run=run, variant=name)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    return run_command(parser().parse_args(argv))
 
 
 def _add_network(group: argparse._ArgumentGroup) -> None:
@@ -116,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
     need_torch("training")
     from clockseg.paper.fcn_layers import FCNShape
-    from clockseg.paper.fcn_phase import FCNChoices
-    from clockseg.paper.fcn_training import train_fcn
+    from recipes.fcn.phase import FCNChoices
+    from recipes.fcn.training import train_fcn
 
     recipe = _recipe(args)
     shape = FCNShape(args.variant).narrowed(args.width)
@@ -149,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _recipe(args: argparse.Namespace) -> FCNRecipe:
     """The recipe with what the user chose otherwise."""
-    from clockseg.paper.fcn_recipe import recipe
+    from recipes.fcn.recipe import recipe
 
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 320x240.")
@@ -184,3 +199,7 @@ def _line(entry: dict[str, Any]) -> str:
     if entry["event"] == "step":
         return f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
     return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'classes', 'device')})}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Training of the paper's FCNs, by the published recipes and by one for narrow networks."""

