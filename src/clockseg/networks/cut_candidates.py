@@ -24,7 +24,7 @@ from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import Static, fix
 from clockseg.networks.cut_input import frame_input
 from clockseg.networks.cut_output import output_named
-from clockseg.networks.load import WorkingSize, framing, path_of
+from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
 from clockseg.types import Size
 
 LOOKED_AT = (512, 256)
@@ -136,7 +136,7 @@ class _Network:
         path = path_of(network)
         if path.suffix != ".onnx":
             raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
-        model = onnx_reader.read(path)
+        model = read_graph(path)
         if not path.with_suffix(".json").is_file():
             return cls._bare(path, model, output, size)
         said = sidecar.read(path.with_suffix(".json"))

@@ -14,6 +14,7 @@ from clockseg.engines import engine as engine_by_name
 from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
+from clockseg.graph.correction import Addition, with_addition
 from clockseg.graph.staged import input_size, staged
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
@@ -30,6 +31,7 @@ FORMATS = {".safetensors": "clockseg.paper.export_fcn"}
 Such a module has ``read(path)``, which returns a graph and its sidecar, and ``load_in_torch(path, device, threads)``, which
 returns a staged network.
 """
+WEIGHTS = Path(str(resources.files("clockseg.networks"))) / "weights"
 BUNDLED = (
     "street",
     "street-stride8",
@@ -40,11 +42,9 @@ BUNDLED = (
     "street-int8",
     "street-large-int8",
 )
-"""Networks that come with clockseg.
-
-The first is what one gets without a name; beside it what it is compared with, cut off behind its first and second stage, the
-paper's architecture, its bigger sister, one with a correction for moved scores, and two in 8 bits.
-"""
+"""Networks that come with clockseg; the first is the default."""
+CORRECTED = {"street-stale": "street"}
+"""Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
 
 def load(
@@ -83,7 +83,26 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     path = path_of(network)
     if path.suffix != ".onnx":
         raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
-    return onnx_reader.read(path), sidecar.read(path.with_suffix(".json"))
+    return read_graph(path), sidecar.read(path.with_suffix(".json"))
+
+
+def read_graph(path: Path) -> onnx.ModelProto:
+    """Read an ONNX file; a bundled correction is joined with its network."""
+    model = onnx_reader.read(path)
+    base = _base(path)
+    if base is None:
+        return model
+    network, own = onnx_reader.read(base), sidecar.read(path.with_suffix(".json")).correction
+    fed = () if own is None else (own.moved, own.unexplained)
+    inputs = tuple(value for value in model.graph.input if value.name in fed)
+    graph = model.graph
+    return with_addition(network, Addition(tuple(graph.node), tuple(graph.initializer), inputs, graph.output[0]))
+
+
+def _base(path: Path) -> Path | None:
+    """Return the file of the network that a bundled correction belongs to, or None for any other file."""
+    name = CORRECTED.get(path.stem) if path.parent == WEIGHTS else None
+    return None if name is None else WEIGHTS / f"{name}.onnx"
 
 
 def assemble(
@@ -126,7 +145,7 @@ def path_of(network: str | Path) -> Path:
     'street.onnx'
     """
     if network in BUNDLED:
-        return Path(str(resources.files("clockseg.networks"))) / "weights" / f"{network}.onnx"
+        return WEIGHTS / f"{network}.onnx"
     path = Path(network)
     if path.suffix not in (".onnx", *FORMATS):
         raise UsageError(
@@ -146,7 +165,9 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     """
     path = path_of(network)
     outside = onnx_reader.weight_files(path) if path.suffix == ".onnx" else ()
-    return tuple(file for file in (path, path.with_suffix(".json"), *outside) if file.is_file())
+    base = _base(path)
+    files = (path, path.with_suffix(".json"), *outside, *([] if base is None else [base]))
+    return tuple(file for file in files if file.is_file())
 
 
 def _format(path: Path) -> Any:
