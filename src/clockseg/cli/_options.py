@@ -106,9 +106,8 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
         "--network",
         default=Unsaid("street"),
         metavar="NAME|FILE",
-        help="a bundled network (street, street-large, street-stale, street-int8, street-large-int8, street-stride8, "
-        "street-stride16, fcn8s-narrow), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
-        "(default: street)",
+        help="a bundled network (street, street-large, street-stale, street-int8, street-large-int8), FILE.onnx with its "
+        "sidecar FILE.json beside it, or an FCN's FILE.safetensors (default: street)",
     )
     add_engine_options(group)
 

@@ -27,8 +27,8 @@ def add_baseline_option(parser: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="NETWORK",
-        help="another network, run whole on every frame beside the schedules, such as street-stride8, which is street cut "
-        "off after its first stage; give it several times for several",
+        help="another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
+        "the option for several",
     )
 
 

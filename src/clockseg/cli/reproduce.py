@@ -56,15 +56,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where the data is (default: the folder data in $CLOCKSEG_DATA)"
     )
-    parser.add_argument("--weights", type=Path, metavar="DIR", help="where the authors' weights are, imported")
+    parser.add_argument("--weights", type=Path, metavar="DIR", help="folder of the authors' weights, imported")
     parser.add_argument(
         "--standin",
         nargs="?",
         const="street",
-        choices=("street", "fcn8s-narrow"),
         metavar="NETWORK",
-        help="use what stands in for the paper's data and weights: street (default), or fcn8s-narrow, the paper's "
-        "architecture with an eighth of its channels",
+        help="use stand-ins for the paper's data and weights: street (default), another bundled network, or FILE.onnx; "
+        "--weights DIR may hold its truncations NAME-stride8.onnx and NAME-stride16.onnx",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
     add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")

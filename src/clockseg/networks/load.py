@@ -32,16 +32,7 @@ Such a module has ``read(path)``, which returns a graph and its sidecar, and ``l
 returns a staged network.
 """
 WEIGHTS = Path(str(resources.files("clockseg.networks"))) / "weights"
-BUNDLED = (
-    "street",
-    "street-stride8",
-    "street-stride16",
-    "fcn8s-narrow",
-    "street-large",
-    "street-stale",
-    "street-int8",
-    "street-large-int8",
-)
+BUNDLED = ("street", "street-large", "street-stale", "street-int8", "street-large-int8")
 """Networks that come with clockseg; the first is the default."""
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""

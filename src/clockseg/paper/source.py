@@ -16,7 +16,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
 from clockseg.errors import DataError
-from clockseg.networks.load import BUNDLED
 from clockseg.paper.method import Method, score, silent
 from clockseg.paper.methods import Networks, measured
 from clockseg.paper.rows import Row
@@ -54,8 +53,8 @@ class Source:
 class Setting:
     """What a user gave: where data and weights are, and what may stand in for them.
 
-    ``load``: from a network's name or file to a staged network that runs. ``standin``: the bundled network that runs in
-    the paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
+    ``load``: from a network's name or file to a staged network that runs. ``standin``: the network that runs in the
+    paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
     ``say`` is told how far an experiment is.
     """
 
@@ -147,8 +146,8 @@ class Setting:
     @cached_property
     def _standins(self) -> Networks:
         full = self.standin or "street"
-        truncated = [self.load(name) if name in BUNDLED else None for name in (f"{full}-stride8", f"{full}-stride16")]
-        return Networks(self.load(full), *truncated)
+        files = [self._weights(f"{Path(full).stem}-{end}") for end in ("stride8", "stride16")]
+        return Networks(self.load(full), *(self.load(file) if file else None for file in files))
 
     def _networks(self, data: str) -> Networks:
         full, *truncated = WEIGHTS[data]
@@ -175,8 +174,8 @@ class Setting:
 
 
 STANDIN_NOTE = (
-    "Stand-ins: the paper's protocol on CamVid's dense clip (101 labelled frames at 15 Hz, one drive) with the bundled "
-    "network `{}`, in three stages, and its truncated networks where it has some. Figures are not comparable with the "
+    "Stand-ins: the paper's protocol on CamVid's dense clip (101 labelled frames at 15 Hz, one drive) with the "
+    "network `{}`, in three stages, and its truncated networks where they are given. Figures are not comparable with the "
     "paper's; orderings are."
 )
 
