@@ -175,7 +175,8 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.networks.class_names import ClassNames, read_class_names, read_palette
+    from clockseg.cli._class_names import read_class_names, read_palette
+    from clockseg.networks.class_names import ClassNames
     from clockseg.networks.cut_source import Said
 
     named = ClassNames(()) if args.classes in (None, "none") else read_class_names(Path(args.classes))
