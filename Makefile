@@ -91,7 +91,7 @@ tables: .venv-test-all/installed
 	.venv-test-all/bin/python benchmarks/timeline.py
 	.venv-test-all/bin/python benchmarks/pipelines.py --docs
 	.venv-test-all/bin/python benchmarks/tuning.py
-	.venv-test-all/bin/python -c "from clockseg.experiments.schematics import write; write('docs/figures')"
+	.venv-test-all/bin/python docs/making/schematics.py
 	.venv-test-all/bin/python benchmarks/golden.py --docs
 	.venv-test-all/bin/python benchmarks/fcn8s.py --docs
 	.venv-test-all/bin/python benchmarks/reproduce.py

@@ -27,7 +27,7 @@ from clockseg.paper import fcn_staged
 from clockseg.paper.export_fcn import describe, to_onnx
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription
-from clockseg.paper.fcn_cost import stage_costs
+from clockseg.paper.fcn_geometry import stage_costs
 from clockseg.paper.fcn_layers import FCN8S
 from clockseg.paper.fcn_trained_on import trained_on
 from clockseg.types import Array, Image, Size

@@ -13,8 +13,7 @@ from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
 from clockseg.paper import fixed_rate, pipeline, pipeline_pascal, schedules
-from clockseg.paper.coin import score_by_coin, throws
-from clockseg.paper.method import Method, _Run, score
+from clockseg.paper.method import Method, _Run, score, score_by_coin, throws
 from clockseg.paper.methods import (
     NOTEBOOK_3,
     PIPELINE_2,

@@ -23,8 +23,7 @@ from clockseg.paper.fcn_checkpoint import (
     save_fcn,
     write_state,
 )
-from clockseg.paper.fcn_cost import stage_costs
-from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places, sides
+from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places, sides, stage_costs
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
 from clockseg.paper.import_caffe import import_caffe
 from narrow_fcn import CLASSES, NARROW, description, golden, narrow, with_state

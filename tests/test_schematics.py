@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import schematics
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from symbols import Made, cells, part
 
 from clockseg import alternating, exponential, pipelined
-from clockseg.paper import schematics
-from clockseg.paper.symbols import Made, cells, part
 
 ROOT = Path(__file__).resolve().parents[1]
 

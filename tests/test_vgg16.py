@@ -17,8 +17,8 @@ from clockseg.errors import NetworkError
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import MEAN
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.vgg16 import vgg16_state
 from narrow_fcn import NARROW, random_state
+from recipes.fcn.vgg16 import vgg16_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from clockseg.errors import TrainingError
 from clockseg.paper.fcn import FCN
-from clockseg.paper.vgg16 import Mean
 from clockseg.training.log import Log
 from recipes.batches import Batches
 from recipes.fcn.recipe import FCNRecipe, Loss, Phase
+from recipes.fcn.vgg16 import Mean
 from recipes.run import Run
 from recipes.street.fit import progress, rate_factor
 

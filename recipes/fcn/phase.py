@@ -15,7 +15,6 @@ from clockseg.networks.framing import Framing
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.vgg16 import Mean, vgg16_state
 from clockseg.training.log import Log
 from clockseg.training.state import load_state, save_state
 from clockseg.types import Image, Labels, Size
@@ -24,6 +23,7 @@ from recipes.fcn.fit import fit, prepared, start
 from recipes.fcn.recipe import FCNRecipe, Phase
 from recipes.fcn.scales import attach, folded, unfolded
 from recipes.fcn.start import fcn_state, pixel_mean, random_start, take_over
+from recipes.fcn.vgg16 import Mean, vgg16_state
 from recipes.fcn.whole_frames import WholeFrames, halved
 from recipes.frames import Frames
 from recipes.street.augment import Views

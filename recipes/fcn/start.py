@@ -13,7 +13,7 @@ from clockseg.errors import UsageError
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
 from clockseg.paper.fcn_trained_on import PUBLISHED
-from clockseg.paper.vgg16 import Mean
+from recipes.fcn.vgg16 import Mean
 
 
 def random_start(net: FCN, seed: int) -> None:

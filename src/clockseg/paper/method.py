@@ -6,8 +6,9 @@ freed of its phase, and what runs on the frames right after the fill.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,35 @@ class _Judge:
             Tally(("",) * len(record.fired), 0, 1, tuple(map(int, record.fired)), int(any(record.fired))),
             (*spent.stages, spent.fuse + spent.finish),
         )
+
+
+SEED = 0xCAFFE
+"""Of the coin, one stream for all methods. Which clip gets which throw depends on the order in which the authors' file system
+listed the cities, so single throws can't be had again; merged phases are what to compare with."""
+
+
+def throws(count: int, rounds: int) -> list[list[bool]]:
+    """For each of so many methods and each labelled frame: whether it is off, its held output shown.
+
+    >>> [sum(off) for off in throws(500, 2)]
+    [238, 254]
+    """
+    coin = random.Random(SEED)
+    return [[coin.random() < 0.5 for _ in range(count)] for _ in range(rounds)]
+
+
+def score_by_coin(
+    oracle: Method, methods: Sequence[Method], clips: Sequence[Clip], *, classes: int, scored: int
+) -> list[Score]:
+    """Score methods on frame ``scored`` of every clip, by the authors' Cityscapes protocol: a coin chooses the phase.
+
+    ``methods`` are of period 2; ``oracle``: what they are compared with.
+    """
+    found = []
+    for method, off in zip(methods, throws(len(clips), len(methods)), strict=True):
+        phases = [replace(method, phases=1, first=scored - held) for held in off]
+        now = replace(oracle, first=scored)
+        scores = [score([now, at], [clip], classes=classes, first_scored=scored)[1] for at, clip in zip(phases, clips)]
+        total = score([oracle, method], [], classes=classes)[1]
+        found.append(sum(scores, total))
+    return found

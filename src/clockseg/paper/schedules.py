@@ -14,8 +14,7 @@ from dataclasses import replace
 from clockseg.clocks import adaptive
 from clockseg.paper.adaptive import at_fire_rate, recorded
 from clockseg.paper.claims import Claim, ordering
-from clockseg.paper.coin import score_by_coin
-from clockseg.paper.method import Method
+from clockseg.paper.method import Method, score_by_coin
 from clockseg.paper.methods import (
     ADAPTIVE,
     ALTERNATING,

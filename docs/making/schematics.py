@@ -3,7 +3,7 @@
 ``staged-network``: an FCN-8s in stages with their clocks, and who reads whom under three schedules.
 ``clock-rn-and-fcn``: connectivity and time course of a clock RN against a clock FCN, of ``clockseg.paper.equations``.
 
-Command: ``python -c "from clockseg.paper.schematics import write; write('docs/figures')"``. Cost: two seconds.
+Command: ``python docs/making/schematics.py``. Cost: two seconds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from sketch import Box, Point, Sheet, way
+from symbols import Cell, Made, Sum, cells, part
 
 from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Named, alternating, exponential, pipelined, schedule_for
 from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
-from clockseg.paper.sketch import Box, Point, Sheet, way
-from clockseg.paper.symbols import Cell, Made, Sum, cells, part
 from clockseg.report.plots.style import INK, MUTED, PAGE, STAGES, figure
 
 if TYPE_CHECKING:
@@ -279,3 +279,7 @@ def write(folder: str | os.PathLike[str]) -> None:
         draw_staged_network(drawn)
     with figure(Path(folder) / "clock-rn-and-fcn", size=(PAGE, 5.0)) as drawn:
         draw_clock_rn_and_fcn(drawn)
+
+
+if __name__ == "__main__":
+    write(Path(__file__).resolve().parents[1] / "figures")
