@@ -19,6 +19,7 @@ from clockseg.datasets import pascal
 from clockseg.engines import openvino
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks import torchvision_zoo
+from clockseg.networks.class_names import ClassNames
 from clockseg.networks.cut_check import picture
 from clockseg.networks.cut_settling import Cutting
 from clockseg.networks.cut_source import Said
@@ -47,6 +48,9 @@ class StandIn(nn.Module):
         return found if self.aux_classifier is None else found | {"aux": self.aux_classifier(deep)}
 
 
+VOC = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
+
+
 def made(classes: int = 21, *, auxiliary: bool = False) -> StandIn:
     torch.manual_seed(0)
     return StandIn(weights=None, weights_backbone=None, num_classes=classes, aux_loss=auxiliary or None).eval()
@@ -54,7 +58,7 @@ def made(classes: int = 21, *, auxiliary: bool = False) -> StandIn:
 
 def source(weights: Path, name: str = "deeplabv3_resnet50", **options: Any) -> Any:
     return torchvision_zoo.torchvision_source(
-        name, weights, given=Said(size=SIZE), engine=openvino, constructor=StandIn, **options
+        name, weights, given=Said(size=SIZE), engine=openvino, constructor=StandIn, voc=VOC, **options
     )
 
 
@@ -151,5 +155,7 @@ def test_torchvisions_own_where_it_can_be_imported(tmp_path: Path, name: str) ->
     torch.manual_seed(0)
     module = vars(segmentation)[name](weights=None, weights_backbone=None, num_classes=21)
     torch.save(module.state_dict(), tmp_path / "w.pth")
-    found = torchvision_zoo.torchvision_source(name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino)
+    found = torchvision_zoo.torchvision_source(
+        name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino, voc=VOC
+    )
     assert found.said.classes == pascal.NAMES

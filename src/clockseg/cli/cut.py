@@ -209,9 +209,12 @@ def _source(args: argparse.Namespace, said: Said) -> Source:
         return hf_source(Path(rest), given=said, engine=runs)
     if kind == "torchvision":
         need("torch", what="torchvision:")
+        from clockseg.datasets import pascal
+        from clockseg.networks.class_names import ClassNames
         from clockseg.networks.torchvision_zoo import torchvision_source
 
-        return torchvision_source(rest, args.weights, given=said, engine=runs)
+        voc = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
+        return torchvision_source(rest, args.weights, given=said, engine=runs, voc=voc)
     return onnx_source(Path(args.model))
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets import pascal
 from clockseg.errors import MissingDependency, NetworkError, UsageError, nearest
+from clockseg.networks.class_names import ClassNames
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.onnx_export import export
 
@@ -39,12 +39,13 @@ def torchvision_source(
     given: Said = NOTHING_SAID,
     engine: Callable[[StagedNetwork], StagedNetwork],
     constructor: Constructor | None = None,
+    voc: ClassNames | None = None,
 ) -> Source:
-    """torchvision's network ``name`` with the weights in a file: .pth, .pt or .safetensors, a state dict.
+    """Load torchvision's network ``name`` with the weights in a file: .pth, .pt or .safetensors, a state dict.
 
-    The number of classes is told by the weights; 21 are PASCAL VOC's, as of torchvision's own weights. ``constructor``:
-    what makes the module (None: torchvision's of that name). The graph is exported at the size ``given`` and checked
-    against the module in ``engine``. ``UsageError``, ``NetworkError``: what doesn't fit.
+    The weights determine the number of classes. ``voc``: the classes of PASCAL VOC, which weights of as many classes have,
+    as torchvision's own do. ``constructor`` makes the module (None: torchvision's of that name). The graph is exported at
+    the size ``given`` and compared with the module in ``engine``. Raises ``UsageError`` or ``NetworkError``.
     """
     if name not in NAMES:
         raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
@@ -57,9 +58,9 @@ def torchvision_source(
     exported = export(_Adapter(made), given.size or SIZE, engine=engine, of="torchvision")
     told = [*exported.told]
     said = Said(size=SIZE, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), scale=1 / 255, colour="rgb")
-    if classes == len(pascal.NAMES):
-        said = Said(classes=pascal.NAMES, palette=pascal.CLASSES.palette, ignore=255).over(said)
-        told.append(Told("classes", "21", "PASCAL VOC's, as of torchvision's own weights"))
+    if voc is not None and classes == len(voc.names):
+        said = Said(classes=voc.names, palette=voc.palette, ignore=voc.ignore).over(said)
+        told.append(Told("classes", str(classes), "PASCAL VOC's, as of torchvision's own weights"))
     return Source(exported.model, name, said, by="torchvision's own presets", told=told)
 
 
