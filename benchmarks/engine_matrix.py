@@ -28,9 +28,9 @@ from clockseg.datasets import read_clips
 from clockseg.engines import contenders, timed
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.sidecar import Input, Sidecar, write
-from clockseg.networks.quantization import quantize
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_layers import FCNShape
+from clockseg.training.quantization import quantize
 from clockseg.types import Image
 from engines import Run, measured, ratio
 from page import insert, table

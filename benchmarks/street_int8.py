@@ -15,7 +15,7 @@ from clockseg.cli._options import recommended
 from clockseg.cli._terminal import percent
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import Evaluation
-from clockseg.networks.quantization import quantize
+from clockseg.training.quantization import quantize
 from page import insert, table
 from provenance import HERE, provenance, write_result
 from shared_data import shared_data

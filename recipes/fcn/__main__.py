@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._options import above_zero, add_data_options, count, need_torch, positive, size
+from clockseg.cli._progress import watched
 from clockseg.cli._terminal import percent
-from clockseg.cli._training import watched
 from clockseg.cli.main import run_command
 from clockseg.errors import UsageError
 

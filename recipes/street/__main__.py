@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli._options import above_zero, check_new_network, count, need_torch, positive, size
-from clockseg.cli._training import watched
+from clockseg.cli._progress import watched
 from clockseg.cli.main import run_command
 from clockseg.errors import UsageError
 
@@ -62,7 +62,7 @@ def _add_train(commands: Any) -> None:
         "learn from their answers too (default: 0)"
     )  # fmt: skip
     command.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    command.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
     command.add_argument("--iterations", type=positive, metavar="N", help="training steps (default: the recipe's)")
     command.add_argument(
         "--minutes",

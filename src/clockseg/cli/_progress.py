@@ -156,3 +156,17 @@ def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
             print(f"clockseg: {what}: {done} of about {of} {unit}", file=sys.stderr, flush=True)
 
     return tell
+
+
+def watched(line: Callable[[dict[str, Any]], str | None], *, quiet: bool) -> Callable[[dict[str, Any]], None]:
+    """Return a function that prints ``line`` of each entry of a log to standard error; nothing if it is None or ``quiet``.
+
+    >>> watched(lambda entry: entry["event"], quiet=True)({"event": "step"})
+    """
+
+    def say(entry: dict[str, Any]) -> None:
+        text = None if quiet else line(entry)
+        if text is not None:
+            print(text, file=sys.stderr, flush=True)
+
+    return say

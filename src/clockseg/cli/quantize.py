@@ -14,8 +14,8 @@ from clockseg.cli._terminal import align, percent
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
-    from clockseg.networks.comparison import Agreement
-    from clockseg.networks.quantization import Quantization
+    from clockseg.training.comparison import Agreement
+    from clockseg.training.quantization import Quantization
 
 DESCRIPTION = """Write a network in 8 bits: a quarter of the bytes, two to three times as fast on processors that compute in
 8 bits.
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     clips = clips_of(args, account)
     if not clips:
         return 1
-    from clockseg.networks.quantization import quantize
+    from clockseg.training.quantization import quantize
 
     found = quantize(
         args.network,

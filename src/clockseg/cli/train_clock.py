@@ -13,12 +13,12 @@ from clockseg.cli._options import (
     add_engine_options,
     add_frames_options,
     check_new_network,
+    count,
     need_torch,
     positive,
 )
-from clockseg.cli._progress import counting
+from clockseg.cli._progress import counting, watched
 from clockseg.cli._terminal import align, percent, shown
-from clockseg.cli._training import check_seed, watched
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -76,13 +76,12 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
         "--passes", type=positive, default=4, metavar="N", help="over the frames, at other ages each (default: 4)"
     )
     group.add_argument("--steps", type=positive, metavar="N", help="of the training (default: 1500)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    group.add_argument("--seed", type=count, default=0, metavar="N", help="of everything random (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
     need_torch("training")
-    check_seed(args)
     check_new_network(args.out, overwrite=args.overwrite or args.resume)
     account = Account()
     clips = clips_of(args, account)

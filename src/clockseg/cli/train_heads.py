@@ -13,12 +13,12 @@ from clockseg.cli._options import (
     add_engine_options,
     add_frames_options,
     check_new_network,
+    count,
     positive,
     read_data_options,
 )
 from clockseg.cli._progress import counting
 from clockseg.cli._terminal import align, percent, shown
-from clockseg.cli._training import check_seed
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -64,7 +64,7 @@ def add_parser(networks: Any) -> None:
     parser.add_argument(
         "--frames", type=positive, default=240, metavar="N", help="frames to learn from, spread evenly (default: 240)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which cells are looked at (default: 0)")
+    parser.add_argument("--seed", type=count, default=0, metavar="N", help="which cells are looked at (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     add_data_options(parser)
     add_engine_options(parser.add_argument_group("engine"))
@@ -74,7 +74,6 @@ def add_parser(networks: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
-    check_seed(args)
     check_new_network(args.out, overwrite=args.overwrite)
     account = Account()
     clips = clips_of(args, account)

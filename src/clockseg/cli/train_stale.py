@@ -13,13 +13,13 @@ from clockseg.cli._options import (
     add_data_options,
     add_engine_options,
     add_frames_options,
+    count,
     need_torch,
     positive,
     read_data_options,
 )
-from clockseg.cli._progress import counting
+from clockseg.cli._progress import counting, watched
 from clockseg.cli._terminal import align, percent
-from clockseg.cli._training import check_seed, watched
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -78,7 +78,7 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--minutes", type=above_zero, metavar="M", help="end after so long, if the steps aren't done by then"
     )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    group.add_argument("--seed", type=count, default=0, metavar="N", help="of everything random (default: 0)")
     group.add_argument(
         "--hold-out",
         action="append",
@@ -98,7 +98,6 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, write and print; 1 if a clip was left out or cut short."""
     need_torch("training")
-    check_seed(args)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
