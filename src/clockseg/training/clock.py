@@ -20,7 +20,7 @@ from clockseg.training.clock_fit import Recipe, fit, keep_samples, kept_samples
 from clockseg.training.clock_net import Form, exported, inputs_of
 from clockseg.training.clock_samples import Samples, Take, samples, takes
 from clockseg.training.clock_score import score
-from clockseg.training.log import Log, log_to
+from clockseg.training.state import Log, log_to
 
 
 @dataclass(frozen=True)

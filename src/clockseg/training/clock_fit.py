@@ -15,8 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from clockseg.errors import UsageError
 from clockseg.training.clock_net import ClockNet, stacked
 from clockseg.training.clock_samples import Samples
-from clockseg.training.log import Log
-from clockseg.training.state import load_state, save_state
+from clockseg.training.state import Log, load_state, save_state
 
 
 class Recipe(NamedTuple):

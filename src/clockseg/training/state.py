@@ -1,7 +1,9 @@
-"""The state of a training, to resume from."""
+"""The state that a training resumes from, and its log: one JSON line per event."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,30 @@ import torch
 from clockseg.errors import DataError
 from clockseg.files import whole
 
+Log = Callable[[dict[str, Any]], None]
+
+
+def log_to(file: Path, say: Log, *, fresh: bool) -> Log:
+    """Return a function that appends an entry to ``file`` and passes it to ``say``; ``fresh`` starts the file anew."""
+    if fresh:
+        file.unlink(missing_ok=True)
+
+    def log(entry: dict[str, Any]) -> None:
+        with file.open("a") as stream:
+            stream.write(json.dumps(entry) + "\n")
+        say(entry)
+
+    return log
+
 
 def save_state(state: dict[str, Any], file: Path) -> None:
-    """Writes all that resuming needs; the file gets its name when it is whole."""
+    """Write everything that resuming needs; the file is renamed into place when complete."""
     with whole(file) as part:
         torch.save(state, part)
 
 
 def load_state(file: Path, device: torch.device) -> dict[str, Any]:
-    """The state to resume from; tensors and plain values only, never pickled code."""
+    """Load the state to resume from: tensors and plain values only, never pickled code."""
     try:
         state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except Exception as error:
