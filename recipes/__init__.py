@@ -1,1 +1,1 @@
-"""How the bundled networks were trained: scripts that run from a checkout of the repository and are not in the wheel."""
+"""Training of the bundled networks: scripts that run from a checkout of the repository and are not in the wheel."""

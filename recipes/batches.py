@@ -16,11 +16,11 @@ from clockseg.types import Array, Image, Labels
 from recipes.frames import Frames
 
 Place = tuple[int, int]
-"""Which step's batch, and which view of it."""
+"""The step of a batch, and the number of a view in it."""
 
 
 class Drawn(Protocol):
-    """What gives views of frames, `augment.Views` for one."""
+    """A source of views of frames, such as `augment.Views`."""
 
     @property
     def frames(self) -> Frames: ...

@@ -63,7 +63,7 @@ def device(name: str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What it is called, for a log."""
+    """Return the device's name for a log."""
     return (
         torch.cuda.get_device_name() if device.type == "cuda" else f"CPU ({platform.machine()}, {os.cpu_count()} cores)"
     )

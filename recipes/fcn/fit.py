@@ -51,7 +51,7 @@ def softmax_loss(score: Tensor, labels: Tensor, ignore: int, kind: Loss) -> Tens
 
 
 def prepared(images: Tensor, mean: Mean) -> Tensor:
-    """What an FCN reads: pictures [n, h, w, 3], uint8 RGB, as BGR minus `mean` (of blue, green, red), [n, 3, h, w]."""
+    """Convert pictures [n, h, w, 3], uint8 RGB, to an FCN's input [n, 3, h, w]: BGR minus `mean` (blue, green, red)."""
     return images.flip(-1).float().sub(torch.tensor(mean, device=images.device)).permute(0, 3, 1, 2)
 
 

@@ -31,7 +31,7 @@ from recipes.street.validate import Labeller, report, score_frames
 
 @dataclass(frozen=True)
 class FCNChoices:
-    """What a user may choose besides the recipe.
+    """Options of the training besides the recipe.
 
     `vgg16`, `initial`: a file with VGG-16's weights, or an FCN trained before, to start from; else random weights.
     `halves`: train on both halves of each picture. `minutes`: a limit for each net. `workers`: processes that read
@@ -56,18 +56,18 @@ DEFAULTS = FCNChoices()
 
 
 def state_file(out: Path, phase: Phase) -> Path:
-    """What a training of this net is resumed from."""
+    """Return the file that a training of this net is resumed from."""
     return out / f"{phase.variant}.state.pt"
 
 
 def checkpoint_file(out: Path, phase: Phase) -> Path:
-    """Where the trained net lies."""
+    """Return the file of the trained net."""
     return out / f"{phase.variant}.safetensors"
 
 
 @dataclass(frozen=True)
 class Training:
-    """What all nets of a recipe have in common; `test`: what they are scored on along the way."""
+    """The settings that all nets of a recipe share; `test`: data to score on along the way."""
 
     frames: Frames
     test: Frames | None
@@ -108,7 +108,7 @@ class Training:
 
     @property
     def mean(self) -> Mean:
-        """What is subtracted from pixels: blue, green, red."""
+        """The mean that is subtracted from pixels: blue, green, red."""
         return pixel_mean(self.frames.classes)
 
     @property
@@ -118,7 +118,7 @@ class Training:
         return self.recipe.working or (longest, longest)
 
     def batches(self) -> Batches:
-        """What is trained on, in its order."""
+        """Return the batches to train on."""
         frames = halved(self.frames) if self.choices.halves else self.frames
         seed, workers, size = self.choices.seed, self.choices.workers, self.recipe.batch
         if self.recipe.augmentation is None:
@@ -129,7 +129,7 @@ class Training:
         return Batches(Views(frames, view, base, self.recipe.augmentation), size, seed, workers)
 
     def made(self, phase: Phase) -> dict[str, Any]:
-        """What must be the same for a training to be gone on with; rates, lengths and places may change."""
+        """Return the settings that must be equal to resume a training; rates, lengths and paths may change."""
         recipe = {name: value for name, value in asdict(self.recipe).items() if name not in ("phases", "every")}
         found = {
             "net": asdict(replace(self.shape, variant=phase.variant)),

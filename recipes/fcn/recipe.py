@@ -1,4 +1,4 @@
-"""How FCNs are trained: the published recipes, and one of ours for where there are no VGG-16 weights.
+"""Recipes of FCNs: the published ones, and one for training without VGG-16 weights.
 
 | recipe  | nets           | rate of each                  | steps            |
 |---------|----------------|-------------------------------|------------------|
@@ -37,7 +37,7 @@ MILD = Augmentation(
     noise=0.0,
     jpeg=0.0,
 )
-"""What a short training can make use of: flips, other sizes and places, some other colours."""
+"""Mild augmentation for short trainings: flips, scales, positions, some colours."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the training of an FCN starts from: random weights, VGG-16's, or those of an FCN that was trained before."""
+"""Initial weights of an FCN: random, VGG-16's, or those of an FCN that was trained before."""
 
 from __future__ import annotations
 

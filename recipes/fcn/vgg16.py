@@ -21,7 +21,7 @@ from clockseg.paper.fcn_layers import FCN8S, FCNShape, layers
 
 Mean: TypeAlias = tuple[float, float, float]
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""What torchvision's weights are trained with: red, green, blue, of pixels 0..1."""
+"""Mean of torchvision's weights: red, green, blue, of pixels 0..1."""
 _FULLY_CONNECTED = {"classifier.0": "fc6", "classifier.3": "fc7", "pre_logits.fc1": "fc6", "pre_logits.fc2": "fc7"}
 
 

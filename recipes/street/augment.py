@@ -18,7 +18,7 @@ from recipes.street.network import GREY
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How far views stray from their frames. Probabilities are shares of the views; `scale` is a factor on the
+    """The strength of the augmentation. Probabilities are shares of the views; `scale` is a factor on the
     size at which the network sees a whole frame."""
 
     scale: tuple[float, float] = (0.55, 1.8)

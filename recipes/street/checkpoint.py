@@ -20,7 +20,7 @@ FORMAT = "clockseg-street-1"
 
 @dataclass(frozen=True)
 class Description:
-    """What a checkpoint's network is and what its labels mean."""
+    """The description of a checkpoint: the architecture, the working size, and the classes."""
 
     shape: Shape
     working: tuple[int, int]

@@ -21,7 +21,7 @@ from clockseg.errors import MissingDependency
 
 MEAN = (127.0 / 255, 127.0 / 255, 127.0 / 255)
 STD = (128.0 / 255, 128.0 / 255, 128.0 / 255)
-"""What the ImageNet weights were trained with: (pixel - 127) / 128, the same for each channel."""
+"""Preprocessing of the ImageNet weights: (pixel - 127) / 128, the same for each channel."""
 
 BATCH_NORM_EPS = 1e-3
 

@@ -37,7 +37,7 @@ def start(net: AnyStreet, recipe: Recipe, device: torch.device) -> Run:
 
 
 def frozen_parts(net: AnyStreet, recipe: Recipe) -> list[nn.Module]:
-    """What stays as it was pretrained, batch norms' statistics included."""
+    """Return the modules that stay pretrained, batch norms' statistics included."""
     return [net.encoder.stem, *list(net.encoder.rows)[: recipe.frozen]] if recipe.frozen else []
 
 
@@ -115,7 +115,7 @@ def _restore(run: Run, file: Path, device: torch.device) -> None:
 
 
 def progress(run: Run, iterations: int, minutes: float | None) -> float:
-    """How much of a training of so many steps, or minutes if these pass first, is done: 0 to 1."""
+    """Return the share of the training that is done, by steps or by minutes, whichever is further: 0 to 1."""
     return max(run.step / iterations, run.seconds / 60 / minutes if minutes else 0.0)
 
 

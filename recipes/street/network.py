@@ -33,7 +33,7 @@ CUTS = ("stride8", "stride16", "context")
 
 @dataclass(frozen=True)
 class Shape:
-    """What `street` is built from; the default is the bundled network, `LARGE` its larger sister.
+    """The architecture of `street`; the default is the bundled network, `LARGE` its larger variant.
 
     `encoder`: 0, 1 or 2, the EfficientNet-Lite. `features`: channels of the fusion at strides 16, 8 and 4. `context`:
     channels of the context; `dilations`: those of its convolutions, at stride 32. `until`: "stride8" or "stride16" is
@@ -58,14 +58,14 @@ LARGE = Shape(encoder=2, features=(160, 112, 64), context=256, dilations=(1, 2, 
 
 
 class Scores(NamedTuple):
-    """What the network gives: `fused` at the picture's size, and the stages' own scores, each at its stride."""
+    """The network's output: `fused` at the picture's size, and the stages' own scores, each at its stride."""
 
     fused: Tensor
     own: tuple[Tensor, ...]
 
 
 class Trunk(NamedTuple):
-    """What the bodies give; the last three are the cuts."""
+    """The outputs of the bodies; the last three are the cuts."""
 
     stride4: Tensor
     stride8: Tensor
@@ -74,7 +74,7 @@ class Trunk(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What the stages give to the fusion: stage 1 two tensors (strides 4 and 8), stages 2 and 3 one each."""
+    """The inputs of the fusion: two tensors of stage 1 (strides 4 and 8), one each of stages 2 and 3."""
 
     q4: Tensor
     q8: Tensor
@@ -83,7 +83,7 @@ class Heads(NamedTuple):
 
 
 class Context(nn.Module):
-    """What is around a place: some dilations and the mean of the whole picture, then a gate by that mean.
+    """Context features: dilated convolutions and the mean of the whole picture, then a gate from that mean.
 
     Everything is at stride 32, so it costs little.
     """
@@ -201,7 +201,7 @@ class Street(nn.Module):
         return scores._replace(fused=self.upscore(scores.fused))
 
     def named(self, image: Tensor) -> dict[str, Tensor]:
-        """What has a name in the exported graph: its outputs, then what is cut at or held."""
+        """Return the tensors that are named in the exported graph: its outputs, then cuts and cached values."""
         trunk = self.trunk(image)
         heads = self.heads(trunk)
         fused, own = self.scores(heads)
@@ -210,7 +210,7 @@ class Street(nn.Module):
 
 
 def framing(working: Size) -> Framing:
-    """How frames meet the network: fitted into `working` (width, height), padded with grey to a multiple of 32."""
+    """Return the framing: fitted into `working` (width, height), padded with grey to a multiple of 32."""
     return Framing(*working, pad_multiple=MULTIPLE, pad_value=GREY)
 
 
@@ -226,7 +226,7 @@ def load_imagenet(encoder: EfficientNetLite) -> None:
 
 
 UNTIL = {"stride8": (3, 8), "stride16": (5, 16)}
-"""Where the network may end: the number of encoder rows, and the stride of the last one."""
+"""Stages after which the network may end: the number of encoder rows, and the stride of the last one."""
 
 
 class TruncatedStreet(nn.Module):
@@ -254,7 +254,7 @@ class TruncatedStreet(nn.Module):
         return Scores(self.upscore(self.coarse(image).fused), ())
 
     def named(self, image: Tensor) -> dict[str, Tensor]:
-        """What has a name in the exported graph: its outputs, then what is cut at."""
+        """Return the tensors that are named in the exported graph: its outputs, then the cut."""
         trunk = self.encoder(image)[-1]
         scores = self.score(trunk)
         return {"scores": self.upscore(scores), "scores_1": scores, self.shape.cuts[0]: trunk}

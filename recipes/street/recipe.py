@@ -1,4 +1,4 @@
-"""How a network is trained: everything that decides the result besides the data and the seed."""
+"""Recipes of `street`: everything that decides the result besides the data and the seed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STREET_LARGE = replace(
 """Its larger sister, whose frames are enlarged: small things are what `street` misses."""
 
 TEACHER = replace(STREET, shape=Shape(encoder=2, features=(128, 96, 64), context=192), drop=0.2)
-"""What it may learn from: the same design on EfficientNet-Lite2, whole and wider."""
+"""The teacher: the same design on EfficientNet-Lite2, wider."""
 
 
 def shortened(recipe: Recipe, iterations: int | None, batch: int | None, view: tuple[int, int] | None) -> Recipe:

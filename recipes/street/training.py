@@ -28,7 +28,7 @@ from recipes.street.validate import report, score_frames, torch_labeller
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user may choose; None leaves it to the recipe. `view` is (width, height), `minutes` a limit per network.
+    """Options of the training; None leaves one to the recipe. `view` is (width, height), `minutes` a limit per network.
 
     `bf16`: whether convolutions compute in bfloat16; None: on a GPU they do, on a CPU they don't.
     """

@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def text(found: Quantization) -> str:
-    """What was made, as a table to read."""
+    """Return the result as a table for reading."""
     width, height = found.size
     before, now = found.bytes
     many, all = found.layers

@@ -145,7 +145,7 @@ def _setting(args: argparse.Namespace) -> Setting:
 
 
 def _telling(name: str, quiet: bool) -> Callable[[str], None]:
-    """What shows on a terminal how far an experiment is, on one line."""
+    """Return a function that shows an experiment's progress on one line of a terminal."""
 
     def say(text: str) -> None:
         if sys.stderr.isatty() and not quiet:

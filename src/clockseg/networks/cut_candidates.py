@@ -1,4 +1,4 @@
-"""Where a network on disk can be cut, and where it would be cut by itself: with or without a sidecar."""
+"""Candidates for the cuts of a network on disk, and the automatic choice among them, with or without a sidecar."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOKED_AT = (512, 256)
 
 @dataclass(frozen=True)
 class CutCandidates:
-    """What was found: the candidates in the order of the trunk, and the choice for each purpose (``graph.choose``).
+    """The candidates in the order of the trunk, and the choice for each purpose (``graph.choose``).
 
     ``inputs`` and ``outputs``: tensor -> shape, of the network at ``size`` (WIDTH, HEIGHT). ``cuts``: those of its
     sidecar, if it has one. ``multiply_adds`` and ``seconds`` of the whole; seconds are None where they weren't measured.
@@ -58,7 +58,7 @@ class CutCandidates:
 def candidates(
     network: Any, example: Any = None, *, output: str | int | None = None, size: WorkingSize | None = None
 ) -> tuple[Candidate, ...]:
-    """Where ``network``, a bundled one, an ONNX file with or without a sidecar, or a torch module, can be cut.
+    """List the cuts that ``network`` allows: a bundled one, an ONNX file with or without a sidecar, or a torch module.
 
     From the frame on; shares are of multiply-adds. ``output``: the tensor that all is for; by default the sidecar's, or
     the only one. ``size``, of a file: the working size, as for ``load``; by default the sidecar's or the file's own, else

@@ -1,4 +1,4 @@
-"""Whether a network in parts gives what it gives whole: tried on pictures in an engine before it gets its name."""
+"""The check that a cut network gives the output of the uncut one, on pictures and in an engine, before it is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
 class Apart(NamedTuple):
-    """How far two outputs are from each other: see ``apart``."""
+    """The difference of two outputs; see ``apart``."""
 
     difference: float
     labels: float
@@ -88,13 +88,13 @@ def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
 
 
 def in_half_precision(static: Static) -> bool:
-    """Whether any of what a graph computes is a float of 16 bits."""
+    """Return True if the graph computes any 16-bit float."""
     made = {name for node in static.nodes for name in node.output}
     return any(static.types[name][0] in _HALVES for name in made & static.types.keys())
 
 
 def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float | None = None) -> Apart:
-    """How far ``net``, which gives raw outputs, is from itself uncut; ``NetworkError`` if that is too far.
+    """Compare ``net``, which gives raw outputs, with itself uncut; ``NetworkError`` beyond the tolerance.
 
     ``tolerance``: the largest difference, as a share of the largest value (default: ``TOLERANCE``).
     """

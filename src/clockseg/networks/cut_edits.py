@@ -1,4 +1,4 @@
-"""What little of an ONNX graph is changed so that frames fit it and labels come of it; every change is checked later."""
+"""Small edits of an ONNX graph that make frames its input and labels its output; the result is checked later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 NEAR = "clockseg.input"
-"""What the network's own input is called behind a transpose."""
+"""Name of the network's own input behind a transpose."""
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""How the frames reach a network that is to be cut: its input, made [1, 3, height, width], and what must be said of it."""
+"""The frame input of a network to be cut: made [1, 3, height, width], with the preprocessing that it needs."""
 
 from __future__ import annotations
 

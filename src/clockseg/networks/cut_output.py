@@ -1,4 +1,4 @@
-"""Which tensor of a network holds its class scores: often not its output, which may be their softmax or their argmax."""
+"""Search for the tensor that holds the class scores: the output is often their softmax or their argmax."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clockseg.types import Size
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
 _LAYOUTS = ([0, 2, 3, 1], [0, 3, 1, 2])
 SCORES, LABELS = "clockseg.scores", "clockseg.labels"
-"""What is made of an output that is neither scores [1, c, h, w] nor labels: it in that layout; ids."""
+"""Names of tensors added behind an output that is neither scores [1, c, h, w] nor labels: the same in that layout; ids."""
 
 
 class Outcome(NamedTuple):
@@ -96,7 +96,7 @@ def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -
 
 
 def _stretched(sides: tuple[int, ...], frame: Size) -> float:
-    """How far a map of ``sides`` (height, width) is from the proportions of the frame: 0 where both strides are the same."""
+    """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal."""
     return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1]))
 
 
@@ -165,7 +165,7 @@ class _Walk:
         return None
 
     def told(self, output: str) -> tuple[Told, ...]:
-        """What was walked through."""
+        """Tell the tensor of the scores, unless it is the output, and the operators behind it."""
         if self.tensor == output:
             return ()
         why = f"the scores behind {', '.join(reversed(self.passed))}" if self.passed else "the scores, channels first"

@@ -34,7 +34,7 @@ def _channels(static: Static, tensor: str) -> int | None:
 
 
 def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
-    """What ``tensor`` is a sum of: ``tensor`` itself and all that is only added, scaled, cropped or enlarged on the way."""
+    """Return ``tensor`` and the tensors that are only added, scaled, cropped or enlarged on the way to it."""
     operators = {node.name: node.op_type for node in static.nodes}
     met: set[str] = set()
     todo = [tensor]

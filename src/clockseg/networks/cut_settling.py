@@ -1,4 +1,4 @@
-"""What is settled before a network is cut: how frames reach it, what it gives, where it is cut, which stages score."""
+"""The settings of a network to be cut: its input, its output, its cuts, and the stages with scores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_SKIP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cutting:
-    """How to cut: ``at``: "auto", which chooses ``stages`` stages for ``purpose``, or names as ``parse_cuts`` takes them.
+    """Options of the cut. ``at``: "auto", which chooses ``stages`` stages for ``purpose``, or names for ``parse_cuts``.
 
     ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``scores``: each stage's own
     score map as ``NAME,-,NAME`` (None: those that are found). ``schedule``: the one to recommend (None: one that fits).
@@ -94,7 +94,7 @@ _TOLD = ("size", "mean", "std", "scale", "colour", "pad_multiple")
 
 
 def _by(source: Source, given: Said) -> dict[str, str]:
-    """Who says what the user doesn't: for each field of the frame that the source says, the source."""
+    """Return the source of each setting of the frame that the user left to it."""
     unsaid = [one.name for one in fields(Said) if getattr(given, one.name) is None]
     return {name: source.by for name in unsaid if name in _TOLD and getattr(source.said, name) is not None}
 
@@ -148,7 +148,7 @@ def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cu
 
 
 def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float] | None:
-    """What each node takes in OpenVINO; None where that can't run it."""
+    """Return each node's seconds in OpenVINO, or None if it can't run the network."""
     _, _, height, width = static.shape(reads.name)
     try:
         return node_seconds(whole_part(made.model, reads, made.tensor), (width, height))

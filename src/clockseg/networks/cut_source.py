@@ -1,4 +1,4 @@
-"""Where a network to be cut comes from, and what is known of it before anybody is asked."""
+"""The source of a network to be cut, and the facts that are known of it without asking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Said:
-    """What somebody says of a network; None where they don't. ``classes`` is () where it gives no class scores.
+    """Statements about a network; None where nothing is stated. ``classes`` is () if it outputs no class scores.
 
     The network reads x = (pixel * scale - mean) / std, channels in the order of ``colour``, as in a sidecar.
 
@@ -39,7 +39,7 @@ class Said:
     pad_multiple: int | None = None
 
     def over(self, other: Said) -> Said:
-        """What is said here, and elsewhere what ``other`` says."""
+        """Return these statements, completed with those of ``other``."""
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
         return Said(**{name: getattr(other, name) if value is None else value for name, value in mine.items()})
 

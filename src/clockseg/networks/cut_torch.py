@@ -61,7 +61,7 @@ def cut(
 
 
 def candidates(module: nn.Module, example: Tensor, *, output: str | int | None = None) -> tuple[Candidate, ...]:
-    """Where ``module`` may be cut, from the frame on; ``example`` and ``output`` as for ``cut``.
+    """List the cuts of ``module``, from the frame on; ``example`` and ``output`` as for ``cut``.
 
     >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1))
     >>> [candidate.tensors for candidate in candidates(module, torch.zeros(1, 3, 32, 32))]
@@ -105,7 +105,7 @@ def _cuts(at: Cuts, stages: int, purpose: Purpose, program: Program) -> list[Seq
 
 
 def _names_tensors(at: object) -> bool:
-    """Whether it is a list of names, or of lists of names."""
+    """Return True for a list of names, or of lists of names."""
     if isinstance(at, str) or not isinstance(at, Sequence):
         return False
     cuts = [[names] if isinstance(names, str) else names for names in at]

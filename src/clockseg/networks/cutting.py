@@ -35,7 +35,7 @@ AUTO = Cutting()
 
 @dataclass(frozen=True)
 class CutNetwork:
-    """What was written, and what was found on the way. ``choice``: None where the user said where to cut.
+    """The written files, and the facts found on the way. ``choice``: None if the user gave the cuts.
 
     ``apart``: how far it is, in parts, from itself whole; ``told``: what was settled for the user; ``notes``: sentences on
     what to expect of it. ``inspection``: its parts with their multiply-adds and measured shares.
@@ -101,7 +101,7 @@ def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str, tuple[Told
 
 
 def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
-    """How far parts and whole may be apart; None: as usual."""
+    """Return the tolerance between the parts and the uncut network; None: the default."""
     if not found.half:
         return None, ()
     why = "of the largest value may parts and whole be apart: the file computes in 16 bits, which rounds every map"
@@ -122,7 +122,7 @@ def _checked(found: Settled, running: StagedNetwork, compile: Engine, tolerance:
 
 
 def check_engine(engine: str) -> str:
-    """What checks run in: "auto" would time the network in several engines first.
+    """Return the engine that checks run in: "auto" would time the network in several engines first.
 
     >>> check_engine("onnxruntime")
     'onnxruntime'

@@ -15,7 +15,7 @@ from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 
 @dataclass(frozen=True)
 class Framing:
-    """How frames of any size meet a network of one working size.
+    """The fitting of frames of any size to a network of one working size.
 
     A frame is scaled, its aspect kept, to fit in ``width`` x ``height``, then padded right and below with ``pad_value``
     (RGB, 0..255) to a multiple of ``pad_multiple``; if ``fixed``, to exactly ``width`` x ``height``.
@@ -103,7 +103,7 @@ class Framing:
 
 @dataclass(frozen=True)
 class OwnSize:
-    """How frames of any size meet a network that takes any: as they are, padded to a multiple of ``pad_multiple``.
+    """The fitting of frames to a network that takes any size: unscaled, padded to a multiple of ``pad_multiple``.
 
     >>> OwnSize(32).prepare(np.zeros((20, 40, 3), np.uint8))["image"].shape
     (1, 32, 64, 3)

@@ -50,7 +50,7 @@ def hf_source(path: Path, *, given: Said = NOTHING_SAID, engine: Callable[[Stage
 
 
 class _Adapter(nn.Module):
-    """What the network gives for pixels, as one tensor [1, c, h, w]: its ``logits``, or its ``predicted_depth``."""
+    """Return the network's output as one tensor [1, c, h, w]: its ``logits`` or its ``predicted_depth``."""
 
     def __init__(self, model: Any, depth: bool) -> None:
         super().__init__()

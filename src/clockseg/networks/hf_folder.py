@@ -1,4 +1,4 @@
-"""What a transformers checkpoint folder says of its network, read from its JSON files alone."""
+"""Facts about a network from the JSON files of its transformers checkpoint folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Folder(NamedTuple):
 
 
 def read_folder(path: Path) -> Folder:
-    """What the checkpoint folder at ``path`` says; ``NetworkError`` if it isn't one that gives scores or depth by pixel.
+    """Read the checkpoint folder at ``path``; ``NetworkError`` unless its network outputs scores or depth per pixel.
 
     >>> read_folder(Path("nowhere"))
     Traceback (most recent call last):
@@ -132,7 +132,7 @@ def _scale(processor: Mapping[str, Any]) -> float:
 
 
 def _flips(processor: Mapping[str, Any]) -> bool:
-    """Whether channels are turned round: MobileViT's processors do so even where they don't say it."""
+    """Return True if the processor reverses the channels; MobileViT's do so even without saying it."""
     kind = str(processor.get("image_processor_type") or processor.get("feature_extractor_type") or "")
     return bool(processor.get("do_flip_channel_order", kind.startswith("MobileViT")))
 

@@ -1,4 +1,4 @@
-"""What a staged network is made of, and what each part of it costs here."""
+"""The parts of a staged network, and what each costs on this machine."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _measure(running: StagedNetwork, image: Image, repeat: int) -> tuple[StagedN
 
 
 def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
-    """What each part gives for ``image``: bodies under ``STAGE.body``, held values under the stage's name."""
+    """Return each part's value for ``image``: bodies under ``STAGE.body``, cached values under the stage's name."""
     values: dict[str, Tensors] = {}
     trunk = net.prepare(image)
     for stage in net.stages:

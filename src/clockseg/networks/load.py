@@ -120,7 +120,7 @@ def assemble(
 
 
 def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing | OwnSize:
-    """How frames meet this network at that working size: what its ``prepare`` and ``restore`` are of.
+    """Return the framing of this network at that working size, which makes its ``prepare`` and ``restore``.
 
     >>> framing(*read("street")).padded((960, 540))
     (480, 288)

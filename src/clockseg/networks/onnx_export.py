@@ -29,7 +29,7 @@ from clockseg.types import Array, Size
 OPSET = 17
 INPUT, OUTPUT = "image", "scores"
 _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 0.25, 0.25))
-"""How frames are read to compare: near what any network was trained with."""
+"""Preprocessing of the frames to compare on, near that of any training."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Where an operator is unknown the exporter prints the whole graph, past Python's own standard output."""
+    """Silence the exporter, which prints the whole graph past Python's own standard output if an operator is unknown."""
     sys.stdout.flush()
     kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -125,7 +125,7 @@ def pooled(module: nn.Module) -> nn.Module:
 
 
 def grid_means(x: Tensor, *, cells: int | Sequence[int | None]) -> Tensor:
-    """What ``nn.AdaptiveAvgPool2d(cells)`` gives: the mean over each cell of a grid.
+    """Compute the mean over each cell of a grid, as ``nn.AdaptiveAvgPool2d(cells)`` does.
 
     >>> grid_means(torch.arange(6.0).view(1, 1, 2, 3), cells=(1, 2)).tolist()
     [[[[2.0, 3.0]]]]

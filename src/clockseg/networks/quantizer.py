@@ -26,10 +26,10 @@ from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
 
 Sample: TypeAlias = Mapping[str, Array]
-"""What the network reads, by the name of its input: float32 [1, 3, h, w]."""
+"""The network's input by its name: float32 [1, 3, h, w]."""
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 BETWEEN = ("Add", "Mul", "Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
-"""What keeps 8 bits on the way from one product to the next, in networks of convolutions."""
+"""Operators that keep 8 bits between products, in networks of convolutions."""
 _DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
 _OPSET = 13
 """From here on a scale may be one a channel."""
@@ -100,7 +100,7 @@ def ends(model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def layers(model: onnx.ModelProto) -> tuple[int, int]:
-    """How many layers with weights compute in 8 bits, and how many there are.
+    """Count the layers with weights that compute in 8 bits, and all layers with weights.
 
     >>> from clockseg.networks.load import read
     >>> layers(read("street-int8")[0])
@@ -132,7 +132,7 @@ def _products(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 
 
 def _has_tokens(model: onnx.ModelProto) -> bool:
-    """Whether it is a transformer: what lies between its products (norms, softmax, transposes) computes in float anyway.
+    """Return True for a transformer: norms, softmax and transposes between its products compute in float anyway.
 
     There a map that is 8 bits for one operation costs more than it saves; measured on SegFormer-B0 in OpenVINO: 1.2
     times as fast as in float with all of it in 8 bits, 1.4 with products only, 1.5 without depthwise convolutions.

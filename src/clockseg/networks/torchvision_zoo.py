@@ -113,7 +113,7 @@ def _classes(state: Mapping[str, Tensor], file: Path) -> int:
 
 
 def _auxiliary(name: str, state: Mapping[str, Tensor]) -> dict[str, bool]:
-    """Whether the weights are of a network with the auxiliary head that only training reads."""
+    """Return the options for weights with an auxiliary head, which only training reads."""
     return {} if name.startswith("lraspp") else {"aux_loss": any(key.startswith("aux_classifier") for key in state)}
 
 

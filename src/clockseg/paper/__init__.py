@@ -1,1 +1,1 @@
-"""The paper's tables and figures, one a file."""
+"""The paper's own: FCN-8s, the import of its weights, the equations, and a file for each table and figure."""

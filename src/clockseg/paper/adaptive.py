@@ -24,7 +24,7 @@ class Clocked:
 
 
 def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, first: int = 0) -> list[Recording]:
-    """What ``clock`` watches on each clip from its frame ``first`` on, which is the one that is filled."""
+    """Record the maps that ``clock`` watches on each clip, from frame ``first`` on, at which it is filled."""
     keep = needs(schedule_for(clock(0.5), len(net)))
     return [record(net, (frame.image for frame in islice(clip, first, None)), keep=keep) for clip in clips]
 

@@ -20,7 +20,7 @@ from clockseg.errors import NetworkError
 from clockseg.types import Array
 
 MOST_BYTES = 2**31 - 1
-"""What protobuf can hold in one message."""
+"""The largest message that protobuf can hold."""
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _Value: TypeAlias = "int | memoryview"
 
@@ -184,7 +184,7 @@ def _text(data: memoryview) -> str:
 
 
 def _hint(data: bytes) -> str:
-    """What else it may be."""
+    """Name the likely kind of a file that is no caffemodel."""
     if data.startswith(b"\x89HDF"):
         return " This is an HDF5 file; save the net as binary protobuf instead."
     if data.startswith((b"\x1f\x8b", b"PK")):

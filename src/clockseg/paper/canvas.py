@@ -1,4 +1,4 @@
-"""What stands around the pictures of a video figure: lines of text, rasters of firings, a legend. uint8 RGB on white."""
+"""The surroundings of the pictures in a video figure: text, rasters of firings, a legend. uint8 RGB on white."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _write(canvas: Image, text: str, x: int, font: int, scale: float, colour: st
 
 
 class Raster:
-    """Who fired when: a black bar at each firing over a whole clip, a blue one at the current frame.
+    """Draw the firings of a whole clip as black bars, and the current frame as a blue one.
 
     Frame k of n stands at the columns ``span(k)`` of ``width`` pixels. The bars fill the middle; blue goes from top to
     bottom and is at least 3 pixels wide. Where several frames share a pixel it is as black as their share of firings.

@@ -1,4 +1,4 @@
-"""What the paper reads off its tables, checked on rows: where an ordering fails, the report says so."""
+"""Claims of the paper about its tables, checked on rows; the report names those that fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TIE = 0.1
 
 
 def above(first: float, second: float) -> bool | None:
-    """Whether ``first`` is above ``second``, in percent; None for a tie.
+    """Return True if ``first`` is above ``second``, both in percent, and None for a tie.
 
     >>> above(64.7, 63.0), above(61.8, 62.1), above(71.7, 71.75)
     (True, False, None)
@@ -44,7 +44,7 @@ def above(first: float, second: float) -> bool | None:
 
 
 def ordering(better: str, worse: str, rows: Sequence[Row], *, text: str = "") -> list[Claim]:
-    """Whether one method has the higher mean IU, for each data and source that have both.
+    """Claim that one method has the higher mean IU, for each data set and source that have both.
 
     >>> rows = [Row("NYUD", "alternating", "paper", 28.5), Row("NYUD", "skip-frame", "paper", 27.7)]
     >>> ordering("alternating", "skip-frame", rows)[0].figures

@@ -143,7 +143,7 @@ def _name(axes: Axes, name: str, *, y: float = 0.5) -> None:
 
 
 def _raster_drawer(name: str, fired: Sequence[bool], marks: Sequence[int]) -> Callable[[Axes], object]:
-    """What draws one raster."""
+    """Return the function that draws one raster."""
 
     def draw(axes: Axes) -> None:
         count, later = len(fired), fired[1:]

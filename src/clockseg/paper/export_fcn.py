@@ -140,7 +140,7 @@ class _Graph:
             self.node("Add", (layer.reads[1], self.crop(layer, f"{layer.name}.crop")), layer.name)
 
     def inputs(self, layer: Layer) -> tuple[str, ...]:
-        """What a layer with weights reads; weights of 16 bits are widened, so that all is computed in 32."""
+        """Return the inputs of a layer with weights; 16-bit weights are widened, so that it computes in 32 bits."""
         names = []
         for name in layer.weights:
             value = np.ascontiguousarray(self.state[name])

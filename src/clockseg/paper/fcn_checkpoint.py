@@ -27,7 +27,7 @@ MEAN = (104.00698793, 116.66876762, 122.67891434)
 
 @dataclass(frozen=True)
 class FCNDescription:
-    """What a checkpoint's network is, and what goes in and comes out.
+    """The description of a checkpoint: the architecture, the input, and the classes of the output.
 
     The net reads pixels 0..255 in ``order`` minus ``mean``, which is in that order too; nothing else is done to them.
     ``working``: the size (width, height) frames are fitted into.

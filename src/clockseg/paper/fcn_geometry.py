@@ -1,4 +1,4 @@
-"""Where FCN's maps lie over the picture: the sizes of its layers, and why its crops are 5, 9 and 31.
+"""Positions of an FCN's maps over the picture: the sizes of its layers, and the reason that its crops are 5, 9 and 31.
 
 Each layer maps a coordinate of its input to one of its output: x -> scale * x + shift. A convolution or pooling of kernel
 k, stride s and padding p has scale 1 / s and shift (p - (k - 1) / 2) / s; a transposed convolution scale s and shift
@@ -22,7 +22,7 @@ from clockseg.types import Size
 
 @dataclass(frozen=True)
 class Place:
-    """Where a map lies: coordinate x of the picture is ``scale * x + shift`` on it.
+    """The position of a map: coordinate x of the picture is ``scale * x + shift`` on it.
 
     ``field``: the receptive field, pixels of the picture, a side, that one of its values depends on.
 
@@ -47,7 +47,7 @@ class Place:
 
 
 def crop_offset(map: Place, reference: Place) -> int:
-    """How far into ``map`` the map ``reference`` begins; NetworkError where they do not lie on one grid.
+    """Return the offset of the map ``reference`` in ``map``; ``NetworkError`` if they are not on one grid.
 
     >>> crop_offset(Place(shift=Fraction(31)), Place())
     31
@@ -62,7 +62,7 @@ def crop_offset(map: Place, reference: Place) -> int:
 
 
 def places(net: Iterable[Layer]) -> dict[str, Place]:
-    """Where each map lies, by its layer's name.
+    """Return the position of each map, by its layer's name.
 
     >>> from clockseg.paper.fcn_layers import FCNShape, layers
     >>> [places(layers(FCNShape()))[name].field for name in ("pool3", "pool4", "pool5", "fc6")]
@@ -81,7 +81,7 @@ def places(net: Iterable[Layer]) -> dict[str, Place]:
 
 
 def offsets(net: Iterable[Layer]) -> dict[str, int]:
-    """Where each crop begins, by the name of the layer that crops.
+    """Return the offset of each crop, by the name of the layer that crops.
 
     >>> from clockseg.paper.fcn_layers import FCNShape, layers
     >>> offsets(layers(FCNShape()))

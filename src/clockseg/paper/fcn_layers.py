@@ -28,7 +28,7 @@ FUSE = "fuse"
 
 @dataclass(frozen=True)
 class FCNShape:
-    """What an FCN is built from; the default is the paper's FCN-8s.
+    """The architecture of an FCN; the default is the paper's FCN-8s.
 
     ``variant``: which net; pool3 and pool4 are the stage baselines. ``widths``: channels of the five blocks; ``fc``: of
     fc6 and fc7.
@@ -53,7 +53,7 @@ class FCNShape:
 
     @property
     def blocks(self) -> int:
-        """How many of VGG's five blocks the net has."""
+        """The number of VGG's five blocks in the net."""
         return {"pool3": 3, "pool4": 4}.get(self.variant, 5)
 
     @property

@@ -1,4 +1,4 @@
-"""What published FCNs were trained on: the classes their numbers mean, the mean of the pictures, their size."""
+"""The data sets of the published FCNs: their classes, the mean of the pictures, and their size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BY_COUNT = {21: "voc", 40: "nyud", 19: "cityscapes", 20: "cityscapes"}
 
 
 def trained_on(labels: str | None, count: int, *, wanted: int | None = None) -> TrainedOn:
-    """What a net of ``count`` classes was trained on.
+    """Return the data set that a net of ``count`` classes was trained on.
 
     ``labels``: "voc", "nyud", "cityscapes" or a classes.json; None: what published nets of that many were trained on.
     ``wanted``: how many classes it must have. Nets for Cityscapes had 20 until November 2016, the last of them without a

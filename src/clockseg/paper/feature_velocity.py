@@ -113,7 +113,7 @@ class Velocity:
         return sorted(self.shots, key=lambda shot: self.mean(shot.pixels) or 0.0)
 
     def facts(self) -> dict[str, Any]:
-        """What ``clockseg velocity --json`` prints: plain values, None where there is nothing to tell."""
+        """Return plain values for ``clockseg velocity --json``; None where nothing was measured."""
         ordered = self.by_motion()
         return {
             "network": self.network,
@@ -187,7 +187,7 @@ def _clip_shot(net: StagedNetwork, clip: Clip, warn: Callable[[str], None]) -> S
 
 
 class _Seen(NamedTuple):
-    """What is compared of a frame."""
+    """The maps of a frame that are compared."""
 
     image: Image
     stages: tuple[Labels | None, ...]

@@ -89,7 +89,7 @@ def _schedule_rows(screening: Screening, name: str, frames: dict[int, ClipFrame]
 
 
 def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:
-    """What stands over the pictures: the frame's number in its clip, and its time."""
+    """Return the headings of the pictures: the frame's number in its clip, and its time."""
     seconds = [screening.times[at] for at in positions]
     times = ["" if one is None else f", {one:.2f} s" for one in seconds]
     return [f"frame {screening.indices[at]}{time}" for at, time in zip(positions, times, strict=True)]

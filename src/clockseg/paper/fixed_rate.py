@@ -46,7 +46,7 @@ PAPER = {
 
 
 def rows() -> list[Row]:
-    """What the paper prints."""
+    """Return the rows that the paper prints."""
     return [row for data in PAPER for row in published(data, PAPER[data], savings=SAVINGS)]
 
 

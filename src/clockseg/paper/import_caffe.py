@@ -19,7 +19,7 @@ from clockseg.paper.fcn_trained_on import TrainedOn, trained_on
 from clockseg.types import Array
 
 AT_ONCE = {"scale_pool4": 0.01, "scale_pool3": 0.0001}
-"""What features are multiplied with before score_pool4 and score_pool3 in nets that were trained at once."""
+"""Factors on the features before score_pool4 and score_pool3 in nets that were trained at once."""
 _OLD = {"score2": "upscore2", "score4": "upscore_pool4", "upsample_fused_16": "upscore_pool4"}
 _OLD_LAST = ("upscore", "upsample", "bigscore")
 

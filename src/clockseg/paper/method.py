@@ -25,7 +25,7 @@ from clockseg.types import Image, Labels
 
 
 def silent(text: str) -> None:
-    """Where nobody wants to know how far it is."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Score:
-    """What a method scored; addable.
+    """The scores of a method; they can be added.
 
     ``scores`` and ``boundary``: against human labels; ``agreement``: against the first method's. ``tally``: who fired on
     the frames scored, none of them left out. ``seconds``: of each stage, and last of fusing and finishing, on those.
@@ -170,7 +170,7 @@ class _Run:
 
     @property
     def record(self) -> Record:
-        """What happened at the last frame."""
+        """The record of the last frame."""
         if self._memory is None:
             raise UsageError("nothing has run yet.")
         return self._memory.record

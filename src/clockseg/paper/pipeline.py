@@ -57,7 +57,7 @@ NOTEBOOK = {
 
 
 def rows() -> list[Row]:
-    """What the paper and the authors' notebook print (YouTube's 7.8 is a lost digit: docs/reproduce.md)."""
+    """Return the rows of the paper and the authors' notebook (YouTube's 7.8 is a lost digit: docs/reproduce.md)."""
     found = []
     for data in PAPER:
         rates = {method: schedules.PAPER[data][method] for method in (SKIP, ALTERNATING)}

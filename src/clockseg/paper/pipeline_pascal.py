@@ -68,7 +68,7 @@ NOTEBOOK = {
 
 
 def rows() -> list[Row]:
-    """What the paper and the authors' notebook print; skip-frame and alternating are from the table of fixed rates."""
+    """Return the rows of the paper and the authors' notebook; skip-frame and alternating are from the table of fixed rates."""
     found = []
     for data in PAPER:
         rates = {method: fixed_rate.PAPER[data][method] for method in (SKIP, ALTERNATING)}

@@ -23,7 +23,7 @@ METHODS = 30
 
 
 class _Quantity(NamedTuple):
-    """What a panel tells: the key in a record, and in words."""
+    """A quantity that a panel shows: the key in a record, and its label."""
 
     key: str
     what: str

@@ -1,4 +1,4 @@
-"""Where a pipeline looks better than skip-frame, and where worse (the supplement's figures and its video of four panels).
+"""Windows in which a pipeline looks better or worse than skip-frame (the supplement's figures and its video of four panels).
 
 Protocol: a seeded sample of windows of all clips, each run as a shot of its own; ranked by how much more the 3-stage
 pipeline agrees with the frame oracle than skip-frame does. The best, the worst and a random one are drawn. Command:

@@ -1,4 +1,4 @@
-"""What an experiment leaves: the table on the terminal, and NAME.md, NAME.csv, NAME.json and its figures in a folder."""
+"""The report of an experiment: the table on the terminal, and NAME.md, NAME.csv, NAME.json and the figures in a folder."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def published(
 
 
 def relative_loss(row: Row, rows: Iterable[Row]) -> float | None:
-    """What of the frame oracle's mean IU ``row`` loses, in percent; the oracle of the same data and source among ``rows``.
+    """Return the loss of ``row`` against the frame oracle's mean IU of the same data and source in ``rows``, in percent of it.
 
     >>> oracle, pipeline = Row("NYUD", ORACLE, "paper", 31.1), Row("NYUD", "2-stage pipeline", "paper", 26.4)
     >>> round(relative_loss(pipeline, [oracle, pipeline]), 1)

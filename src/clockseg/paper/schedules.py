@@ -61,7 +61,7 @@ NOTEBOOK = {
 
 
 def rows() -> list[Row]:
-    """What the paper and the authors' notebooks print (Cityscapes' oracle: docs/reproduce.md)."""
+    """Return the rows of the paper and the authors' notebooks (Cityscapes' oracle: docs/reproduce.md)."""
     found = []
     for data in PAPER:
         found += published(data, PAPER[data], savings=SAVINGS)

@@ -38,7 +38,7 @@ class _Packed(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """What one schedule gave on a clip: its label maps, and whether its last stage fired, frame by frame.
+    """The result of one schedule on a clip: for each frame the label map, and True if the last stage fired.
 
     ``fired`` holds the first frame too, on which everything fires; ``fire_rate`` (0..1; None for one frame) doesn't.
     """
@@ -94,7 +94,7 @@ class Screening:
         return names[0]
 
     def of(self, schedule: str) -> Shown:
-        """What ``schedule`` gave; UsageError if it wasn't run."""
+        """Return the result of ``schedule``; ``UsageError`` if it wasn't run."""
         if schedule not in self.shown:
             raise UsageError(f"no schedule {schedule!r} was run on {self.name}; there are {', '.join(self.shown)}.")
         return self.shown[schedule]

@@ -1,4 +1,4 @@
-"""Where an experiment's clips and networks come from: the paper's data sets and weights, or stand-ins for them.
+"""Sources of an experiment's clips and networks: the paper's data sets and weights, or stand-ins for them.
 
 ``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets.md);
 the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins need neither: the bundled
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user gave: where data and weights are, and what may stand in for them.
+    """The user's setting: the folders of data and weights, and the stand-ins for them.
 
     ``load``: from a network's name or file to a staged network that runs. ``standin``: the network that runs in the
     paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of where the figures come from."""
+        """Notes on the origin of the figures, for the report."""
         return (STANDIN_NOTE.format(self.standin),) if self.standin else ()
 
     def translated(self, shift: int) -> Source:
@@ -182,7 +182,7 @@ STANDIN_NOTE = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a data set lies in DIR, whose weights run on it, and how its clips are read."""
+    """A data set: its folder in DIR, the weights that run on it, and the function that reads its clips."""
 
     folder: str
     weights: str

@@ -1,4 +1,4 @@
-"""How fast each depth of the network changes, against its accuracy (the paper's Table 1 and its figure of curves).
+"""The rate of change of each depth of the network, against its accuracy (the paper's Table 1 and its figure of curves).
 
 Protocol: every frame of every shot against the one before, by the argmax of each stage's uncropped scores; pixels by
 their relative difference; a shot's first frame, compared with itself, counts as in the authors' code; mean over frames,

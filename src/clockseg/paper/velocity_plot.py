@@ -59,7 +59,7 @@ def draw_velocity(found: Velocity, path: str | os.PathLike[str], *, published: S
 
 
 def _rows(found: Velocity) -> dict[str, Series]:
-    """What is told of, shallow to deep, by name."""
+    """Return what to plot of a shot by name: pixels, stages from shallow to deep, output and labels."""
     rows: dict[str, Series] = {"pixels": lambda shot: shot.pixels}
     for index, name in enumerate(found.stages):
         rows[name] = lambda shot, index=index: shot.stages[index]  # type: ignore[misc]

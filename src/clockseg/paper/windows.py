@@ -1,4 +1,4 @@
-"""Where a schedule shows more than skip-frame does: sampled windows, ranked, the best and the worst of them drawn.
+"""Windows of clips ranked by a schedule's gain over skip-frame; the best and the worst are drawn.
 
 As the paper's supplement did: a sample of shots, ranked by what the pipeline gains over skip-frame. Here the worst and a
 random one are drawn too, and every rank is written down.
@@ -29,7 +29,7 @@ Score: TypeAlias = Literal["mean_iu", "pixel_acc"]
 
 @dataclass(frozen=True)
 class Sample:
-    """Which windows of the clips are looked at.
+    """The windows of the clips to compare.
 
     Of all windows of ``length`` frames that lie side by side in the clips, ``count`` are drawn by ``seed``. Each is run
     as a shot of its own, from ``lead`` frames before it that are neither scored nor shown: by then a pipeline is full.
@@ -59,7 +59,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranked:
-    """What was gained in one window: ``clip`` and ``frames``, their indices in it.
+    """The gain in one window: ``clip`` and ``frames``, their indices in it.
 
     ``schedule`` and ``skip_frame`` are agreement with the frame oracle over the window, 0..1; ``gained`` their difference.
     """

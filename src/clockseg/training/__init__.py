@@ -1,1 +1,1 @@
-"""Training, the authoring side: `segment` trains the bundled network. Needs torch (`pip install '.[torch]' in the clone`)."""
+"""Additions to a network that are learned from video: corrections, score heads, clocks, and 8-bit quantization."""

@@ -82,7 +82,7 @@ def _evenly(there: int, count: int) -> list[int]:
 
 
 def normalised(frame: Prepared, given: Input) -> Array:
-    """What the network reads, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
+    """Return the network's input, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
 
     >>> grey = Prepared(np.full((1, 2, 2, 3), 51, np.uint8), (2, 2))
     >>> normalised(grey, Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))).round(3)[0, :, 0, 0].tolist()

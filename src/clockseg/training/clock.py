@@ -110,7 +110,7 @@ def _gathered(learn: Take, choices: Choices, inputs: tuple[Input, ...], settings
 
 
 def _settings(name: str, clips: Sequence[Clip], choices: Choices, size: WorkingSize | None) -> str:
-    """What a state must agree in to be gone on from."""
+    """Return the settings that a state must have been made with to be resumed from."""
     said = {
         "network": name,
         "clips": [clip.name for clip in clips],

@@ -36,7 +36,7 @@ def keep_samples(found: Samples, settings: str, file: Path) -> None:
 
 
 def kept_samples(settings: str, file: Path) -> Samples:
-    """What was gathered; ``UsageError`` if the state is of another training."""
+    """Return the samples in the state; ``UsageError`` if it is of another training."""
     state = load_state(file, torch.device("cpu"))
     if state.get("settings") != settings:
         raise UsageError(

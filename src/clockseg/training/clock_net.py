@@ -17,13 +17,13 @@ Form = Literal["frames", "history"]
 HEIGHT, WIDTH = 36, 48
 """Of the pictures that the form frames reads."""
 FRAMES = 16
-"""How many the form history reads."""
+"""Number of frames that the form history reads."""
 CHANNELS, HIDDEN = (8, 16, 16), 16
 _OPSET = 13
 
 
 def inputs_of(form: Form, *, motion: bool) -> tuple[Input, ...]:
-    """What a clock of this form reads; ``motion``: whether the carry finds any.
+    """Return the inputs of a clock of this form; ``motion``: the carry estimates motion.
 
     >>> [one.name for one in inputs_of("history", motion=True)]
     ['history', 'since']

@@ -1,4 +1,4 @@
-"""What a clock learns from: what it would be shown at random ages of what is held, and what a firing would change then."""
+"""The samples that a clock learns from: its inputs at random ages of the cached values, and the change by a firing."""
 
 from __future__ import annotations
 

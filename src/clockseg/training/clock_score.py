@@ -1,4 +1,4 @@
-"""How good a clock is on frames that it didn't learn from, beside plain ones."""
+"""Scores of a clock on held-out frames, beside those of simpler clocks."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ class Seconds:
 
     @property
     def speed_up(self) -> float:
-        """How many times as fast it is now."""
+        """The speed-up factor."""
         return self.before / self.now if self.now else 1.0
 
 
 def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared]) -> Agreement:
-    """How far the output of ``now`` is that of ``before``, both whole, over ``frames``; padding is left out."""
+    """Compare the output of ``now`` with that of ``before``, both uncut, over ``frames``; padding is left out."""
     pairs = [(_output(before, frame), _output(now, frame)) for frame in frames]
     if not pairs:
         return Agreement()

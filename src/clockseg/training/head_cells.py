@@ -1,4 +1,4 @@
-"""What heads learn from: cells of feature maps, each with the labels that the network gives to the pixels it covers."""
+"""The samples that heads learn from: cells of feature maps, each with the network's labels of the pixels it covers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FINEST = 8
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the cells of a map [h, w] lie in a frame of ``frame`` (WIDTH, HEIGHT), and which of them hold picture.
+    """The cells of a map [h, w] in a frame of ``frame`` (WIDTH, HEIGHT), without those in the padding.
 
     ``spans``: per axis (down, across) a cell's side in the frame's pixels; ``shape``: rows and columns not in the padding.
     """
@@ -65,7 +65,7 @@ class Grid:
 
 
 def _inside(cells: int, padded: int, scaled: int) -> int:
-    """How many cells have their centre in the picture: at least one."""
+    """Return the number of cells with their centre in the picture: at least one."""
     return max(1, int(np.count_nonzero((np.arange(cells) + 0.5) * padded / cells < scaled)))
 
 
@@ -76,13 +76,13 @@ class Cells(NamedTuple):
     shares: Array
 
     def weights(self) -> Array:
-        """What each cell weighs: a class by its share to the power -1/2, so that rare ones live and common ones still lead."""
+        """Return each cell's weight: classes count by their share to the power -1/2, which raises rare ones moderately."""
         share = self.shares.mean(axis=0, dtype=np.float64)
         return self.shares @ np.where(share > 0, 1 / np.sqrt(np.maximum(share, 1e-6)), 0.0)
 
 
 def per_frame(channels: int, frames: int) -> int:
-    """How many cells of each of ``frames`` frames are kept.
+    """Return the number of cells to keep from each of ``frames`` frames.
 
     >>> per_frame(64, 240), per_frame(4096, 240)
     (125, 32)

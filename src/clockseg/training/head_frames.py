@@ -1,4 +1,4 @@
-"""Which frames heads learn from, and which are kept apart to tell how good they are."""
+"""The choice of frames that heads learn from, and of those held out to score them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def frames(self) -> int:
-        """How many there are to learn from, at most: a video's header may promise more than it has."""
+        """The largest number of frames to learn from: a video's header may promise more than it has."""
         return sum(len(part.places) for part in self.learn)
 
 
@@ -92,7 +92,7 @@ def _lengths(clips: Sequence[Clip], warn: Callable[[str], None]) -> list[tuple[C
 
 
 def _end(number: int, index: int) -> int:
-    """Where what is kept apart of a clip starts; ``index``: which of the clips it is."""
+    """Return the first held-out frame of the clip number ``index``."""
     if number >= _SHORT:
         return number - number // 5
     return 0 if index % 5 == 4 else number
@@ -110,7 +110,7 @@ def _spread(clips: Sequence[Clip], ends: Sequence[int], frames: int) -> tuple[Pa
 
 
 def length(clip: Clip) -> int:
-    """How many frames are taken of ``clip``; a video's by its header, or by decoding it where that doesn't say."""
+    """Return the number of frames of ``clip``: a video's from its header, or by decoding it if the header has none."""
     if clip.taken is not None:
         return len(clip.taken)
     with clip.open() as video:

@@ -1,4 +1,4 @@
-"""How good heads are: whether they see what the network's output shows, and whether it changes when they do."""
+"""Scores of heads: their agreement with the network's output, and the correlation of their changes with its changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEWEST = 6
 
 @dataclass
 class HeadScore:
-    """What one stage's head gave on frames it did not learn from.
+    """The results of one stage's head on held-out frames.
 
     ``agreement``: its labels against the output's at the cells' centres. For each pair of frames, so many frames apart
     (``gap``): how much the labels of the ``head``, the ``features`` and the labels of the ``output`` changed in between.

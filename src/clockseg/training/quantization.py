@@ -34,14 +34,14 @@ Ends: TypeAlias = Literal["auto", "int8", "float"]
 GOOD = 0.95
 """Agreement (mean IU) from which the first and last layers needn't be tried in float."""
 BETTER = 0.01
-"""What float ends must add to the agreement to be kept."""
+"""Gain in agreement for which the ends stay in float."""
 TRIED = 8
 """Calibration frames on which it is tried."""
 
 
 @dataclass(frozen=True)
 class Quantization:
-    """What ``quantize`` made: ``path`` (and its sidecar), and how it compares with the network in float.
+    """The result of ``quantize``: ``path`` (and its sidecar), and the comparison with the network in float.
 
     ``frames``, ``held_out``: how many it was calibrated on, and judged on. ``layers``: in 8 bits, and all that have
     weights. ``ends``: the names of those left in float. ``parts``: seconds of each part, of all of them ("every stage") and

@@ -55,7 +55,7 @@ class TrainedStale:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user may choose. ``reads``: "frame", or a stage by its name or as stage1, stage2, ..; ``samples``: about how
+    """Options of the training. ``reads``: "frame", or a stage by its name or as stage1, stage2, ..; ``samples``: about how
     many to learn from; ``hold_out``: clips to score on only; ``minutes``: a limit; ``flow``: what moves the scores."""
 
     reads: str = FRAME
@@ -145,7 +145,7 @@ def _stage(said: sidecar.Sidecar, reads: str) -> str | None:
 
 
 def _plan(asked: Teacher, samples: Sequence[Sample], recipe: Recipe) -> tuple[Batches, Shape]:
-    """What suits the network's maps: the grid to work on, windows, and units."""
+    """Choose the grid to work on, the windows and the units that suit the network's maps."""
     classes, height, width = asked.shape
     down, across = asked.stride
     square = down == across == int(down)

@@ -107,7 +107,7 @@ class Batches:
         return seen, moved, unexplained, wanted, inside[cells], labels
 
     def _placed(self, height: int, width: int, share: tuple[float, float], random: np.random.Generator) -> Window:
-        """Where a window lies: anywhere in the picture, at a cell that features and folds begin at."""
+        """Draw the position of a window in the picture, at a cell where features and folds begin."""
         if self.window is None:
             return 0, 0, height, width
         rows, columns = self.window
@@ -126,7 +126,7 @@ class Batches:
         return np.asarray(part[y[:, None], x])
 
     def seen(self, target: Target) -> Array:
-        """What is read of a whole frame: features, or the picture as the network reads it."""
+        """Return the fusion's input for a whole frame: features, or the picture as the network reads it."""
         return self._normal(target.image, np.ones(3), 0.0) if target.features is None else target.features
 
     def _lit(self, picture: Array, random: np.random.Generator) -> Array:

@@ -19,7 +19,7 @@ from clockseg.types import Array
 PREFIX = "stale."
 """Before the names of what is added."""
 MOVED, UNEXPLAINED, CORRECTED = "moved_scores", "unexplained", "corrected"
-"""What its inputs and its output are called in the file."""
+"""Names of its inputs and its output in the file."""
 
 
 def corrected(

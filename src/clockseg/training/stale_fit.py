@@ -27,7 +27,7 @@ SAVED_SECONDS = 30
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long and how fast: ``steps`` of ``batch`` windows (whole frames where windows can't be had: a quarter as many).
+    """Length and rates of a training: ``steps`` of ``batch`` windows, or a quarter as many whole frames if windows don't fit.
 
     ``wrong``: how much more a place counts where the moved scores name another class than they should.
     """
@@ -137,7 +137,7 @@ def _step(run: _Run, batch: Batch, recipe: Recipe) -> float:
 
 
 def loss_of(found: Tensor, batch: Batch, wrong: float) -> Tensor:
-    """How far ``found`` is from the network's own scores (Kullback-Leibler), and from the labels where there are any."""
+    """Return the Kullback-Leibler divergence from the network's own scores, plus the cross-entropy of the labels if given."""
     taught = batch.moved.argmax(1) != batch.wanted.argmax(1)
     weight = batch.inside * (1 + wrong * taught)
     apart = functional.kl_div(

@@ -20,7 +20,7 @@ _MARGIN = 64
 
 @dataclass(frozen=True)
 class Wander:
-    """How far made-up motion goes, a frame: standard deviations unless said otherwise; shifts as shares of the width.
+    """The size of synthetic motion per frame: standard deviations unless said otherwise; shifts as shares of the width.
 
     ``zoom``: mean and deviation (driving on: above 0). ``bend``: the largest deviation of a smooth field, which stands for
     depth. ``speeds``: each sequence's factor on all of these, one of them. ``things``: share of the sequences in which
@@ -104,7 +104,7 @@ class _Near(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """What a camera saw that moved on to ``still``, uint8 RGB [h, w, 3], ``lag`` frames long; made by ``past``."""
+    """The ``lag`` frames of a synthetic camera that moved on to ``still``, uint8 RGB [h, w, 3]; made by ``past``."""
 
     still: Image
     lag: int

@@ -17,7 +17,7 @@ STEM_STRIDE = 8
 
 @dataclass(frozen=True)
 class Shape:
-    """What a fusion is made for; all of it is known from the network.
+    """The properties of a network that determine its fusion.
 
     ``classes`` of the score map; ``features``: channels of the stage that it reads, 0: it reads the picture. ``fold``: cells
     of the score map, in each direction, that it treats as one (1 or 2). ``even``: whether a map is always a multiple of that;

@@ -1,4 +1,4 @@
-"""What a correction learns from: scores of an earlier frame moved to this one, beside what the network gives for this one."""
+"""The samples that a correction learns from: propagated scores of an earlier frame, and the network's own for this one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAGS = tuple(range(1, 13))
 """Frames that moved scores may be old."""
 IGNORE = 255
 MOST_BYTES = 1_500_000_000
-"""What samples may take in memory; there are fewer of a network with large maps."""
+"""Memory limit for samples; a network with large maps gets fewer."""
 _PER_CHAIN = 2
 """Frames of a video that learn from the same earlier one; more where it is short."""
 
@@ -222,7 +222,7 @@ def _stored(teacher: Teacher, answer: Answer, motion: Motion | None, lag: int, t
 
 
 def _shown(target: Target, array: Array) -> Array:
-    """What of a picture or of labels as prepared is no padding."""
+    """Return a prepared picture or its labels without the padding."""
     width, height = target.size
     return np.ascontiguousarray(array[: round(height * target.share[1]), : round(width * target.share[0])])
 

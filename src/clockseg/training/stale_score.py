@@ -1,4 +1,4 @@
-"""How good a correction is: on samples that it didn't learn from, by their age, and on whole clips as they are run."""
+"""Scores of a correction: on held-out samples by their age, and on whole clips."""
 
 from __future__ import annotations
 

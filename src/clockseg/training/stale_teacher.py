@@ -19,7 +19,7 @@ from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Labels, Size
 
 
 class Answer(NamedTuple):
-    """What the network gives for one frame.
+    """The network's values for one frame.
 
     ``prepared``: what it was given; ``fused``: the value that is moved; ``scores``: the map in it, [classes, h, w];
     ``features``: of the stage that is read, [channels, h, w], or None; ``labels``: uint8 [H, W], at the working size.
@@ -74,7 +74,7 @@ class Teacher:
         )
 
     def see(self, image: Image) -> Sight:
-        """What motion is found by."""
+        """Return the part of a frame that motion is estimated from."""
         return self.warp.see(self.net.prepare(image), image, None)
 
     def small(self, picture: Image, like: Sight) -> Sight:
