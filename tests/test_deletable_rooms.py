@@ -32,7 +32,7 @@ class Room:
     optional: bool = False
 
 
-PAPER = Room("paper", ("export", "import_caffe", "reproduce"))
+PAPER = Room("paper", ("export", "import_caffe", "reproduce", "velocity"))
 ROOMS = (
     PAPER,
     Room("training", ("train", "train_clock", "train_heads", "train_stale", "quantize")),
@@ -83,7 +83,19 @@ def test_without_the_room_the_rest_imports_and_segments(room: Room, tmp_path: Pa
             assert not name.startswith(tuple(f"{one}." for one in gone)), (path, name)
             assert name not in gone, (path, name)
     clip = write_video(tmp_path / "clip.mp4", [picture(64, 48, seed) for seed in range(8)])
-    command = [sys.executable, "-m", "clockseg", "segment", str(clip), "--out", str(tmp_path / "out"), "--size", "64"]
+    command = [
+        sys.executable,
+        "-m",
+        "clockseg",
+        "segment",
+        str(clip),
+        "--out",
+        str(tmp_path / "out"),
+        "--size",
+        "64",
+        "--engine",
+        "openvino",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
     code = "import clockseg; [getattr(clockseg, name) for name in clockseg.__all__]; print(clockseg.__file__)"
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
