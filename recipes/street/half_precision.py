@@ -19,7 +19,7 @@ import onnx
 
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.graph.narrowing import narrowed
+from clockseg.graph.folding import narrowed
 from clockseg.networks.load import load
 
 
