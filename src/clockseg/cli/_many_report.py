@@ -77,14 +77,15 @@ def _told(done: Segmented) -> str:
     summary: dict[str, Any] = done.summary
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
-    rates = ", ".join(f"{name} {percent(rate)}" for name, rate in summary["fire_rate"].items())
-    moved = "" if summary["carry"] == "identity" else f"; carry {summary['carry']}"
-    return (
-        f"{done.folder}: {summary['frames']} frames, {summary['fps']:.1f} fps; network ran on "
-        f"{percent(summary['network_rate'])} of frames ({rates}); estimated time against "
-        f"every stage on every frame: {percent(summary['relative_time_estimate'])}, "
-        f"multiply-adds: {percent(summary['relative_multiply_adds'])}{moved}"
-    )
+    rates, time = summary["fire_rate"], summary["relative_time_estimate"]
+    ran = f"The network ran on {percent(summary['network_rate'])} of the frames"
+    if len(set(rates.values())) > 1:
+        ran += f" ({', '.join(f'{name} {percent(rate)}' for name, rate in rates.items())})"
+    if time:
+        ran += f", {1 / time:.1f}x faster" if time <= 1 else f", {time:.1f}x slower"
+        ran += " than every stage on every frame (estimated)"
+    carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
+    return f"{done.folder}: {summary['frames']} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS). {ran}.{carry}"
 
 
 def _table(outcomes: Sequence[Outcome], given: int) -> str:
