@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg import DataError, Session, UsageError, alternating, exponential, planning, skip_frame
+from clockseg import DataError, Session, UsageError, alternating, exponential, skip_frame
 from clockseg.cli import plan as command
 from clockseg.clocks import adaptive
 from clockseg.clocks.spec import parse_schedule
@@ -27,8 +27,8 @@ from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.metrics import Agreement, agreement, confusion, no_agreement
 from clockseg.execution.tape import wanted
+from clockseg.planning import planner, taping
 from clockseg.planning import search as search_module
-from clockseg.planning import taping
 from clockseg.planning.blocks import Slot, slots
 from clockseg.planning.candidates import Candidate, Kind, possible
 from clockseg.planning.costs import Costs, Sample, forced, measured
@@ -309,8 +309,8 @@ def test_the_command_writes_what_segment_runs(
     from clockseg.cli import main as top
 
     # Fewer kinds of schedule, since each is compiled.
-    monkeypatch.setattr(planning, "clocks", lambda stages: [])
-    monkeypatch.setattr(planning, "CARRIES", ("identity", "warp(flow)"))
+    monkeypatch.setattr(planner, "clocks", lambda stages: [])
+    monkeypatch.setattr(planner, "CARRIES", ("identity", "warp(flow)"))
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
     out = tmp_path / "plans/plan.toml"
