@@ -304,6 +304,20 @@ def test_sizes_that_go_are_freed_at_once(net: StagedNetwork, monkeypatch: pytest
         gc.enable()
 
 
+def test_a_network_that_goes_is_freed_at_once(tmp_path: Path) -> None:
+    path = networks.write_tiny(tmp_path)
+    gc.disable()
+    try:
+        for name in ENGINES:
+            dropped = load(path, engine=name)
+            run(dropped, frames(2), skip_frame(1))
+            body = weakref.ref(dropped.stages[0].body)
+            del dropped
+            assert body() is None, name
+    finally:
+        gc.enable()
+
+
 def test_timed(net: StagedNetwork) -> None:
     wrapped, times = timed(net)
     wrapped(frames(1)[0])

@@ -17,6 +17,11 @@ from typing import Any
 
 from clockseg.errors import MissingDependency, UsageError
 
+CPU_ENGINES = ("openvino", "onnxruntime")
+GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda", "onnxruntime-tensorrt")
+"""The names of the engines that compile ONNX graphs (``clockseg.engines.ENGINES``). The one usually fastest comes first."""
+ALL_ENGINES = ("auto", *GRAPH_ENGINES, "torch", "cuda")
+"""The names of all engines that the command line offers, with PyTorch on the CPU and on an NVIDIA GPU."""
 _OPENVINO_TELEMETRY = "openvino_telemetry"
 _ONNXRUNTIME_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 """ONNX Runtime reads this environment variable when it is first used. A value that is already set stays."""

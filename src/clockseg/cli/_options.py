@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg.cli._terminal import indented
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError
 from clockseg.files import MAX_PIXELS
+from clockseg.libraries import ALL_ENGINES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +118,7 @@ def add_engine_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--engine",
         default="auto",
-        choices=("auto", "openvino", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt", "torch", "cuda"),
+        choices=ALL_ENGINES,
         help="inference engine (default: auto, the fastest one installed, measured once per network, size and machine; "
         "torch for a .safetensors file; cuda is torch on a GPU)",
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clockseg.cli._options import check_new_network, need, positive, size
 from clockseg.cli._terminal import align, percent
 from clockseg.errors import UsageError
+from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.networks.cut_source import Said, Source
@@ -21,7 +22,6 @@ the cuts and a recommended schedule. All other commands read these two files.
 MODEL is an ONNX file; hf:DIRECTORY, a local transformers checkpoint; or torchvision:NAME with --weights. Options that are
 not given are read from the model or determined by trying, and reported. Before the files are written, the network is run in
 parts and as a whole on the same frames, and both must give the same output."""
-ENGINES = ("auto", "openvino", "onnxruntime", "onnxruntime-cuda", "onnxruntime-tensorrt")
 
 
 def three(text: str) -> tuple[float, float, float]:
@@ -74,7 +74,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_class_options(parser.add_argument_group("output"))
     group = parser.add_argument_group("check")
     group.add_argument(
-        "--engine", default="auto", choices=ENGINES, help="inference engine (default: auto, the fastest)"
+        "--engine",
+        default="auto",
+        choices=("auto", *GRAPH_ENGINES),
+        help="inference engine (default: auto, the fastest)",
     )
     group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
     parser.set_defaults(run=run)

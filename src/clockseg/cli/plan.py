@@ -23,6 +23,7 @@ from clockseg.cli._options import (
 )
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import align, percent
+from clockseg.libraries import CPU_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -123,7 +124,7 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--engine",
         default="auto",
-        choices=("auto", "openvino", "onnxruntime"),
+        choices=("auto", *CPU_ENGINES),
         help="inference engine (default: auto, the fastest one installed)",
     )
     group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")

@@ -12,6 +12,7 @@ from clockseg.cli._clips import Account, clips_of
 from clockseg.cli._options import add_data_options, add_frames_options, check_new_files, positive, working_size
 from clockseg.cli._terminal import align, percent
 from clockseg.errors import UsageError
+from clockseg.libraries import CPU_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.training.comparison import Agreement
@@ -59,9 +60,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="N|WIDTHxHEIGHT|own",
         help="working size to calibrate at and to state (default: the network's)",
     )
-    group.add_argument(
-        "--engine", default="auto", choices=("auto", "openvino", "onnxruntime"), help="what both are compared in"
-    )
+    group.add_argument("--engine", default="auto", choices=("auto", *CPU_ENGINES), help="what both are compared in")
     group.add_argument("--threads", type=positive, metavar="N", help="threads of the engine (default: one a core)")
     add_frames_options(parser)
     parser.set_defaults(run=run)

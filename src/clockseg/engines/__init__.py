@@ -13,15 +13,17 @@ from clockseg.engines.torch import torch
 from clockseg.errors import UsageError, nearest
 from clockseg.execution.cache import cache_directory, clear_cache
 from clockseg.execution.timed import Times, timed
+from clockseg.libraries import CPU_ENGINES, GRAPH_ENGINES
 
 __all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed", "torch"]
 
-ENGINES: dict[str, Callable[..., StagedNetwork]] = {
-    "openvino": openvino,
-    "onnxruntime": onnxruntime,
-    "onnxruntime-cuda": functools.partial(onnxruntime, provider="cuda"),
-    "onnxruntime-tensorrt": functools.partial(onnxruntime, provider="tensorrt"),
-}
+_FUNCTIONS = (
+    openvino,
+    onnxruntime,
+    functools.partial(onnxruntime, provider="cuda"),
+    functools.partial(onnxruntime, provider="tensorrt"),
+)
+ENGINES: dict[str, Callable[..., StagedNetwork]] = dict(zip(GRAPH_ENGINES, _FUNCTIONS, strict=True))
 """Engines by name, each a function of a network, ``precision`` and ``threads``."""
 
 
@@ -41,7 +43,7 @@ def engine(
 
 def contenders(precision: str, threads: int | None) -> dict[str, Callable[[StagedNetwork], StagedNetwork]]:
     """Return the installed engines that compute in ``precision``, the one that is usually fastest first."""
-    names = ["openvino"] if installed("openvino") else []
-    if precision == "f32" and installed("onnxruntime"):
-        names += ["onnxruntime", *(f"onnxruntime-{name}" for name in providers())]
+    names = [name for name in CPU_ENGINES if installed(name) and (precision == "f32" or name == "openvino")]
+    if "onnxruntime" in names:
+        names += [f"onnxruntime-{name}" for name in providers()]
     return {name: engine(name, precision=precision, threads=threads) for name in names}

@@ -21,6 +21,7 @@ from clockseg.execution.cache import cache_directory
 from clockseg.execution.machine import machine, threads_or_all, versions
 from clockseg.files import whole
 from clockseg.graph.part import GraphPart
+from clockseg.libraries import CPU_ENGINES
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 REMEMBERED = "engines.json"
@@ -87,7 +88,7 @@ def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threa
     size = whole.frame_size([net.prepare(image)])
     digest = hashlib.sha256(whole.build(size).model).hexdigest()[:16]
     there, ours = machine(), versions()
-    engines = " ".join(f"{name} {ours[name]}" for name in ("openvino", "onnxruntime") if name in ours)
+    engines = " ".join(f"{name} {ours[name]}" for name in CPU_ENGINES if name in ours)
     return (
         f"{net.name} {digest} {size[0]}x{size[1]} {precision} {threads_or_all(threads)} threads; "
         f"{there['processor']} {there['cores']} cores; {engines}"
