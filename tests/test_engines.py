@@ -310,7 +310,7 @@ def test_a_network_that_goes_is_freed_at_once(tmp_path: Path) -> None:
     try:
         for name in ENGINES:
             dropped = load(path, engine=name)
-            run(dropped, frames(2), skip_frame(1))
+            list(run(dropped, frames(2), skip_frame(1)))
             body = weakref.ref(dropped.stages[0].body)
             del dropped
             assert body() is None, name
