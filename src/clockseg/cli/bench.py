@@ -77,7 +77,7 @@ def truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> d
 
 
 def facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Sequence[Latency]) -> dict[str, Any]:
-    """What ``--json`` prints; ratios are over the first, the uncut network."""
+    """Return what ``--json`` prints; ratios are relative to the first, the uncut network."""
     from clockseg.execution.machine import machine, versions
 
     return {

@@ -134,7 +134,7 @@ class Budget:
         return Decision(fires or overdue or cut, signal, refill=cut or answer.refill), after
 
     def _fires(self, signals: tuple[float, ...], signal: float, rate: float, saved: float, slack: float) -> bool:
-        """Whether the budget alone says so. ``saved`` would be one less after a firing."""
+        """Return True if the budget alone decides to fire. ``saved`` would be one less after a firing."""
         if not signal > 0 or saved - 1 < -slack:
             return False
         if saved > slack:

@@ -1,4 +1,4 @@
-"""Where one shot ends and another begins: nothing held is worth anything then."""
+"""Detection of scene cuts, at which no cached value is worth keeping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMORY = 0.125
 
 
 def scene_cut(motion: Any, now: Any, before: Any, usual: float) -> tuple[bool, float]:
-    """Whether a shot begins with this frame, and what is ``usual`` by now; it is 0.0 at first.
+    """Return True if a shot begins with this frame, and the updated ``usual`` change, which starts at 0.0.
 
     ``motion``: since the frame before (``clockseg.carry.Motion``); or None, and the pictures ``now`` and ``before``, uint8
     [h, w, 3]. A cut is told from motion by both: what motion leaves unexplained, and a coarse difference of the pictures.

@@ -40,7 +40,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Price:
-    """What running costs: multiply-adds, bytes that operations read and write, seconds (None: not measured). Addable.
+    """Cost of a run: multiply-adds, bytes read and written by operations, and seconds (None: not measured). Addable.
 
     >>> Price(100, 8, 0.5) + Price(20, 2, 0.25)
     Price(multiply_adds=120, moved=10, seconds=0.75)
@@ -97,7 +97,7 @@ class Prices:
 
     @property
     def last(self) -> str:
-        """What ``finish`` reads: the last group, or without groups the last stage."""
+        """Name of the value that ``finish`` reads: the last group, or without groups the last stage."""
         return [*self.stages, *self.groups][-1]
 
     @property
@@ -138,18 +138,18 @@ class Prices:
             yield FINISH
 
     def frame(self, record: Record) -> Price:
-        """What this frame cost; ``seconds`` as they were measured part by part, without clocks and motion."""
+        """Return the cost of this frame; ``seconds`` as measured part by part, without clocks and motion."""
         moved = {CONCLUDE: self.conclude or NOTHING, CORRECTION: self.correction or NOTHING}
         parts = {**self.stages, **self.groups, FINISH: self.finish, **moved}
         return reduce(add, (parts[name] for name in self.ran(record)), NOTHING)
 
     def total(self, records: Iterable[Record]) -> Price:
-        """What these frames cost together: of a session, of ``run`` or of ``replay``."""
+        """Return the total cost of frames: of a session, of ``run`` or of ``replay``."""
         return reduce(add, map(self.frame, records), NOTHING)
 
 
 def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> Prices:
-    """What one run of each part of ``net`` costs, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
+    """Return the cost of one run of each part of ``net``, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
 
     ``size``: by default that of a frame as large as the sidecar says. ``repeat``: so many runs in parts and uncut by
     turns, over noise, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``UsageError`` where a
@@ -262,7 +262,7 @@ class Meter:
     known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)
 
     def frame(self, record: Record, image: Any) -> Price | None:
-        """What the session's record says that ``image`` cost."""
+        """Return the cost of ``image`` according to the session's record."""
         prices = self.prices(image)
         return None if prices is None else prices.frame(record)
 
@@ -284,7 +284,7 @@ class Meter:
 def relative_cost(
     schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
 ) -> float:
-    """What a frame costs on average under ``schedule``, 1 being every stage: expected, before anything is run.
+    """Return the expected mean cost of a frame under ``schedule``, relative to running every stage.
 
     ``shares``: of each stage, in any unit (seconds, multiply-adds, percent); what fuses and finishes is left out.
     ``fire_rate``: 0..1, of the stage whose clock goes by what it sees, and of those it gates; or one a stage. Fixed

@@ -24,7 +24,7 @@ UNMEASURED = 2
 
 @dataclass(frozen=True)
 class Latency:
-    """What one way to run took, in seconds.
+    """Timings of one way to run a network, in seconds.
 
     ``waits``: from a frame to its output, a tuple a round with a number a frame. ``busy``: a number a round, from its
     first frame to when the next after its last could be taken, with what is done between frames. ``threads``: of each
@@ -42,7 +42,7 @@ class Latency:
 
     @property
     def frames(self) -> int:
-        """How many were measured."""
+        """Number of measured frames."""
         return sum(map(len, self.waits))
 
     @property
@@ -73,7 +73,7 @@ class Latency:
         return median(b / a for a, b in zip(self.busy, other.busy, strict=True))
 
     def facts(self, full: Latency) -> dict[str, Any]:
-        """What ``clockseg bench pipeline --json`` prints: plain values, ratios over ``full``."""
+        """Return what ``clockseg bench pipeline --json`` prints: plain values, ratios relative to ``full``."""
         return {
             "name": self.name,
             "threads": list(self.threads),
@@ -142,7 +142,7 @@ def pipeline_runners(
     hows: Sequence[How] = ("serial", "concurrent", "ahead"),
     beside: Mapping[str, StagedNetwork] | None = None,
 ) -> Iterator[dict[str, Runner]]:
-    """What the paper compares, on ``threads`` threads each: the uncut network, first and named "full", and by schedule.
+    """Yield the runners that the paper compares, on ``threads`` threads each: the uncut network, named "full", then by schedule.
 
     Those are the frame oracle, alternating, skip-frame, and each pipeline of up to three segments in each of ``hows``.
     ``beside``: other networks by name, each run whole on every frame. ``images`` (two at least) tell what stages take, for

@@ -28,7 +28,7 @@ from clockseg.execution.pipeline import Runner
 
 
 class Timer(Protocol):
-    """What tells the time of a stream, in seconds."""
+    """Clock of a stream, in seconds."""
 
     def now(self) -> float:
         """Seconds since some moment."""
@@ -112,7 +112,7 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """What a network gave on a stream of ``frames`` frames at ``fps``; ``outputs`` in order, the first of frame 0."""
+    """Outputs of a network on a stream of ``frames`` frames at ``fps``, in order; the first is that of frame 0."""
 
     fps: float
     frames: int

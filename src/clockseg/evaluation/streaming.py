@@ -27,7 +27,7 @@ MOST_BYTES = 4 << 30
 
 @dataclass(frozen=True)
 class Streamed:
-    """What was shown at the deadlines of some streams; addable. Every frame but the first of each clip counts.
+    """Scores of the outputs shown at the deadlines of streams; addable. Every frame but the first of each clip counts.
 
     ``scores``: against human labels, on labelled frames; ``agreement``: against the uncut network's labels of that frame,
     on all; ``oracle``: the uncut network's own ``scores``, as if it took no time. ``ages`` and ``oldest_ages``: seconds, as
@@ -70,7 +70,7 @@ class Streamed:
         return finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
 
     def facts(self) -> dict[str, Any]:
-        """What ``clockseg evaluate --streaming --json`` prints of it: plain values, None where there is nothing to tell."""
+        """Return what ``clockseg evaluate --streaming --json`` prints: plain values, None where there is nothing to report."""
         return {
             "schedule": self.name,
             "mean_iu": finite(self.scores.mean_iu),
@@ -127,7 +127,7 @@ def evaluate_streaming(
 
 
 class _Truth:
-    """What the outputs of one clip are compared with: its labels, and the uncut network's."""
+    """References of one clip: its labels, and the uncut network's."""
 
     def __init__(
         self, net: StagedNetwork, frames: list[ClipFrame], classes: tuple[str, ...], lookup: Labels | None
@@ -142,7 +142,7 @@ class _Truth:
         return found if self.lookup is None else self.lookup[found]
 
     def scored(self, name: str, played: Stream, net: StagedNetwork) -> Streamed:
-        """What was shown at the deadlines, scored."""
+        """Score the outputs shown at the deadlines."""
         count = len(self.classes)
         shown = played.at_deadlines()
         scores = agreement = oracle = Confusion.none(count)

@@ -105,7 +105,7 @@ def _accuracies(setting: Setting) -> dict[str, float]:
 
 
 def claims(found: Velocity) -> list[Claim]:
-    """That deep stages change less than shallow ones, over all videos and in each."""
+    """Claim that deep stages change less than shallow ones, over all videos and in each."""
     names = ["pixels", *found.stages]
     spreads = [found.over_shots(lambda shot: shot.pixels)]
     spreads += [found.over_shots(_of_stage(index)) for index in range(len(found.stages))]
