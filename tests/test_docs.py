@@ -126,7 +126,7 @@ def test_options_exist(page) -> None:
     }
     scripts = {
         option
-        for path in (ROOT / "benchmarks").glob("*.py")
+        for path in (*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "recipes").rglob("*.py"))
         for option in re.findall(r'"(--[a-z-]+)"', path.read_text())
     }
     told = set(re.findall(r"`(--[a-z][a-z0-9-]+)", prose(page.read_text(encoding="utf-8"))))
