@@ -364,7 +364,7 @@ def test_a_live_file_that_is_replaced_leaves_no_result(net, dark, light, tmp_pat
             swap(dark, light)
 
     first = dark.stat().st_ino
-    [lived] = live(net, [str(dark)], skip_frame(2), out=tmp_path / "out", seen=seen, drop="all")
+    [lived] = live(net, [str(dark)], skip_frame(2), out=tmp_path / "out", on_frame=seen, drop="all")
     assert isinstance(lived.error, InputChanged)
     assert lived.folder is None
     assert not list((tmp_path / "out").rglob("summary.json"))
