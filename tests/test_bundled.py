@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from clockseg import UsageError, frame_oracle, load
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import evaluate
 from clockseg.graph.correction import network_alone
-from clockseg.networks.load import files_of, read
+from clockseg.networks.load import BUNDLED, files_of, path_of, read
 from video_making import data_folder
 
 TRUNCATED = ("street-stride8", "street-stride16")
@@ -51,6 +52,10 @@ def test_truncations_have_the_classes_and_the_input_of_the_whole_network() -> No
     for said in others:
         assert (said.classes, said.palette, said.ignore, said.input) == (
             whole.classes, whole.palette, whole.ignore, whole.input)  # fmt: skip
+
+
+def test_the_networks_fit_into_a_wheel_of_25_megabytes() -> None:
+    assert sum(len(zlib.compress(path_of(name).read_bytes())) for name in BUNDLED) < 24.3e6
 
 
 def test_a_correction_is_joined_with_the_network_it_belongs_to(tmp_path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from clockseg.datasets.classes import read_classes
 from clockseg.errors import DataError
 from clockseg.networks.class_names import FORMS, ClassNames, checked, names_of
-from clockseg.video.palette import Colour
+from clockseg.video.overlay import Colour
 
 
 def read_class_names(path: Path) -> ClassNames:

@@ -82,10 +82,11 @@ SMALLEST = 256
 """Weights of fewer numbers stay as they are: shifts, sizes, scales."""
 
 
-def narrowed(model: onnx.ModelProto) -> onnx.ModelProto:
+def narrowed(model: onnx.ModelProto, *, prefix: str = "") -> onnx.ModelProto:
     """A copy of ``model`` whose float32 weights are stored as float16, each with a cast behind it.
 
-    A weight that holds numbers beyond what float16 can (65504) stays as it is.
+    A weight that holds numbers beyond what float16 can (65504) stays as it is, as do those whose names do not begin with
+    ``prefix``.
 
     >>> weight = numpy_helper.from_array(np.full(300, 0.1, np.float32), "w")
     >>> ends = [helper.make_tensor_value_info(name, 1, [300]) for name in "xy"]
@@ -97,14 +98,15 @@ def narrowed(model: onnx.ModelProto) -> onnx.ModelProto:
     made.CopyFrom(model)
     casts = []
     for weight in made.graph.initializer:
-        if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST:
+        small = weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST
+        if small or not weight.name.startswith(prefix):
             continue
         values = numpy_helper.to_array(weight)
         if np.abs(values).max() > np.finfo(np.float16).max:
             continue
         name = weight.name
         weight.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
-        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], name=f"{name}.cast", to=TensorProto.FLOAT))
     nodes = [*casts, *model.graph.node]
     del made.graph.node[:]
     made.graph.node.extend(nodes)
