@@ -5,11 +5,52 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from clockseg.clockwork.trace import FullPass, Record, Tally
+from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Price
 from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.runs import Spent
+
+
+@dataclass(frozen=True)
+class FullPass:
+    """What a frame costs on which every stage fires: the mean of each part over the frames on which it ran; addable.
+
+    ``first``: the parts of the first frame, a full pass, which stands for those that do not run again; ``sums`` and
+    ``counts``: of the frames after the first of each clip.
+
+    >>> from clockseg.clockwork.trace import Seconds
+    >>> full = FullPass().add(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)), first=True)
+    >>> full = full.add(Record(False, (True, False), (None, None), (1, 0), Seconds((4.0, 0.0), fuse=0.7)), first=False)
+    >>> full.seconds, (full + full).seconds
+    (5.7, 5.7)
+    """
+
+    first: tuple[float, ...] = ()
+    sums: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    def add(self, record: Record, *, first: bool) -> FullPass:
+        """With one more frame; ``first`` if it is the first of its clip."""
+        parts = (*record.seconds.stages, record.seconds.fuse, record.seconds.finish)
+        if first:
+            return self + FullPass(parts, (0.0,) * len(parts), (0,) * len(parts))
+        ran = (*record.fired, any(record.fired), any(record.fired))
+        spent = tuple(part if counts else 0.0 for part, counts in zip(parts, ran, strict=True))
+        return self + FullPass(self.first, spent, tuple(map(int, ran)))
+
+    def __add__(self, other: FullPass) -> FullPass:
+        if not (self.first and other.first):
+            return self if self.first else other
+        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return FullPass(self.first, sums, counts)
+
+    @property
+    def seconds(self) -> float:
+        """Of a frame on which every stage fires."""
+        parts = zip(self.first, self.sums, self.counts, strict=True)
+        return sum(total / count if count else first for first, total, count in parts)
 
 
 @dataclass(frozen=True)
