@@ -53,15 +53,13 @@ class GreyWriter(CloseOrAbort):
         self._stream: av.VideoStream | None = None
         self._part = PartialFile(path, **CONTAINERS[".mkv"])
 
-    def append(
+    def _write(
         self,
         values: Array,
-        pts_seconds: float | None = None,
-        *,
-        duration_seconds: float | None = None,
+        pts_seconds: float | None,
+        duration_seconds: float | None,
         metadata: Mapping[str, str] = {},
     ) -> None:
-        """Add one map."""
         with self._part.errors():
             stream = self._stream = self._stream or self._start(self._size or values.shape[::-1], metadata)
             size = (stream.width, stream.height)
@@ -125,7 +123,7 @@ def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Ite
         raise VideoError(f"{path}: {'; '.join(damage.sentences())}. Write it again.")
 
 
-class LabelWriter(CloseOrAbort):
+class LabelWriter(GreyWriter):
     """Writes label maps as FFV1 in Matroska, pixel format gray: the byte is the class id.
 
     Frame k is the k-th ``append``, at the time given to the millisecond (strictly increasing; frames without a time
@@ -144,21 +142,13 @@ class LabelWriter(CloseOrAbort):
     def __init__(
         self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
     ) -> None:
-        self._video = GreyWriter(path, pixels="gray", fit=resized_labels, fps=fps, size=size)
+        super().__init__(path, pixels="gray", fit=resized_labels, fps=fps, size=size)
 
     def append(
         self, labels: Labels, pts_seconds: float | None = None, *, duration_seconds: float | None = None
     ) -> None:
         """Add one label map, uint8 [h, w]; ``duration_seconds``: its duration if it is the last (None: 1 / ``fps``)."""
-        self._video.append(checked_labels(labels), pts_seconds, duration_seconds=duration_seconds)
-
-    def close(self) -> None:
-        """Complete the file and give it its name."""
-        self._video.close()
-
-    def abort(self) -> None:
-        """Remove what was written."""
-        self._video.abort()
+        self._write(checked_labels(labels), pts_seconds, duration_seconds)
 
 
 def read_labels(path: str | os.PathLike[str]) -> Iterator[Labels]:
@@ -207,7 +197,7 @@ _CHANNELS = "CHANNELS"
 _WORD = np.dtype("<u2")
 
 
-class ValueWriter(CloseOrAbort):
+class ValueWriter(GreyWriter):
     """Writes maps of numbers as FFV1 in Matroska, one float16 per pixel (pixel format gray16le).
 
     Channels lie below each other. Times, sizes and errors as of ``LabelWriter``; maps of another size are brought
@@ -225,15 +215,15 @@ class ValueWriter(CloseOrAbort):
         self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
     ) -> None:
         self.clipped = 0
-        self._video = GreyWriter(path, pixels="gray16le", fit=_refused, fps=fps)
-        self._size = size
+        super().__init__(path, pixels="gray16le", fit=_refused, fps=fps)
+        self._frame_size = size
         self._shape: tuple[int, ...] | None = None
 
     def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
         """Add one map, float [h, w] or [channels, h, w]; ``duration_seconds``: its duration if it is the last."""
         values = checked_values(values)
         if self._shape is None:
-            self._shape = (*values.shape[:-2], *(self._size[::-1] if self._size else values.shape[-2:]))
+            self._shape = (*values.shape[:-2], *(self._frame_size[::-1] if self._frame_size else values.shape[-2:]))
         if values.shape[:-2] != self._shape[:-2]:
             raise UsageError(f"a map of shape {list(values.shape)} after {list(self._shape)}; give as many channels.")
         values = resized_values(values, (self._shape[-1], self._shape[-2]))
@@ -241,15 +231,7 @@ class ValueWriter(CloseOrAbort):
         halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
         metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
         words = halves.reshape(-1, values.shape[-1]).view(_WORD)
-        self._video.append(words, pts_seconds, duration_seconds=duration_seconds, metadata=metadata)
-
-    def close(self) -> None:
-        """Complete the file and give it its name."""
-        self._video.close()
-
-    def abort(self) -> None:
-        """Remove what was written."""
-        self._video.abort()
+        self._write(words, pts_seconds, duration_seconds, metadata)
 
 
 def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:
