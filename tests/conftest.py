@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import hypothesis
 import pytest
@@ -10,6 +11,15 @@ import pytest
 # No test is timed: a busy machine must not fail one.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip examples in docstrings that import torch where it is not installed."""
+    if find_spec("torch"):
+        return
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and "import torch" in item.dtest.docstring:
+            item.add_marker(pytest.mark.skip(reason="needs torch"))
 
 
 @pytest.fixture(scope="module")

@@ -363,6 +363,7 @@ def test_other_commands_take_such_a_network(network, video, command, capsys) -> 
 
 
 def test_the_example(capsys) -> None:
+    pytest.importorskip("torch", reason="needs torch")
     runpy.run_path(str(EXAMPLE), run_name="example")["main"]()
     rows = {row.split("  ")[0]: row for row in capsys.readouterr().out.splitlines()}
     assert list(rows) == [

@@ -74,6 +74,7 @@ def test_other_names_are_refused_with_those_there_are() -> None:
         load("street-stole")
 
 
+@pytest.mark.slow
 def test_deeper_is_better_on_a_real_clip() -> None:
     path = data_folder() / "camvid" / "val"
     if not path.is_dir():

@@ -39,6 +39,7 @@ def videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.slow
 @pytest.mark.usefixtures("videos")
 def test_marked_blocks_run(page, capsys) -> None:
     names: dict[str, object] = {"__name__": "docs"}

@@ -242,6 +242,7 @@ def test_on_the_bundled_network_what_fires_always_gives_the_same_labels_to_the_b
         assert all(np.array_equal(first, other) for other in others)
 
 
+@pytest.mark.slow
 def test_on_a_real_clip_the_oracle_is_the_oracle_however_it_is_said():
     path = data_folder() / "camvid" / "val"
     if not path.is_dir():

@@ -167,6 +167,7 @@ def test_joined_is_apart_bit_for_bit(made: Any, engine: str, schedule: Any) -> N
     assert told(net, images, schedule) == told(apart(net), images, schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_every_kind_of_network(tmp_path: Path, engine: str, name: str) -> None:
@@ -178,6 +179,7 @@ def test_every_kind_of_network(tmp_path: Path, engine: str, name: str) -> None:
     assert verdicts(net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tiny", "unet", "branches"])
 def test_in_bf16_too(tmp_path: Path, name: str) -> None:
     model, sidecar = networks.NETWORKS[name]

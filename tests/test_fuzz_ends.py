@@ -42,6 +42,7 @@ def left(out: Path) -> set[str]:
     return {file.name for file in out.rglob("*") if file.is_file()} if out.exists() else set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended"), (signal.SIGHUP, 129, "ended")],
@@ -85,6 +86,7 @@ def test_what_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_allowed", [0, 700, 3000])
 def test_a_disk_that_is_full(bytes_allowed: int, folder: Path, tmp_path: Path) -> None:
     """Files may not grow beyond so many bytes, which the system tells as it tells of a full disk."""
@@ -119,6 +121,7 @@ def run(command: Sequence[str], shell: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed(shell: str, folder: Path, tmp_path: Path) -> None:
     """The first file that is opened must not become one of them."""

@@ -39,6 +39,7 @@ def _watched() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
 @pytest.mark.parametrize("kind", TARGETS)
 def test_hostile_inputs_are_taken_or_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

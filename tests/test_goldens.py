@@ -9,6 +9,7 @@ import pytest
 from goldens import record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", record.runs.QUICK)
 def test_a_quick_run_gives_what_was_recorded(name: str, tmp_path: Path) -> None:
     found = record.runs.RUNS[name](tmp_path)

@@ -89,6 +89,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_calls_out(name: str, folder: Path, tmp_path: Path) -> None:
     sockets = tmp_path / "sockets.txt"

@@ -106,6 +106,7 @@ def test_no_name_leads_out_of_the_output_folder_or_hides_in_it(name) -> None:
     assert "\n" not in one.folder.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["1:99", "-1", "x", "1:2:3:4", "", "1e9"])
 def test_what_is_no_time_is_refused(text, network, videos, tmp_path) -> None:
     with pytest.raises(SystemExit, match="2"):
@@ -159,6 +160,7 @@ def test_pictures_are_numbered_through(net, videos, tmp_path) -> None:
     assert trace[:10] == [0, 7, 14, 21, 28, 35, 42, 49, 56, 60]
 
 
+@pytest.mark.slow
 def test_a_limit_ends_in_whatever_piece_it_falls(net, videos, tmp_path) -> None:
     done = segment(videos / "video0.mp4", tmp_path / "out", net, alternating, limit=70)
     whole = segment(videos / "video0.mp4", tmp_path / "whole", net, alternating)
@@ -179,6 +181,7 @@ def test_a_part_of_a_video_begins_at_its_start(net, videos, tmp_path) -> None:
 
 
 # Jobs.
+@pytest.mark.slow
 def test_two_jobs_give_the_bytes_of_one(network, videos, tmp_path) -> None:
     assert run(videos, *options(network, tmp_path / "one")) == 0
     assert run(videos, *options(network, tmp_path / "two", "--jobs", "2")) == 0
@@ -187,6 +190,7 @@ def test_two_jobs_give_the_bytes_of_one(network, videos, tmp_path) -> None:
     assert {entry.state for _, entry in read(tmp_path / "two")} == {"done"}
 
 
+@pytest.mark.slow
 def test_a_video_that_fails_does_not_stop_the_others(network, videos, tmp_path, capsys) -> None:
     (tmp_path / "bad.mp4").write_bytes(b"no video")
     out = tmp_path / "out"
@@ -230,6 +234,7 @@ def test_a_worker_that_dies_is_told_and_replaced(tmp_path) -> None:
 
 
 # Going on.
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp_path, monkeypatch, capsys) -> None:
     video, out = videos / "video0.mp4", tmp_path / "out"
     assert run(video, *options(network, tmp_path / "undisturbed")) == 0
@@ -260,6 +265,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     )
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_path) -> None:
     assert run(videos, *options(network, tmp_path / "undisturbed")) == 0
     command = [
@@ -318,6 +324,7 @@ def test_an_input_that_is_another_now_is_done_again(network, videos, tmp_path) -
     assert (tmp_path / "out" / "video" / "labels.mkv").read_bytes() != before
 
 
+@pytest.mark.slow
 def test_a_run_of_another_setting_is_not_gone_on_with(network, videos, tmp_path, capsys) -> None:
     video = videos / "video2.avi"
     assert run(video, *options(network, tmp_path)) == 0

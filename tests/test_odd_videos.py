@@ -28,6 +28,7 @@ EXPECTED = {
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the shared data folder (CLOCKSEG_DATA)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "frames", "code"), [(name, *rest) for name, rest in EXPECTED.items()])
 def test_an_odd_video_gives_all_that_is_in_it_or_a_reason(name, frames, code, tmp_path, capsys, monkeypatch) -> None:
     network = write_tiny(tmp_path)

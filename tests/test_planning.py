@@ -208,6 +208,7 @@ def planned(clip: Path, goal: Goal, **more: Any) -> Plan:
     return plan([Variant(toy(), "toy")], read_data(clip), goal, classes=CLASSES, **more)
 
 
+@pytest.mark.slow
 def test_what_is_told_of_the_blocks_is_what_a_session_gives_there(found: Plan) -> None:
     assert found.frames == FRAMES
     assert found.met
@@ -256,6 +257,7 @@ def test_short_looks_make_no_clock_cheap(clip: Path, priced: None) -> None:
     assert min(trial.tuned.network_rate for trial in rare) >= 1 / 16
 
 
+@pytest.mark.slow
 def test_a_smaller_network_is_chosen_where_it_agrees(clip: Path, priced: None) -> None:
     small = replace(toy(), name="small", stages=toy().stages[:1], groups=())
     large = replace(small, name="large", stages=(*small.stages, replace(small.stages[0], name="again")))

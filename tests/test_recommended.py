@@ -54,6 +54,7 @@ def found(request, tmp_path_factory) -> CutNetwork:
     )
 
 
+@pytest.mark.slow
 def test_what_is_recommended_costs_less_than_the_uncut_network(found, highway, tmp_path) -> None:
     assert found.sidecar.schedule is not None
     net = load(found.file, engine="openvino", threads=1)

@@ -126,6 +126,7 @@ def test_a_change_of_size_begins_a_clip() -> None:
     compared(toy(), schedule_for(carried(skip_frame(3), Warp(Flow())), 3), images, ())
 
 
+@pytest.mark.slow
 def test_a_bundled_network_with_its_padding() -> None:
     net = load("street", engine="openvino", size=(96, 80), threads=1)
     for schedule, carry in (

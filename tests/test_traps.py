@@ -190,6 +190,7 @@ def test_trap_9_oracle_and_pipeline_histograms_are_the_sum_of_alternatings_phase
         assert oracle[t] + pipe[t] == even[t] + odd[t]
 
 
+@pytest.mark.slow
 def test_trap_9_oracle_and_pipeline_histograms_are_the_sum_of_alternatings_phases_on_street() -> None:
     """Both sides hold the first frame twice, so it may stay in."""
     path = data_folder() / "camvid" / "val"

@@ -81,6 +81,7 @@ def test_every_point_is_what_a_session_would_do_all_over_its_piece(seed, asked, 
     assert [point.threshold for point in tuned.curve] == sorted({point.threshold for point in tuned.curve})
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.sampled_from([0.2, 0.37, 0.5, 0.8]))
 def test_no_threshold_at_all_comes_closer(seed, asked) -> None:
@@ -192,6 +193,7 @@ def halves(recording: Recording, length: int) -> tuple[list[Recording], list[Rec
     return blocks[::2], blocks[1::2]
 
 
+@pytest.mark.slow
 def test_a_paced_schedule_holds_its_rate_on_other_blocks() -> None:
     """Blocks in turn of little and of much motion: the fixed threshold of the still ones fires on nearly all of the others."""
     images = [image for block in range(12) for image in maps(40, block, motion=(2, 9)[block % 2])]

@@ -237,6 +237,7 @@ def test_clips_are_shots(tmp_path: Path) -> None:
 
 # Depth.
 def test_expected_3_depths_of_fcn_8s(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="needs safetensors")
     shape, rng = FCNShape("fcn8s", classes=2).narrowed(0.05), np.random.default_rng(0)
     state = {name: rng.random(size).astype(np.float32) for name, size in weight_shapes(shape).items()}
     write_state(state, FCNDescription(shape, Classes(("a", "b")), working=(96, 64)), tmp_path / "narrow.safetensors")

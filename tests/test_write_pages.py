@@ -66,6 +66,7 @@ def test_the_clock_of_the_page_is_short() -> None:
     assert len(block("write-a-clock.md").splitlines()) <= 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["write-a-clock.md", "write-a-carry.md"])
 @pytest.mark.usefixtures("folder")
 def test_every_command_of_the_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
