@@ -6,7 +6,10 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
+import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -179,3 +182,26 @@ def test_on_a_gpu(precision: str) -> None:
     first = net(image())
     net(image(1))
     assert apart(first.cpu(), wanted) <= (1e-3 if precision == "f32" else 0.03)
+
+
+FORK = """
+import os, signal, sys
+import torch
+import clockseg
+from torch import nn
+net = clockseg.cut(nn.Sequential(nn.Conv2d(3, 64, 3), nn.Conv2d(64, 2, 3)), torch.ones(1, 3, 256, 256), at=["0", "1"])
+for run in (net, clockseg.engines.torch(net)):
+    run(torch.ones(1, 3, 256, 256))
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    for run in (net, clockseg.engines.torch(net)):
+        run(torch.ones(1, 3, 256, 256))
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_runs_a_network() -> None:
+    assert subprocess.run([sys.executable, "-c", FORK], timeout=120, check=False).returncode == 0

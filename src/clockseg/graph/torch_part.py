@@ -6,6 +6,7 @@ a tensor from its last side to its first, which starts with the same two.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,6 +24,15 @@ Maps: TypeAlias = Mapping[str, Any]
 """What passes between parts: maps by name, tensors or numpy arrays, and the frame's size."""
 Function: TypeAlias = Callable[[dict[str, Tensor], tuple[int, ...]], dict[str, Tensor]]
 """Maps by name and the frame's size -> maps by name."""
+
+
+def _after_fork() -> None:
+    """Compute on one thread in a forked child: torch would wait for ever for the parent's other threads."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def device_called(name: str) -> torch.device:
