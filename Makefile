@@ -68,33 +68,14 @@ docs: .venv-test-all/installed
 wheel: .venv-test-all/installed
 	.venv-test-all/bin/python -m build --outdir dist
 
-# The README's tables, its picture and the other figures; needs the shared data folder.
+# The measured tables and the figures of the documentation; takes hours and needs the shared data folder.
 tables: .venv-test-all/installed
-	.venv-test-all/bin/python benchmarks/schedules.py --readme
-	.venv-test-all/bin/python benchmarks/engines.py --readme
-	.venv-test-all/bin/python benchmarks/engine_matrix.py --docs
-	.venv-test-all/bin/python benchmarks/staged_overhead.py --docs
-	.venv-test-all/bin/python benchmarks/torch_engine.py --docs
-	.venv-test-all/bin/python benchmarks/auto_cuts.py --docs
-	.venv-test-all/bin/python benchmarks/compound.py --docs
-	.venv-test-all/bin/python benchmarks/cost.py --docs
-	.venv-test-all/bin/python benchmarks/heads.py --docs
-	.venv-test-all/bin/python benchmarks/wall.py
-	.venv-test-all/bin/python benchmarks/wrap.py --threads 1 --docs
-	.venv-test-all/bin/python benchmarks/any_video.py --docs
-	.venv-test-all/bin/python benchmarks/live.py --docs
-	.venv-test-all/bin/python benchmarks/live_batching.py --docs
-	.venv-test-all/bin/python benchmarks/kills.py --docs
-	.venv-test-all/bin/python benchmarks/memory.py --docs
-	.venv-test-all/bin/python benchmarks/archive.py --docs
+	for name in schedules engines frontier motion stale clocks planner tuning wall cost auto_cuts heads learned_clock \
+	    pytorch velocity_networks pipelines live kills memory any_video fuzz hops reproduce; do \
+	    .venv-test-all/bin/python -m benchmarks $$name || exit 1; done
 	.venv-test-all/bin/python docs/making/idea_figures.py
-	.venv-test-all/bin/python benchmarks/timeline.py
-	.venv-test-all/bin/python benchmarks/pipelines.py --docs
-	.venv-test-all/bin/python benchmarks/tuning.py
+	.venv-test-all/bin/python docs/making/timeline.py
 	.venv-test-all/bin/python docs/making/schematics.py
-	.venv-test-all/bin/python benchmarks/golden.py --docs
-	.venv-test-all/bin/python benchmarks/fcn8s.py --docs
-	.venv-test-all/bin/python benchmarks/reproduce.py
 
 clean:
 	rm -rf .venv .venv-* demo build dist

@@ -1,6 +1,6 @@
 """A few hundred hostile inputs of every kind that is read from outside: an error of clockseg's own, or none.
 
-The same again and again; ``benchmarks/fuzz.py`` tries others, for as long as one likes.
+The same again and again; ``python -m benchmarks fuzz`` tries others, for as long as one likes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Cut = whole on every shape of network: at every candidate cut, in both readers, and as stages are chosen.
-
-``python benchmarks/shapes.py`` does the same on networks of real widths and sizes.
-"""
+"""Cut = whole on every shape of network: at every candidate cut, in both readers, and as stages are chosen."""
 
 from __future__ import annotations
 

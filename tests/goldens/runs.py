@@ -155,7 +155,7 @@ def cut(folder: Path) -> dict[str, Any]:
         "sidecar": sidecar,
         "stages": [stage.name for stage in net.stages],
         "groups": [group.name for group in net.groups],
-        "candidates": timeless(candidates),
+        "candidates": [line.split()[0] for line in candidates.splitlines() if line.startswith("/")],
         "labels": of_maps(maps),
     }
 

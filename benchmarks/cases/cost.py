@@ -1,0 +1,90 @@
+"""Multiply-adds, bytes and seconds of each part of networks in OpenVINO, f32, among them the paper's FCN-8s at full width."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Facts, number, percent, table
+from benchmarks.inputs import networks
+from clockseg import load
+from clockseg.evaluation.cost import priced
+
+OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow", "fcn8s"], "threads": None, "repeat": 40}
+PAPER = {"pool3": "59 %", "pool4": "18 %", "fc7": "23 %"}
+"""Shares of a frame's time in the paper's tables: 59 for stage 1, 77 with stage 2; fusing is in them."""
+
+
+def measure(asked: Namespace) -> Facts:
+    """Price the parts of each network."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = networks() | ({"fcn8s": _fcn8s(Path(folder))} if "fcn8s" in asked.networks else {})
+        return {"networks": {name: _network(files[name], asked) for name in asked.networks}}
+
+
+def _fcn8s(folder: Path) -> Path:
+    """Export FCN-8s of 21 classes with random weights, 134 million of them, for frames of 500x500."""
+    from clockseg.paper.export_fcn import export
+    from clockseg.paper.fcn import FCN
+    from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+    from clockseg.paper.fcn_layers import FCN8S
+    from clockseg.paper.fcn_trained_on import trained_on
+
+    known = trained_on("voc", FCN8S.classes)
+    state = {name: value.numpy() for name, value in FCN(FCN8S).state_dict().items()}
+    write_state(state, FCNDescription(FCN8S, known.classes, known.mean), folder / "fcn8s.safetensors")
+    return export(folder / "fcn8s.safetensors", folder / "fcn8s.onnx", variant="fcn8s")
+
+
+def _network(file: Any, asked: Namespace) -> Facts:
+    size = (500, 500) if Path(file).stem == "fcn8s" else None
+    prices = priced(load(file, engine="openvino", threads=asked.threads, size=size), repeat=asked.repeat)
+    full, whole = prices.full, prices.whole or prices.full
+    found = {**prices.stages, **prices.groups, "finish": prices.finish}
+    parts = [
+        {
+            "name": name,
+            "multiply_adds": one.multiply_adds / full.multiply_adds,
+            "moved": one.moved / full.moved,
+            "seconds": (one.seconds or 0) / (full.seconds or 1),
+            "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
+        }
+        for name, one in found.items()
+        if one.multiply_adds or one.moved
+    ]
+    return {
+        "size": prices.size,
+        "whole": {"multiply_adds": whole.multiply_adds, "moved": whole.moved, "seconds": whole.seconds},
+        "staged_over_uncut": {
+            "multiply_adds": full.multiply_adds / whole.multiply_adds,
+            "seconds": (full.seconds or 0) / (whole.seconds or 1),
+        },
+        "parts": parts,
+    }
+
+
+def pages(facts: Facts) -> dict[str, str]:
+    """A table for each network."""
+    sections = [_section(name, one) for name, one in facts["networks"].items()]
+    return {"cost": "\n\n".join([*sections, "OpenVINO f32; medians over interleaved runs."])}
+
+
+def _section(name: str, one: Facts) -> str:
+    whole, staged = one["whole"], one["staged_over_uncut"]
+    title = (
+        f"**{name}** at {'x'.join(map(str, one['size']))}: {whole['multiply_adds'] / 1e9:.2f} G multiply-adds, "
+        f"{whole['moved'] / 1e6:.0f} MB moved, {1000 * whole['seconds']:.1f} ms uncut; in parts "
+        f"{staged['multiply_adds']:.3f} of the multiply-adds, {staged['seconds']:.2f} of the time."
+    )
+    keys, head = (
+        ("multiply_adds", "moved", "seconds"),
+        ["part", "multiply-adds", "bytes", "seconds", "G multiply-adds/s"],
+    )
+    rows = [
+        [row["name"], *(percent(row[key]) for key in keys), number(row["giga_a_second"], ".0f")] for row in one["parts"]
+    ]
+    if name == "fcn8s":
+        head, rows = [*head, "seconds, paper"], [[*row, PAPER.get(row[0], "")] for row in rows]
+    return f"{title}\n\n{table(head, rows)}"

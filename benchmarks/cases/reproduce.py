@@ -1,0 +1,84 @@
+"""Every table and figure of the paper on stand-ins for its data and weights, into results/reproduced.
+
+Each experiment's page says what it measured; README.md above them lists the claims, with machine, commit and date.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from benchmarks.harness import RESULTS, Facts, provenance
+from benchmarks.inputs import data
+from clockseg.cli.reproduce import EXPERIMENTS
+from clockseg.paper.claims import Claim
+
+OPTIONS: Facts = {"names": [], "standins": ["street", "fcn8s-narrow"]}
+OUT = RESULTS / "reproduced"
+STANDINS = {
+    "street": "the bundled network, in three stages, and the networks that end after its first and second",
+    "fcn8s-narrow": "the paper's architecture with an eighth of its channels, trained from scratch",
+}
+PICTURES = ("adaptive-videos", "qualitative")
+"""Of videos and pictures one stand-in's are enough."""
+FIRST = "## `street`"
+"""The heading of README.md from which on it is written anew; what stands above it is written by hand."""
+
+
+def measure(asked: Namespace) -> Facts:
+    """Run the experiments that are named, or all."""
+    for standin in asked.standins:
+        for name in asked.names or EXPERIMENTS:
+            if standin == "street" or name not in PICTURES:
+                reproduce(name, standin)
+    return {}
+
+
+def pages(facts: Facts) -> dict[str, str]:
+    """Write what holds on each stand-in into results/reproduced/README.md; there is no other page."""
+    page = OUT / "README.md"
+    above = page.read_text().partition(FIRST)[0]
+    page.write_text(above + "\n".join(section(standin) for standin in STANDINS))
+    return {}
+
+
+def reproduce(name: str, standin: str) -> None:
+    """Run one experiment, and note where and when."""
+    start, folder = time.perf_counter(), OUT / standin
+    command = [sys.executable, "-m", "clockseg", "reproduce", name, "--standin", standin]
+    subprocess.run([*command, "--data", str(data()), "--out", str(folder)], check=True)
+    for strip in folder.glob("*.png"):
+        # Of filmstrips the PNG is enough, of curves the SVG.
+        (strip if is_drawn(strip.with_suffix(".svg")) else strip.with_suffix(".svg")).unlink(missing_ok=True)
+    runs = read_runs(standin) | {name: {"minutes": round((time.perf_counter() - start) / 60, 1), **provenance()}}
+    (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
+
+
+def is_drawn(path: Path) -> bool:
+    """Return True if an SVG is lines and letters, without pictures in it."""
+    return path.is_file() and b"data:image" not in path.read_bytes()
+
+
+def read_runs(standin: str) -> Facts:
+    """Return minutes, machine, commit and date of each experiment that was run."""
+    path = OUT / standin / "runs.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def section(standin: str) -> str:
+    """Return the paper's claims as they hold on one stand-in."""
+    parts, runs = [f"## `{standin}`\n\n{STANDINS[standin][0].upper()}{STANDINS[standin][1:]}.\n"], read_runs(standin)
+    for name in EXPERIMENTS:
+        if name not in runs:
+            continue
+        facts, run = json.loads((OUT / standin / f"{name}.json").read_text()), runs[name]
+        parts.append(f"### [{facts['title']}]({standin}/{name}.md)\n")
+        claims = [Claim(**claim) for claim in facts["claims"] if not claim["where"].endswith((", paper", ", notebook"))]
+        parts.append("\n".join(f"* {claim}" for claim in claims) + "\n")
+        where = f"{run['machine']['cores']} cores of {run['machine']['processor']}"
+        parts.append(f"{run['minutes']} minutes on {where}, {run['date']}, commit {run['commit']}.\n")
+    return "\n".join(parts)

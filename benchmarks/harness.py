@@ -1,0 +1,139 @@
+"""What all measurements share: options, where a figure comes from, results and their pages.
+
+A case is a module of ``benchmarks.cases``. Its docstring says what is measured, ``OPTIONS`` holds its options with their
+defaults, ``measure(options)`` returns figures as plain values, and ``pages(figures)`` makes Markdown of them, by page. The
+harness adds ``provenance`` to the figures and writes results/NAME.json and results/PAGE.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cases
+from clockseg.execution.machine import machine, versions
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+Facts = dict[str, Any]
+Row = Sequence[str]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a case, or list them all; the exit code is 1 if the case says that something is not as it should be."""
+    names = [module.name for module in pkgutil.iter_modules(cases.__path__)]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("python -m benchmarks NAME [--help]; NAME is one of:\n")
+        print("\n".join(f"  {name:20} {(_case(name).__doc__ or '').splitlines()[0]}" for name in names))
+        return 0
+    name = arguments[0].replace("-", "_")
+    if name not in names:
+        print(f"benchmarks: there is no case {arguments[0]!r}; there are {', '.join(names)}.", file=sys.stderr)
+        return 2
+    case = _case(name)
+    asked = _options(name, case, arguments[1:])
+    if asked.render:
+        facts = json.loads((RESULTS / f"{name}.json").read_text())
+    else:
+        facts = {"provenance": provenance(), **case.measure(asked)}
+    for page, text in case.pages(facts).items():
+        print(f"{text}\n\n{where(facts)}\n")
+        if asked.write or asked.render:
+            write_page(page, name, f"{text}\n\n{where(facts)}")
+    if asked.write and not asked.render:
+        path = RESULTS / f"{name}.json"
+        path.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")
+        say(f"{path.relative_to(ROOT)} written")
+    return int(not facts.get("passed", True))
+
+
+def _case(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.cases.{name}")
+
+
+def _options(name: str, case: Any, arguments: Sequence[str]) -> Namespace:
+    """Read the case's options; results are written if all have their defaults, or with --write."""
+    parser = argparse.ArgumentParser(
+        f"python -m benchmarks {name}", description=case.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write the results though options were changed")
+    parser.add_argument("--render", action="store_true", help="measure nothing; make the pages of the stored results")
+    for option, default in case.OPTIONS.items():
+        several = isinstance(default, list)
+        kind = type(default[0] if several else default) if default not in (None, []) else int
+        more: Facts = {"nargs": "*"} if several else {}
+        kind = str if default == [] else kind
+        shown = "all" if default is None else default
+        flag = f"--{option.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, default=default, help=f"(default: {shown})", **more)
+    asked = parser.parse_args(arguments)
+    changed = any(getattr(asked, option) != default for option, default in case.OPTIONS.items())
+    asked.write = asked.write or not changed
+    return asked
+
+
+def say(sentence: str, *, again: bool = False) -> None:
+    """Tell people at the terminal; ``again``: in place of the line before."""
+    print(f"\r{sentence}" if again else sentence, end="" if again else "\n", file=sys.stderr, flush=True)
+
+
+def provenance() -> Facts:
+    """Return commit, date, machine and versions; a commit of files that were changed since ends with ``+``."""
+    found, changed = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "-uno", "--", "src")
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    commit = found and found + ("+" if changed else "")
+    return {"commit": commit, "date": today, "machine": machine(), "versions": versions()}
+
+
+def _git(*arguments: str) -> str | None:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return None if done.returncode else done.stdout.strip()
+
+
+def where(facts: Mapping[str, Any]) -> str:
+    """Return a line that says on which machine, when and at which commit the figures were measured."""
+    made = facts["provenance"]
+    return (
+        f"{made['machine']['cores']} cores of {made['machine']['processor']}, {made['date']}, commit {made['commit']}."
+    )
+
+
+def write_page(page: str, name: str, text: str) -> None:
+    """Write results/PAGE.md below the title that it has."""
+    path = RESULTS / f"{page}.md"
+    title = path.read_text().splitlines()[0] if path.exists() else f"# {page.replace('-', ' ').capitalize()}"
+    path.write_text(f"{title}\n\nMeasured by `python -m benchmarks {name}`.\n\n{text}\n")
+
+
+def table(head: Row, rows: Sequence[Row]) -> str:
+    """Return a table in Markdown, numbers to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Return a share as a percentage, or a dash.
+
+    >>> percent(0.6612), percent(None)
+    ('66.1 %', '-')
+    """
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def number(value: float | None, form: str = ".2f") -> str:
+    """Return a number in this form, or a dash."""
+    return "-" if value is None else format(value, form)
+
+
+def code(text: str) -> str:
+    """Return a schedule in backticks, a plain name as it is."""
+    return f"`{text}`" if "(" in text else text
