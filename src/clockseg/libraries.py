@@ -23,8 +23,11 @@ GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda", "onnxruntime-tensorrt")
 ALL_ENGINES = ("auto", *GRAPH_ENGINES, "torch", "cuda")
 """The names of all engines that the command line offers, with PyTorch on the CPU and on an NVIDIA GPU."""
 _OPENVINO_TELEMETRY = "openvino_telemetry"
-_ONNXRUNTIME_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-"""ONNX Runtime reads this environment variable when it is first used. A value that is already set stays."""
+_ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256"}
+"""Variables that are set before an engine's library is imported, unless they are set already.
+
+OpenVINO's oneDNN keeps 1024 compiled operations by default, so that memory grows with every new size of frames.
+"""
 _cores: dict[int, Any] = {}
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -110,7 +113,8 @@ def _onnxruntime(name: str) -> types.ModuleType:
 
 
 def _imported(name: str) -> types.ModuleType:
-    os.environ.setdefault(_ONNXRUNTIME_TELEMETRY, "1")
+    for variable, value in _ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     with _hidden(_OPENVINO_TELEMETRY):
         return importlib.import_module(name)
 
