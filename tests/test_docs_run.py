@@ -45,7 +45,7 @@ def test_marked_blocks_run(page, capsys) -> None:
     names: dict[str, object] = {"__name__": "docs"}
     for language, content, shown in _RUNS.findall(page.read_text(encoding="utf-8")):
         if language == "python":
-            exec(compile(source(content), page.name, "exec"), names)
+            exec(compile(source(content), page.name, "exec", dont_inherit=True), names)
         else:
             _typed(content)
         printed = "".join(capsys.readouterr())
