@@ -26,6 +26,8 @@ from clockseg.libraries import CPU_ENGINES
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 REMEMBERED = "engines.json"
 """The file in the cache folder that remembers what was measured."""
+MOST = 1000
+"""The number of measurements that are kept on disk; the oldest are dropped first."""
 ROUNDS = 5
 SECONDS = 1.5
 """Measuring one engine in one round ends after so long, or after ``RUNS`` runs."""
@@ -145,7 +147,8 @@ def _are_times(times: Any) -> bool:
 def remember(key: str, seconds: Mapping[str, float]) -> None:
     """Store ``seconds`` by engine under ``key``; ignore a cache folder that is not writable."""
     file = cache_directory() / REMEMBERED
-    text = json.dumps(recall() | {key: dict(seconds)}, indent=1)
+    found = {**recall(), key: dict(seconds)}
+    text = json.dumps(dict(list(found.items())[-MOST:]), indent=1)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole(file) as part:
