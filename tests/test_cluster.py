@@ -42,7 +42,7 @@ sys.exit(main(sys.argv[2:]))
 
 def test_without_ray_the_line_that_installs_it_is_told(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'clockseg\[ray\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install '\.\[ray\]'"):
         Actors(lambda: None, 1, address="auto", cores=1)
 
 
