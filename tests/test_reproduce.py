@@ -25,10 +25,10 @@ from clockseg.paper import (
     schedules,
     velocity,
 )
+from clockseg.paper.adaptive import PixelChange, pixel_clock
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription, save_fcn
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.pixel_clock import PixelChange, pixel_clock
 from clockseg.paper.report import write
 from clockseg.paper.rows import ORACLE, find, relative_loss
 from clockseg.paper.source import Setting

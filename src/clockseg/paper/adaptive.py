@@ -1,16 +1,19 @@
-"""The threshold at which a clock fires on a given share of frames, found on the clips themselves, without their labels."""
+"""The adaptive clock at the threshold that gives a firing rate, and the pixel clock, which the paper compares it with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
-from clockseg.clocks import adaptive
+from clockseg.clocks import PICTURE, Decision, Tick, Watch, adaptive
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.datasets.clips import Clip
+from clockseg.errors import number
 from clockseg.execution.recording import Recording, needs, record
+from clockseg.paper.feature_velocity import pixel_difference
 from clockseg.planning.tuning import ByThreshold, tune
 
 
@@ -33,3 +36,30 @@ def at_fire_rate(recordings: list[Recording], fire_rate: float, clock: Callable[
     """``clock`` at the threshold that gives ``fire_rate`` over all recordings together."""
     found = tune(recordings, clock, fire_rate).point
     return Clocked(found.threshold, found.fire_rate, clock(found.threshold))
+
+
+@dataclass(frozen=True)
+class PixelChange:
+    """Fires when the picture differs from that of the last firing by at least ``threshold``, 0..2.
+
+    The paper shows its firings and defines neither its measure nor its threshold. Here the measure is the one of its table of
+    velocities (section 3): the mean over pixels of the relative difference, on pixels from which the mean is subtracted.
+    """
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        number(self.threshold, "the threshold")
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """The signal is the pixel difference."""
+        tick = tick.at(PICTURE)
+        signal = pixel_difference(tick.watched, tick.reference)
+        return Decision(signal >= self.threshold, signal), None
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return the picture."""
+        return frozenset({PICTURE})
+
+
+pixel_clock = PixelChange

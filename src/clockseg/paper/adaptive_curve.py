@@ -16,13 +16,11 @@ import numpy as np
 
 from clockseg.clocks import adaptive
 from clockseg.clockwork.schedule import fixed_rate
-from clockseg.paper.adaptive import at_fire_rate, recorded
-from clockseg.paper.claims import Claim, above
+from clockseg.paper.adaptive import at_fire_rate, pixel_clock, recorded
 from clockseg.paper.method import Method
 from clockseg.paper.methods import SHARES, oracle
-from clockseg.paper.pixel_clock import pixel_clock
 from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Row
+from clockseg.paper.rows import ORACLE, Claim, Row, above
 from clockseg.paper.source import Setting, Source
 from clockseg.planning.tuning import tried
 from clockseg.report.plots.style import MUTED, PAGE, figure, schedule_colour

@@ -15,11 +15,10 @@ from clockseg.clocks import adaptive
 from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.paper.claims import Claim, above
+from clockseg.paper.adaptive import pixel_clock
 from clockseg.paper.filmstrip import schedule_filmstrip
-from clockseg.paper.pixel_clock import pixel_clock
 from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Row
+from clockseg.paper.rows import ORACLE, Claim, Row, above
 from clockseg.paper.screening import Screening, screen
 from clockseg.paper.source import Setting
 from clockseg.paper.videos import adaptive_video

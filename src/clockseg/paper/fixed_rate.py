@@ -7,7 +7,6 @@ Cost: as ``pipeline_pascal``.
 
 from __future__ import annotations
 
-from clockseg.paper.claims import Claim, ordering
 from clockseg.paper.methods import (
     ALTERNATING,
     ALTERNATING_122,
@@ -21,7 +20,7 @@ from clockseg.paper.methods import (
     price_of_lag,
 )
 from clockseg.paper.report import Report
-from clockseg.paper.rows import ORACLE, Row, published
+from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
 from clockseg.paper.source import Setting
 
 PROTOCOL = """\

@@ -8,7 +8,6 @@ Cost: some 10,000 passes of FCN-8s per data set; about 3 seconds each on two cor
 from __future__ import annotations
 
 from clockseg.paper import schedules
-from clockseg.paper.claims import Claim, ordering
 from clockseg.paper.methods import (
     ALTERNATING,
     BASELINE_2,
@@ -23,7 +22,7 @@ from clockseg.paper.methods import (
     pipelines,
 )
 from clockseg.paper.report import Report
-from clockseg.paper.rows import ORACLE, Row, published
+from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
 from clockseg.paper.source import Setting
 
 PROTOCOL = """\

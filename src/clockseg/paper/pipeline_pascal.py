@@ -8,7 +8,6 @@ Cost: 4,416 passes of FCN-8s per method and shift; about 3 seconds each on two c
 from __future__ import annotations
 
 from clockseg.paper import fixed_rate
-from clockseg.paper.claims import Claim, ordering
 from clockseg.paper.methods import (
     ALTERNATING,
     BASELINE_2,
@@ -24,7 +23,7 @@ from clockseg.paper.methods import (
     pipelines,
 )
 from clockseg.paper.report import Report
-from clockseg.paper.rows import ORACLE, Row, published
+from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
 from clockseg.paper.source import Setting
 
 PROTOCOL = """\

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from clockseg.clockwork.schedule import pipelined, skip_frame
-from clockseg.paper.claims import Claim
 from clockseg.paper.report import Figure, Report
+from clockseg.paper.rows import Claim
 from clockseg.paper.screening import screen
 from clockseg.paper.source import Setting, Source
 from clockseg.paper.videos import pipeline_video

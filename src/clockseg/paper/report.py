@@ -14,8 +14,7 @@ from typing import Any
 from clockseg.errors import DataError
 from clockseg.execution.machine import machine, versions
 from clockseg.files import whole
-from clockseg.paper.claims import Claim
-from clockseg.paper.rows import Row, cells, records
+from clockseg.paper.rows import Claim, Row, cells, records
 
 
 @dataclass(frozen=True)

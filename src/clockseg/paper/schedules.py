@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from clockseg.clocks import adaptive
 from clockseg.paper.adaptive import at_fire_rate, recorded
-from clockseg.paper.claims import Claim, ordering
 from clockseg.paper.method import Method, score_by_coin
 from clockseg.paper.methods import (
     ADAPTIVE,
@@ -28,7 +27,7 @@ from clockseg.paper.methods import (
     oracle,
 )
 from clockseg.paper.report import Report
-from clockseg.paper.rows import ORACLE, Row, published
+from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
 from clockseg.paper.source import Setting, Source
 
 PROTOCOL = """\

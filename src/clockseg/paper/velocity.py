@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from clockseg.paper.claims import Claim
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity, velocity
 from clockseg.paper.method import score
 from clockseg.paper.methods import BASELINE_2, BASELINE_3, baselines, oracle
 from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE
+from clockseg.paper.rows import ORACLE, Claim
 from clockseg.paper.source import Setting
 from clockseg.paper.velocity_plot import draw_velocity
 from clockseg.types import Array
