@@ -12,7 +12,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, Facts, provenance
+from benchmarks.harness import RESULTS, ROOT, Facts, provenance
 from benchmarks.inputs import data
 from clockseg.cli.reproduce import EXPERIMENTS
 from clockseg.paper.rows import Claim
@@ -23,6 +23,11 @@ STANDINS = {
     "street": "the bundled network, in three stages, and the networks that end after its first and second",
     "fcn8s-narrow": "the paper's architecture with an eighth of its channels, trained from scratch",
 }
+NETWORKS = {
+    "street": ["--standin", "street", "--weights", "recipes/street/weights"],
+    "fcn8s-narrow": ["--standin", "recipes/fcn/weights/fcn8s-narrow.onnx"],
+}
+"""Options of ``clockseg reproduce`` for each stand-in, with paths from the root of the repository."""
 PICTURES = ("adaptive-videos", "qualitative")
 """Of videos and pictures one stand-in's are enough."""
 FIRST = "## `street`"
@@ -49,8 +54,8 @@ def pages(facts: Facts) -> dict[str, str]:
 def reproduce(name: str, standin: str) -> None:
     """Run one experiment, and note where and when."""
     start, folder = time.perf_counter(), OUT / standin
-    command = [sys.executable, "-m", "clockseg", "reproduce", name, "--standin", standin]
-    subprocess.run([*command, "--data", str(data()), "--out", str(folder)], check=True)
+    command = [sys.executable, "-m", "clockseg", "reproduce", name, *NETWORKS[standin]]
+    subprocess.run([*command, "--data", str(data()), "--out", str(folder)], check=True, cwd=ROOT)
     for strip in folder.glob("*.png"):
         # Of filmstrips the PNG is enough, of curves the SVG.
         (strip if is_drawn(strip.with_suffix(".svg")) else strip.with_suffix(".svg")).unlink(missing_ok=True)

@@ -70,7 +70,7 @@ class Setting:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the origin of the figures, for the report."""
-        return (STANDIN_NOTE.format(self.standin),) if self.standin else ()
+        return (STANDIN_NOTE.format(Path(self.standin).stem),) if self.standin else ()
 
     def translated(self, shift: int) -> Source:
         """Translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
