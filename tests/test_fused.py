@@ -345,7 +345,6 @@ def test_a_session_keeps_what_is_read_again(made: Any) -> None:
         (adaptive(2.0), "mid.head"),
         (pipelined(3), "low.body"),
     ],
-    ids=str,
 )
 def test_what_a_schedule_reads_again(plain: StagedNetwork, schedule: Any, expected: Any) -> None:
     found = liveness(plain, schedule_for(schedule, 3))
@@ -368,7 +367,6 @@ def test_of_too_many_patterns_everything_stays(plain: StagedNetwork) -> None:
         (frame_oracle(4), [4]),
         (skip_frame(2)(2), [2, 0]),
     ],
-    ids=str,
 )
 def test_which_stages_may_fire_on_a_frame(schedule: Schedule, last: list[int]) -> None:
     assert [sum(pattern) for pattern in patterns(schedule)] == last
