@@ -2,7 +2,8 @@
 
 A case is a module of ``benchmarks.cases``. Its docstring says what is measured, ``OPTIONS`` holds its options with their
 defaults, ``measure(options)`` returns figures as plain values, and ``pages(figures)`` makes Markdown of them, by page. The
-harness adds ``provenance`` to the figures and writes results/NAME.json and results/PAGE.md.
+harness adds ``provenance`` to the figures and writes results/NAME.json and results/PAGE.md. A case that writes more, such as
+a picture, has ``write(figures)``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{text}\n\n{where(facts)}\n")
         if asked.write or asked.render:
             write_page(page, name, f"{text}\n\n{where(facts)}")
+    if (asked.write or asked.render) and hasattr(case, "write"):
+        case.write(facts)
     if asked.write and not asked.render:
         path = RESULTS / f"{name}.json"
         path.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")

@@ -77,21 +77,14 @@ def compared(
     return [whole, *(_row(name, one) for (name, _, _), one in zip(ways, rows, strict=True))]
 
 
-def _pass(
-    reference: StagedNetwork, beside: Sequence[tuple[str, StagedNetwork, Schedule]], clip: Any
-) -> Sequence[Evaluation]:
+def _pass(reference: StagedNetwork, ways: Sequence[tuple[str, StagedNetwork, Schedule]], clip: Any) -> Any:
     # Names may be the same for two networks, and evaluate wants each once.
-    numbered = [(str(number), net, schedule) for number, (_, net, schedule) in enumerate(beside)]
-    found = evaluate(
-        reference,
-        {},
-        [clip],
-        baselines=numbered,
-        boundary=False,
-        progress=lambda at: say(f"{at.clip}: {at.done} of {at.expected} frames", again=True),
-    )
-    say("")
-    return found
+    numbered = [(str(number), net, schedule) for number, (_, net, schedule) in enumerate(ways)]
+    return evaluate(reference, {}, [clip], baselines=numbered, boundary=False, progress=_progress)
+
+
+def _progress(at: Any) -> None:
+    say(f"{at.clip}: {at.done} of {at.expected} frames", again=True)
 
 
 def _pooled(passes: Sequence[Evaluation]) -> Evaluation:

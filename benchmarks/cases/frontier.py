@@ -2,7 +2,8 @@
 
 Five parts: `street-large` and `street` on CamVid's clip with human labels, the same clip as P-only H.264, a driving video
 and one of a fixed camera. All ways of a part and every-frame `street-large`, to which time is relative, see each frame
-before any sees the next. ``--parts large`` measures one part and keeps the others' stored figures.
+before any sees the next. ``--parts large --write`` measures one part
+and keeps the others' stored figures.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def _one(way: Mapping[str, Any]) -> str:
 
 
 def pages(facts: Facts) -> dict[str, str]:
-    """All parts on one page; draws docs/figures/frontier as well."""
+    """All parts on one page."""
     found = facts["parts"]
     blocks = ["\n".join(f"* {line}" for line in sentences(found["large"]["ways"]))] if "large" in found else []
     for part, one in found.items():
@@ -251,11 +252,16 @@ def pages(facts: Facts) -> dict[str, str]:
         rows = [_cells(way, way in best) for way in one["ways"]]
         note = f"{one['frames']} frames, OpenVINO. Bold: on this table's frontier. {where(one)}"
         blocks += [f"### {TITLES[part]}", table(head, rows), note]
+    return {"frontier": "\n\n".join(blocks)}
+
+
+def write(facts: Facts) -> None:
+    """Draw docs/figures/frontier."""
+    found = facts["parts"]
     if {"large", "street"} <= found.keys():
         draw(
             [way for part in ("large", "street") for way in found[part]["ways"]], ROOT / "docs" / "figures" / "frontier"
         )
-    return {"frontier": "\n\n".join(blocks)}
 
 
 def _cells(way: Mapping[str, Any], best: bool) -> list[str]:

@@ -52,7 +52,7 @@ def _video(name: str, asked: Namespace) -> list[Facts]:
     say("")
     bare = seconds.pop("")[1:]  # the first round compiles
     with open_clip(path) as opened:
-        fps = opened.fps or 25.0
+        fps = float(opened.fps or 25)
     told = {"video": name, "frames": len(frames), "fps": round(fps, 2), "size": frames[0].shape[1::-1]}
     return [
         told
