@@ -1,4 +1,4 @@
-"""What becomes of what is held: the interface."""
+"""Carry: how cached values are propagated to the current frame (the paper's f_H), and the identity."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 Of: TypeAlias = Literal["auto", "output", "fused", "held"]
-"""What is moved on a frame on which nothing fires: the output, what was fused last, or what each stage holds.
+"""The value that is propagated on a frame without a firing: the output, the last fused value, or each stage's held value.
 
-"auto": what was fused last, if the network has a correction for it, else the output.
+"auto": the last fused value if the network has a correction for it, else the output.
 """
 
 
 @runtime_checkable
 class Carry(Protocol):
-    """Brings a value of an earlier frame to this one.
+    """Propagates values of earlier frames to the current one.
 
-    The session keeps each value as it was computed, and the motion composed since; ``move`` is applied once. Motion is
-    None for "no motion".
+    A session keeps each value as it was computed and the motion composed since, so that ``move`` resamples it only once. A
+    motion of None means no motion.
     """
 
     @property
     def looks(self) -> bool:
-        """Whether it needs to see frames; what nobody looks at is not kept."""
+        """True if it estimates motion, and so needs to see every frame."""
         ...
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether it asks what the codec says of motion, which a decoder then tells."""
+        """True if it reads the codec's motion vectors, which the decoder then exports."""
         ...
 
     @property
     def of(self) -> Of:
-        """What is moved on a frame on which nothing fires. Where some stages fire, the others' held values are."""
+        """The value propagated on a frame without a firing; where some stages fire, the held values of the others are."""
         ...
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
-        """What it keeps of a frame: ``prepared``, as the network reads it, and as it came.
+        """Return the data of a frame for motion estimation, from the ``prepared`` frame and the original ``image``.
 
-        ``vectors``: what the codec says of its motion (``clockseg.video.Frame``), None where nothing is known.
+        ``vectors``: the codec's motion vectors (``clockseg.video.Frame``), None if there are none.
         """
         ...
 
     def observe(self, before: Any, now: Any) -> Any:
-        """The motion from the frame before to this one, from what it saw of both."""
+        """Return the motion between two frames from what ``see`` returned for them."""
         ...
 
     def compose(self, first: Any, then: Any) -> Any:
-        """Both motions, one after the other."""
+        """Return the composition of two consecutive motions."""
         ...
 
     def move(self, value: Any, motion: Any) -> Any:
-        """``value`` brought along; the very same object where there is nothing to move."""
+        """Return ``value`` moved along ``motion``."""
         ...
 
     def unexplained(self, value: Any, motion: Any) -> Any:
-        """What the motion leaves unexplained at the places of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
+        """Return the motion-compensated residual at the resolution of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
         ...
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The paper's carry: a held value stays as it was (f_H = I).
+    """The paper's carry: a held value is reused as it is (f_H = I).
 
     >>> Identity().move("score_fr of frame 3", None)
     'score_fr of frame 3'
@@ -72,20 +72,20 @@ class Identity:
     of: ClassVar[Of] = "held"
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> None:
-        """Nothing."""
+        """Return nothing."""
 
     def observe(self, before: None, now: None) -> None:
-        """No motion."""
+        """Return no motion."""
 
     def compose(self, first: None, then: None) -> None:
-        """No motion."""
+        """Return no motion."""
 
     def move(self, value: Any, motion: None) -> Any:
-        """The value itself."""
+        """Return the value itself."""
         return value
 
     def unexplained(self, value: Any, motion: None) -> Any:
-        """Nothing: nobody looks at motion."""
+        """Return nothing: there is no motion."""
         return {}
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ class Lazy:
 
 
 class Executor(Protocol):
-    """Makes calls: of one batch at a time, in which each call comes after those whose values it takes."""
+    """Runs pending calls in batches, in which each call comes after those whose values it takes."""
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Set the value of each call, and the seconds that it took."""
@@ -44,7 +44,7 @@ class Executor(Protocol):
 
 
 class Interpreter:
-    """The plainest executor: one call after the other.
+    """The simplest executor: it runs one call after another.
 
     >>> call = Lazy(0, "a.body", str.upper, ("x",))
     >>> Interpreter().force([call])
@@ -64,19 +64,19 @@ class Interpreter:
 
 
 class Recorder(Protocol):
-    """Takes the calls of a frame, and gives their values."""
+    """Collects the calls of a frame and returns their values."""
 
     @property
     def made(self) -> Sequence[Lazy]:
-        """The calls that were made, with their seconds."""
+        """The calls that were run, with their seconds."""
         ...
 
     def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
-        """Note a call, and return what stands for its value."""
+        """Add a pending call and return its lazy value."""
         ...
 
     def read(self, given: Any) -> Any:
-        """Return the value that something stands for."""
+        """Return the value of a lazy value."""
         ...
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
@@ -84,12 +84,12 @@ class Recorder(Protocol):
         ...
 
     def settle(self) -> None:
-        """End the frame."""
+        """End the frame: run what is still pending."""
         ...
 
 
 class Calls:
-    """The calls of one frame. Those that a value depends on are made, as one batch, when it is read; the others at the end.
+    """The calls of one frame. Reading a value runs the calls it depends on as one batch; the rest run at the end of the frame.
 
     ``pattern``: the stages that fire, in place of the answers of clocks.
     """
@@ -100,13 +100,13 @@ class Calls:
         self.made: list[Lazy] = []
 
     def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Lazy:
-        """Note a call; what it takes may be pending."""
+        """Add a pending call, whose arguments may be pending too."""
         call = Lazy(kind, name, part, args)
         self.pending.append(call)
         return call
 
     def read(self, given: Any) -> Any:
-        """Return a value, after the calls that it depends on."""
+        """Run the calls that a value depends on and return it."""
         if type(given) is not Lazy:
             return given
         needed, batch, others = {id(given)}, [], []
@@ -132,7 +132,7 @@ class Calls:
         return answer
 
     def settle(self) -> None:
-        """Make all calls that are still pending. What the calls of this frame took may go then."""
+        """Run all calls that are still pending, and release the arguments of this frame's calls."""
         if self.pending:
             self.executor.force(self.pending)
             self.made += self.pending

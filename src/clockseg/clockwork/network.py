@@ -1,7 +1,7 @@
-"""A network as a row of stages, what fuses them, and what finishes the output.
+"""A staged network: a chain of stages, the groups that fuse them, and the function that finishes the output.
 
-Nothing here knows an array library or an engine: parts are callables, values between them are opaque. Stages may be
-functions on strings (see ``tests/test_tiny.py``).
+Nothing here depends on an array library or an engine: parts are callables, and the values between them are opaque. Stages
+may be functions on strings (see ``tests/test_tiny.py``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from clockseg.errors import UsageError
 
 Value: TypeAlias = Any
 Part: TypeAlias = Callable[..., Value]
-"""What an engine compiles: values in, one value out."""
+"""A function of one or more values that returns one value; the unit that engines compile."""
 
 
 def same(value: Value) -> Value:
-    """The identity: what a part is when there is nothing to do.
+    """Return the value: the default for parts that do nothing.
 
     >>> same("h1")
     'h1'
@@ -28,16 +28,16 @@ def same(value: Value) -> Value:
 
 
 def as_it_is(output: Value, image: Any) -> Value:
-    """The default ``restore``: the output needs no bringing back to the frame's size."""
+    """Return the output: the default ``restore``, for outputs that already have the frame's size."""
     return output
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: a body on the trunk, and a head whose output is what is held.
+    """One stage: a body, which computes its trunk, and a head, whose output is cached while the stage holds.
 
     ``body``: the trunk of the stage before (for stage 1: the prepared frame) -> this stage's trunk.
-    ``head``: trunk -> what other parts read of this stage; the session holds it while the stage does not fire.
+    ``head``: trunk -> the value that other parts read of this stage; cached while the stage does not fire.
     ``scores``: held -> this stage's own score map [1, classes, h, w], which clocks watch; None if it has none.
     ``features``: trunk -> the array that clocks watch as features.
     """
@@ -51,9 +51,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class Group:
-    """A part that fuses what several stages hold; runs again only when something it reads fired or was moved.
+    """A part that fuses the values of several stages; it runs again only when a value that it reads has changed.
 
-    ``reads`` names stages (their held value) and earlier groups, in the order ``function`` takes them.
+    ``reads``: names of stages (their held values) and earlier groups, in the order of the arguments of ``function``.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Correction:
-    """What mends a score map that was moved, on frames on which not every stage fires (trained by ``train stale``).
+    """A small network that corrects warped scores on frames without a full firing (trained by ``train stale``).
 
-    ``part``: what it reads of this frame, the fused value as moved, {"unexplained": float32 [1, 1, h, w], 0..1} -> what
-    ``finish`` gives. ``reads``: the stage whose trunk it reads, which has to fire; None: the prepared frame.
+    ``part``: (the value it reads of this frame, the warped fused value, {"unexplained": float32 [1, 1, h, w], 0..1}) -> the
+    output, as ``finish`` returns it. ``reads``: the stage whose trunk it reads, which has to fire; None: the prepared frame.
     """
 
     part: Part
@@ -77,13 +77,13 @@ class Correction:
 class StagedNetwork:
     """A network cut into stages (paper, section 4; the cut rule is ``clockseg.graph``).
 
-    ``finish`` turns the last group's value (without groups: what the last stage holds) into the output, ``prepare``
-    a frame into what stage 1 reads, ``restore`` an output back to the frame's size. ``whole`` is the uncut network:
-    prepared frame -> the same as ``finish`` gives; the oracle that cut schedules are measured against. ``sidecar``: what
-    its file says of it (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if it is from one.
-    ``executor``: makes what runs the parts in a session, from a network and a schedule; None: they run one by one.
-    For a fused value that is moved by the carry: ``fused`` takes from what ``finish`` reads that which is worth moving,
-    ``conclude`` makes the output of it (None: ``finish`` does), ``correction`` makes a better one.
+    ``prepare`` turns a frame into the input of stage 1, ``finish`` turns the value of the last group (without groups: of the
+    last stage) into the output, and ``restore`` resizes an output to the frame's size. ``whole``: the uncut network, from the
+    prepared frame to the same output; the oracle that schedules are measured against. ``sidecar``: the description from its
+    file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if there is one. ``executor``: makes the
+    executor of a session from the network and a schedule; None: parts run one by one.
+    For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, ``conclude`` makes the
+    output from them (None: ``finish`` does), and ``correction`` makes a better output.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))

@@ -19,11 +19,11 @@ from clockseg.errors import UsageError, whole_number
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a staged network runs (paper, section 4).
+    """One clock and one delay per stage, and a carry (paper, section 4).
 
-    ``clocks``: one a stage, or plain functions of the tick. ``delays``: 0 where a stage reads its predecessor's value
-    of this frame, 1 where that of the frame before (pipelining). ``carry``: what becomes of what is held. ``nested``:
-    with delay 0 a stage fires only if the one before it does, so that whatever fires gives the oracle's value.
+    ``clocks``: one per stage; plain functions of the tick are clocks too. ``delays``: 0 if a stage reads its predecessor's
+    value of this frame, 1 if that of the previous frame (pipelining). ``carry``: how cached values are propagated. ``nested``:
+    with delay 0, a stage fires only if the one before it does, so that a firing always computes the oracle's value.
 
     >>> Schedule((ALWAYS, ALWAYS, Every(2))).segments()
     (range(0, 3),)
@@ -39,23 +39,25 @@ class Schedule:
         object.__setattr__(self, "clocks", clocks)
         object.__setattr__(self, "delays", tuple(self.delays) or (0,) * len(clocks))
         if not clocks:
-            raise UsageError("a schedule of no clocks; give one clock a stage.")
+            raise UsageError("a schedule without clocks; give one clock per stage.")
         if len(self.delays) != len(clocks) or set(self.delays) - {0, 1} or self.delays[0]:
-            raise UsageError(f"delays {self.delays} for {len(clocks)} stages; give one 0 or 1 a stage, the first 0.")
+            raise UsageError(
+                f"delays {self.delays} for {len(clocks)} stages; give a 0 or 1 per stage, the first of them 0."
+            )
         if self.nested:
             self._check_nested()
 
     def __len__(self) -> int:
-        """The number of stages."""
+        """Return the number of stages."""
         return len(self.clocks)
 
     @cached_property
     def watched(self) -> tuple[frozenset[Watch], ...]:
-        """By stage: the maps that its clock watches."""
+        """The maps that the clock of each stage watches."""
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
     def segments(self) -> tuple[range, ...]:
-        """The runs of stages between delays: they read only what the frame before left, so they may run at once.
+        """Return the stages between delays: such segments read only values of the previous frame, so they may run concurrently.
 
         >>> pipelined(2)(3).segments()
         (range(0, 2), range(2, 3))
@@ -133,7 +135,7 @@ def _made(schedule: Named, stages: int) -> Schedule:
 
 
 def carried(schedule: Schedule | Named, carry: Carry) -> Named:
-    """``schedule``, with what it holds brought along by ``carry``, whatever carry it had.
+    """Return ``schedule`` with another carry.
 
     >>> from clockseg.carry import Flow, Warp
     >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
@@ -145,7 +147,7 @@ def carried(schedule: Schedule | Named, carry: Carry) -> Named:
 
 
 def frame_oracle(stages: int) -> Schedule:
-    """Every stage on every frame.
+    """Fire every stage on every frame.
 
     >>> frame_oracle(2).clocks
     (Every(period=1), Every(period=1))
@@ -154,7 +156,7 @@ def frame_oracle(stages: int) -> Schedule:
 
 
 def skip_frame(n: int) -> Named:
-    """The whole network on every ``n``-th frame; the last output in between.
+    """Fire the whole network on every ``n``-th frame and hold the output in between.
 
     >>> skip_frame(2)(3).clocks
     (Every(period=2), Every(period=2), Every(period=2))
@@ -164,7 +166,7 @@ def skip_frame(n: int) -> Named:
 
 
 def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
-    """Stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
+    """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
 
     >>> fixed_rate((1, 2, 2))(3).clocks
     (Every(period=1), Every(period=2), Every(period=2))
@@ -176,7 +178,7 @@ def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
 
 
 def alternating(stages: int) -> Schedule:
-    """The last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
+    """Fire the last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
 
     >>> alternating(3).clocks[-1]
     Every(period=2)
@@ -185,7 +187,7 @@ def alternating(stages: int) -> Schedule:
 
 
 def exponential(stages: int) -> Schedule:
-    """Stage l on every 2^(l-1)-th frame (paper, section 4.2).
+    """Fire stage l on every 2^(l-1)-th frame (paper, section 4.2).
 
     >>> exponential(3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
@@ -194,7 +196,7 @@ def exponential(stages: int) -> Schedule:
 
 
 def pipelined(k: int) -> Named:
-    """A pipeline of ``k`` segments: the last k - 1 stages read what the frame before left (paper, section 4.1).
+    """Fire every stage in a pipeline of ``k`` segments: the last k - 1 stages read values of the previous frame (section 4.1).
 
     >>> pipelined(3)(3).delays
     (0, 1, 1)

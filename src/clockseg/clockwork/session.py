@@ -19,8 +19,8 @@ class Session:
 
     ``schedule``: a ``Schedule`` or a function of the number of stages (``alternating``, ``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). A change of the frames'
-    size and ``reset()`` refill. ``record`` is what happened at the last frame, ``tally`` the sums so far. ``executor``: what
-    runs the parts; None: the network's own, which may run several as one.
+    size and ``reset()`` refill. ``record``: the record of the last frame, ``tally``: the sums so far. ``executor``: runs the
+    parts; None: the network's own, which may run several parts as one.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clockwork.schedule import skip_frame
@@ -53,12 +53,12 @@ class Session:
         return follow(self.net, self.schedule, memory, image, vectors, lambda: Calls(self._executor, pattern))
 
     def reset(self) -> None:
-        """Forget what is held: the next frame refills, and counts as the first of a clip."""
+        """Drop all cached values: the next frame is a fill and counts as the first of a clip."""
         self.memory = None
 
     @property
     def record(self) -> Record:
-        """What happened at the last frame."""
+        """The record of the last frame."""
         if self.memory is None:
             raise UsageError("nothing has run since the start or the reset; give the session a frame first.")
         return self.memory.record

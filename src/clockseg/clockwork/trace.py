@@ -1,4 +1,4 @@
-"""Who fired when, and what it cost: a record a frame, and the sums over them."""
+"""Traces: one record per frame with firings and seconds, and sums over them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Lazy
 
 
 class Seconds(NamedTuple):
-    """Where the time of one frame went, in seconds. Preparing the frame is part of stage 1, or of motion where a carry estimates it."""
+    """Seconds of one frame by purpose. Preparing the frame counts as stage 1, or as motion under a carry that estimates it."""
 
     stages: tuple[float, ...]
     clock: float = 0.0
@@ -20,7 +20,7 @@ class Seconds(NamedTuple):
 
     @property
     def network(self) -> float:
-        """All of it: what relative time is made of (README, "Evaluate")."""
+        """The sum: the network's time, from which relative times are computed."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
 
     @classmethod
@@ -34,12 +34,12 @@ class Seconds(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What happened at one frame.
+    """The record of one frame.
 
-    ``fired`` and ``signal`` (None where the clock gave none), one per stage in order; ``reflects``: the frame (counted
-    from the last fill) that each stage's value belongs to. ``moved``: whether the carry gave what a stage holds another
-    look, which what fuses it then has to read again; empty for "none". ``carried``: on a frame on which nothing was fused,
-    what was moved in its place: "output", "fused", or "corrected" (fused, and mended by the network's correction).
+    ``fired`` and ``signal`` (None if the clock gave none): one per stage in order. ``reflects``: the frame (counted from the
+    last fill) that each stage's value belongs to. ``moved``: per stage, True if the carry moved its held value, so that it
+    had to be fused again; empty if none was moved. ``carried``: the value that was propagated on a frame on which nothing was
+    fused: "output", "fused", or "corrected" (fused, then corrected by the network's correction).
     """
 
     fill: bool
@@ -71,7 +71,7 @@ class Tally:
             object.__setattr__(self, "fires", (0,) * len(self.stages))
 
     def add(self, record: Record, *, first: bool) -> Tally:
-        """This tally with one more frame; ``first`` if it is the first of its clip."""
+        """Return this tally with one more frame; ``first`` if it is the first of its clip."""
         if first:
             return Tally(
                 self.stages,
@@ -107,7 +107,7 @@ class Tally:
 
     @property
     def later(self) -> int:
-        """Frames after the first of their clip."""
+        """Number of frames after the first of their clip."""
         return self.frames - self.clips
 
     @property
@@ -117,7 +117,7 @@ class Tally:
 
     @property
     def network_rate(self) -> float | None:
-        """The share of frames after the first on which any stage ran; None for a clip of one frame."""
+        """Share of frames after the first on which any stage fired; None for a clip of one frame."""
         return self.network / self.later if self.later else None
 
     @property
@@ -127,7 +127,7 @@ class Tally:
 
 
 class Progress(NamedTuple):
-    """How far a clip is: frames ``done`` of about ``expected`` (None: unknown), and the sums so far."""
+    """Progress of a clip: frames ``done`` of about ``expected`` (None: unknown), and the sums so far."""
 
     clip: str
     done: int

@@ -14,7 +14,7 @@ def watches(schedule: Schedule, index: int) -> frozenset[Watch]:
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:
-    """Refuse a schedule whose clocks look at what this network doesn't have, with what to do instead."""
+    """Raise ``UsageError`` if a clock of the schedule watches a map that this network does not have, or needs motion."""
     for index, clock in enumerate(schedule.clocks):
         for part in walk(clock):
             _check_motion(schedule, part, index + 1)
@@ -33,8 +33,8 @@ def check_replayable(clock: Clock, number: int) -> None:
 def _check_motion(schedule: Schedule, clock: Clock, number: int) -> None:
     if facts(clock).needs_motion and not schedule.carry.looks:
         raise UsageError(
-            f"the clock of stage {number}, {clock}, goes by what motion leaves unexplained, and the carry {schedule.carry} "
-            "finds none; give one that does, such as --carry warp or carried(.., warp(flow))."
+            f"the clock of stage {number}, {clock}, needs motion, and the carry {schedule.carry} estimates none. Try "
+            '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'
         )
 
 
