@@ -1,4 +1,4 @@
-"""Parts that are called together run as one model, if that gives the same bits.
+"""Fused execution: parts that are called together run as one model, if that gives the same bits.
 
 Which nodes an engine fuses may depend on where a model ends, and with them how its results are rounded. So a joint is
 tried against the parts one by one, on a frame, when it first comes at a working size. It must give the same bits in all
@@ -42,7 +42,7 @@ ALONE = Interpreter()
 
 
 class Verdict(NamedTuple):
-    """How a joint runs at one working size: through ``part``, which holds ``bytes`` (None: otherwise).
+    """Verdict on a joint at one working size: it runs as ``part``, which takes ``bytes`` (None: it runs part by part).
 
     ``shares``: seconds of its calls one by one; those of the joint are told in these shares.
     """

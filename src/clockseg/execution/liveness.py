@@ -1,4 +1,4 @@
-"""What of a batch must stay: found by running the same step, dry, over all that may fire."""
+"""Liveness: the values of a batch that later calls read, found by a dry run of the same step over all firing patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a batch of calls is divided into pieces that may run as one model each, and which tensors these have to give."""
+"""Division of a batch of calls into pieces that may run as one model each, and the tensors that each has to output."""
 
 from __future__ import annotations
 

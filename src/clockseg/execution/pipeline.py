@@ -29,7 +29,7 @@ Threaded: TypeAlias = Callable[[int], StagedNetwork]
 
 
 def nothing() -> None:
-    """What there is to do between frames unless a pipeline runs ahead."""
+    """Do nothing between frames; a pipeline that runs ahead has work there."""
 
 
 class Runner(NamedTuple):
@@ -98,7 +98,7 @@ def shares(costs: Sequence[float], threads: int) -> tuple[int, ...]:
 
 
 def stage_seconds(net: StagedNetwork, images: Sequence[Any]) -> tuple[float, ...]:
-    """What each stage takes here, in seconds: the median over ``images`` after the first; ``costs`` for ``running``.
+    """Measure the seconds of each stage: the median over ``images`` after the first; ``costs`` for ``running``.
 
     >>> from clockseg.clockwork.network import Stage
     >>> len(stage_seconds(StagedNetwork("two", (Stage("a", str.upper), Stage("b", str.lower))), "xyz"))

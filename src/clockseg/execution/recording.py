@@ -40,7 +40,7 @@ def label_map(stage: int) -> Watch:
 
 
 def needs(schedule: Schedule) -> frozenset[Watch]:
-    """What must be recorded to replay ``schedule``; ``UsageError`` if it can't be replayed, with the reason.
+    """Return the maps to record for replaying ``schedule``; ``UsageError`` with the reason if it can't be replayed.
 
     Changes need label maps; differences and confidence the scores or features they watch, or the pictures.
 
@@ -78,7 +78,7 @@ class _Recorded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What ``record`` keeps: of each frame, what the clocks may look at, and the seconds of every stage.
+    """A recording by ``record``: for each frame, the maps that clocks may watch, and the seconds of every stage.
 
     ``stages``: their names; ``scored``: the numbers of those that have a score map; ``kept``: what was kept, in order;
     ``sidecar``: the network's own, which names classes.
@@ -111,7 +111,7 @@ class Recording:
         return self.store[self.frames[index].places[self.kept.index(watch)]]
 
     def seconds(self, index: int) -> Seconds:
-        """Where the time of the full pass over frame ``index`` went."""
+        """Return the seconds of the full pass over frame ``index``."""
         return self.frames[index].seconds
 
 

@@ -21,7 +21,7 @@ DEEPEST = 64
 
 
 class Promise:
-    """What ``make`` gives, made once and only if ``value`` is read. Equal keys: equal values.
+    """A value that ``make`` computes once, when ``value`` is first read. Equal keys mean equal values.
 
     ``after``: the promise that ``make`` reads first, if any.
 
@@ -64,7 +64,7 @@ def kept(given: Any) -> Any:
 
 
 class Frames(Protocol):
-    """What was recorded: see ``clockseg.execution.tape.Tape``."""
+    """The recorded frames: see ``clockseg.execution.tape.Tape``."""
 
     def look(self, name: Any, index: int) -> Any: ...
 
@@ -133,7 +133,7 @@ class Replaying:
         return Promise((name, index), lambda: self.frames.look(name, index))
 
     def _made(self, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Promise:
-        """What a part makes of what is promised; of values of one frame what the oracle has there."""
+        """Return a part's result on lazy values; for values of a single frame, the oracle's recorded result."""
         index = None if name in ("move", "restore", "unexplained") else _of_one_frame(args)
         if index is not None and name in ("finish", "fused"):
             return self._looked_up("output" if name == "finish" else "fused", index)

@@ -15,7 +15,7 @@ MEMORY_BYTES = 64_000_000
 
 
 class Place(NamedTuple):
-    """Where an array lies."""
+    """Location of a stored array."""
 
     offset: int
     dtype: np.dtype[Any]

@@ -29,7 +29,7 @@ from clockseg.types import Image
 
 
 class Wanted(NamedTuple):
-    """What of each frame goes on a tape, beside the output.
+    """The maps of each frame that a tape stores besides the output.
 
     ``pictures``: as they came; ``prepared``: as the network reads them; ``held``, ``trunks``: of these stages (0 is the
     first); ``fused``: what was fused, as far as it is worth moving; ``motions``: what is seen and found by each of these.
@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
     motions: frozenset[Estimator] = frozenset()
 
     def plus(self, other: Wanted) -> Wanted:
-        """What either wants.
+        """Return the union of both.
 
         >>> Wanted(fused=True).plus(Wanted(held=frozenset({1}))).fused
         True
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(net: StagedNetwork, schedules: Iterable[Schedule | Named]) -> Wanted:
-    """What a tape needs for all of these to be played; ``UsageError`` for one that can't be, with the reason.
+    """Return what a tape must store to replay all of these schedules; ``UsageError`` with the reason for one that can't be.
 
     >>> from clockseg.clockwork.schedule import skip_frame
     >>> from clockseg.clockwork.network import Stage
@@ -92,7 +92,7 @@ def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
 
 
 def _fuses(schedule: Schedule) -> bool:
-    """Whether what some stages made on one frame may be fused with what others made on another, or moved one by one."""
+    """Return True if values of different frames may be fused, or moved one by one."""
     whole = len(schedule.segments()) == 1 and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
     return not whole or (schedule.carry != identity and schedule.carry.of == "held")
 
@@ -182,7 +182,7 @@ class Tape:
     def _see(
         self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
     ) -> dict[Estimator, tuple[float, float]]:
-        """What each estimator sees of the frame, and the motion since the one before."""
+        """Return each estimator's data for the frame, and the motion since the previous one."""
         shares = {}
         prepared = self.net.prepare(image) if self.keep.motions else None
         for estimator in self.keep.motions:
@@ -209,7 +209,7 @@ class Tape:
         return self.store.add(value)
 
     def look(self, name: Any, index: int) -> Value:
-        """What was kept under ``name`` of frame ``index``; ``UsageError`` if it wasn't."""
+        """Return what is stored under ``name`` for frame ``index``; ``UsageError`` if nothing is."""
         place = self._frames[index].places.get(name)
         if place is None:
             raise UsageError(f"{name} isn't on the tape; make it with keep=wanted(net, [schedule, ..]).")
@@ -226,7 +226,7 @@ class Tape:
         return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
 
     def play(self, schedule: Schedule | Named) -> Iterator[Played]:
-        """What a ``Session`` under ``schedule``, reset where clips begin, gives for each frame; the network isn't run.
+        """Yield what a ``Session`` under ``schedule``, reset at the start of clips, returns for each frame, without running the network.
 
         ``UsageError`` if it can't be played; where something it needs isn't on the tape, as that is looked up.
         """
@@ -243,5 +243,5 @@ class Tape:
         return self._frames[index].shape
 
     def begins(self, index: int) -> bool:
-        """Whether a clip begins with frame ``index``."""
+        """Return True if a clip begins with frame ``index``."""
         return self._frames[index].first

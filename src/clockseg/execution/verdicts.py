@@ -1,4 +1,4 @@
-"""Which joints give the bits of single parts: kept on disk, so that it isn't found again at each start."""
+"""Verdicts on disk: whether fused parts reproduce the bits of single parts, so that it is not checked again at each start."""
 
 from __future__ import annotations
 
