@@ -264,11 +264,8 @@ def test_export_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "torch" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("network", "message"), [("fcn8s", "is an fcn16s, not an fcn8s"), ("street", "has the format 'clockseg-fcn-1'")]
-)
-def test_export_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str], network: str, message: str) -> None:
+def test_export_command_refuses_another_net(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = checkpoint(tmp_path, "fcn16s")
-    assert main(["export", network, str(source), "--out", str(tmp_path / "net.onnx")]) != 0
-    assert message in capsys.readouterr().err
+    assert main(["export", "fcn8s", str(source), "--out", str(tmp_path / "net.onnx")]) != 0
+    assert "is an fcn16s, not an fcn8s" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["fcn16s.safetensors"]

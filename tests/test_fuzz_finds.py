@@ -144,7 +144,7 @@ class TestGraphs:
         """Engines and ONNX may disagree on shapes, which shows only then."""
         net = load(networks.write_tiny(tmp_path), engine=onnxruntime)
         part = net.stages[0].body
-        part._runner = lambda size: lambda inputs: 1 / 0  # type: ignore[attr-defined]
+        part.compile = lambda built: lambda inputs: 1 / 0  # type: ignore[attr-defined]
         with pytest.raises(NetworkError, match=r"can't run part 'low\.body' .*division by zero"):
             net(np.zeros((32, 48, 3), np.uint8))
 

@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small network, a short video, and a module that Python imports at its start to watch sockets."""
     made = tmp_path_factory.mktemp("sockets")
     networks.write_tiny(made)
-    write_video(made / "short.mp4", [picture(48, 32, k) for k in range(8)])
+    write_video(made / "short.mp4", [picture(48, 32, k) for k in range(40)])
     (made / "watch").mkdir()
     (made / "watch" / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     (made / "home").mkdir()
@@ -79,7 +79,7 @@ COMMANDS = {
     "evaluate": "evaluate short.mp4 --network tiny.onnx",
     "inspect": "inspect tiny.onnx --repeat 1",
     "inspect --cuts": "inspect tiny.onnx --cuts",
-    "cut": "cut tiny.onnx --mean 0 --std 1 --size 48x32 --out {out}/cut.onnx",
+    "cut": "cut tiny.onnx --mean 0 --std 1 --size 48x32 --output scores --out {out}/cut.onnx",
     "plan": "plan short.mp4 --network tiny.onnx --keep 0.5",
     "tune": "tune short.mp4 --network tiny.onnx --fire-rate 0.5",
     "velocity": "velocity short.mp4 --network tiny.onnx",

@@ -21,7 +21,7 @@ from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE
 from clockseg.graph.quantized import Floats
 from clockseg.graph.static import fix
-from clockseg.networks import quantizer
+from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import assemble
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
@@ -211,8 +211,8 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch) -> None
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingDependency, match=r"pip install 'clockseg\[onnxruntime\]'"):
-        quantizer._library()
+    with pytest.raises(MissingDependency, match=r"pip install '\.\[onnxruntime\]'"):
+        onnxruntime_quantization()
 
 
 # How others write quantized networks.

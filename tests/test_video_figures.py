@@ -488,7 +488,7 @@ class TestPlotting:
 
     def test_without_matplotlib(self, tmp_path, monkeypatch) -> None:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(MissingDependency, match=r"pip install 'clockseg\[plots\]'"), figure(tmp_path / "a"):
+        with pytest.raises(MissingDependency, match=r"pip install '\.\[plots\]'"), figure(tmp_path / "a"):
             pass
 
     def test_each_schedule_of_the_paper_has_a_colour_of_its_own(self) -> None:

@@ -34,6 +34,10 @@ class PerSize(Generic[Key, Made]):
     def _start(self) -> None:
         self.kept, self._lock, self._process = dict[Key, Made](), threading.Lock(), os.getpid()
 
+    def __len__(self) -> int:
+        """Return the number of results that are kept."""
+        return len(self.kept)
+
     @contextmanager
     def at(self, size: Key, make: Callable[[Key], Made], *, most: int) -> Iterator[Made]:
         """Yield the result for ``size``, from ``make`` if there is none yet; at most ``most`` results are kept."""

@@ -28,7 +28,7 @@ class Promise:
     >>> made = []
     >>> promise = Promise(("sum", 1, 2), lambda: made.append("once") or 3)
     >>> made, promise.value, promise.value, made
-    ([], 3, 3, ['once'])
+    (['once'], 3, 3, ['once'])
     """
 
     __slots__ = ("_depth", "_made", "_make", "key")

@@ -190,6 +190,8 @@ def _quantize(
             activation_type=library.QuantType.QUInt8,
             weight_type=library.QuantType.QInt8,
             per_channel=True,
+            # 7-bit weights: without VNNI instructions, sums of two products of 8-bit values saturate at 16 bits.
+            reduce_range=True,
             op_types_to_quantize=list(operators),
             nodes_to_exclude=sorted(floating),
             extra_options={"MatMulConstBOnly": True},
