@@ -99,3 +99,12 @@ def test_any_text_is_a_schedule_or_a_usage_error(text) -> None:
         return
     with contextlib.suppress(UsageError):
         parse_schedule(text)
+
+
+@pytest.mark.parametrize("text", ["confidence(0.8, watch='below', sense='above')", "difference(0.1, watch=1.5)"])
+@pytest.mark.parametrize(
+    "within", ["{}", "both(adaptive(0.1), {})", "invert({})", "budget(network_rate=0.25, signal={})"]
+)
+def test_a_watch_that_is_no_stage_is_refused(text: str, within: str) -> None:
+    with pytest.raises(UsageError, match=r"watch.* is .*whole number"):
+        schedule_for(parse_schedule(within.format(text)), 3)

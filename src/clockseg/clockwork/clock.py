@@ -147,7 +147,8 @@ def walk(clock: Clock) -> Iterator[Clock]:
 
 def gates_after(clock: Clock) -> int | None:
     """Return the stage behind which a clock gates: its own declaration, or the one that its parts agree on."""
-    found = {after for after in (facts(one).after for one in walk(clock)) if after is not None}
+    declared = [(one, facts(one).after) for one in walk(clock)]
+    found = {whole_number(at, f"the watch of {name_of(one)}", least=0) for one, at in declared if at is not None}
     if len(found) > 1:
         raise UsageError(
             f"{name_of(clock).lower()} of clocks that gate from different stages on (after {sorted(found)}); give one watch."
