@@ -70,6 +70,7 @@ def imports(tree: ast.AST, *, everywhere: bool) -> Iterator[str]:
             yield from imports(node, everywhere=everywhere)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_without_the_room_the_rest_imports_and_segments(room: Room, tmp_path: Path) -> None:
     package = tmp_path / "src" / "clockseg"

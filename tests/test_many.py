@@ -115,6 +115,7 @@ def test_what_is_no_time_is_refused(text, network, videos, tmp_path) -> None:
 
 
 # Pieces.
+@pytest.mark.slow
 def test_a_long_video_is_cut_at_key_frames_a_minute_apart(videos) -> None:
     assert [[round(at) for at in boundaries(path)] for path in sorted(videos.iterdir())] == [
         [60, 120],
