@@ -226,7 +226,7 @@ def test_it_is_written_as_text_over_any_signal() -> None:
         (lambda: budget(0.5, network_rate=0.5), "takes clocks"),
         (lambda: budget("adaptive", network_rate=0.5), "takes clocks"),
         (lambda: parse_schedule("budget"), "such as budget"),
-        (lambda: Session(NET, budget(motion_residual, network_rate=0.5)), "the carry identity finds none"),
+        (lambda: Session(NET, budget(motion_residual, network_rate=0.5)), "the carry identity estimates none"),
     ],
 )
 def test_what_cannot_be_kept_to_is_refused(make, message) -> None:

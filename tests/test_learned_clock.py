@@ -91,7 +91,7 @@ def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
     images = [*moving(3), grey(0), grey(0)]
     fired = [record.fired[0] for _, record in run(NET, images, carried(learned(file, 0.4), WARP))]
     assert fired == [True, False, False, True, False]
-    with pytest.raises(UsageError, match="finds none"):
+    with pytest.raises(UsageError, match="estimates none"):
         Session(NET, learned(file, 0.4))
 
 

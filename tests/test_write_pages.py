@@ -154,7 +154,7 @@ def test_a_function_with_a_threshold_is_tuned_and_paced() -> None:
 def test_somebodys_combinator_declares_what_its_parts_do() -> None:
     with pytest.raises(UsageError, match="by the seconds"):
         needs(schedule_for(Around(budget(fps=30)), 2))
-    with pytest.raises(UsageError, match="finds none"):
+    with pytest.raises(UsageError, match="estimates none"):
         Session(NET, Around(motion_residual(0.1)))
     schedule = schedule_for(carried(Around(motion_residual(0.1)), Warp(Flow())), 2)
     assert schedule.clocks[0] == Around(motion_residual(0.1))  # it gates the whole network, as its part does
