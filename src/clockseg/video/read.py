@@ -68,10 +68,13 @@ def _open_file(
 ) -> Clip:
     stream = checked_stream(path, container, max_pixels, number=number)
     span = span or WHOLE
-    if container.format.name == "webp_pipe" and (size := animation_size(path)) is not None:
+    form = container.format.name
+    # FFmpeg 9 has a demuxer of its own for animated WebP, which takes a file that is cut short as whole.
+    webp = form.startswith("webp")
+    if webp and (size := animation_size(path)) is not None:
         source = partial(animated, path, size, span=span, max_pixels=max_pixels)
         return Clip(path, Header(frames=animation_frames(path)), source, files=files, kind="video", span=span)
-    if container.format.name == "image2" or container.format.name.endswith("_pipe"):
+    if form == "image2" or form.endswith("_pipe") or webp:
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
     header = _header(container, stream, span)
