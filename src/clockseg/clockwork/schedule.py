@@ -41,9 +41,7 @@ class Schedule:
         if not clocks:
             raise UsageError("a schedule without clocks; give one clock per stage.")
         if len(self.delays) != len(clocks) or set(self.delays) - {0, 1} or self.delays[0]:
-            raise UsageError(
-                f"delays {self.delays} for {len(clocks)} stages; give a 0 or 1 per stage, the first of them 0."
-            )
+            raise UsageError(f"delays {self.delays} for {len(clocks)} stages; give a 0 or 1 per stage, the first 0.")
         if self.nested:
             self._check_nested()
 
