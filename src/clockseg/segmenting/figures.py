@@ -14,7 +14,7 @@ from clockseg.evaluation.runs import Spent
 
 @dataclass(frozen=True)
 class FullPass:
-    """What a frame costs on which every stage fires: the mean of each part over the frames on which it ran; addable.
+    """Cost of a frame on which every stage fires: the mean of each part over the frames on which it ran; addable.
 
     ``first``: the parts of the first frame, a full pass, which stands for those that do not run again; ``sums`` and
     ``counts``: of the frames after the first of each clip.
@@ -31,7 +31,7 @@ class FullPass:
     counts: tuple[int, ...] = ()
 
     def add(self, record: Record, *, first: bool) -> FullPass:
-        """With one more frame; ``first`` if it is the first of its clip."""
+        """Return this with one more frame; ``first`` if it is the first of its clip."""
         parts = (*record.seconds.stages, record.seconds.fuse, record.seconds.finish)
         if first:
             return self + FullPass(parts, (0.0,) * len(parts), (0,) * len(parts))
@@ -48,7 +48,7 @@ class FullPass:
 
     @property
     def seconds(self) -> float:
-        """Of a frame on which every stage fires."""
+        """Seconds of a frame on which every stage fires."""
         parts = zip(self.first, self.sums, self.counts, strict=True)
         return sum(total / count if count else first for first, total, count in parts)
 
