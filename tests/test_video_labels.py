@@ -171,12 +171,12 @@ def test_png(tmp_path):
 
 
 def test_a_close_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(self, stream, frame):
+    def full(self, frame):
         raise OSError("no space left on device")
 
     writer = LabelWriter(tmp_path / "labels.mkv", fps=25)
     writer.append(np.zeros((16, 16), np.uint8))
-    monkeypatch.setattr("clockseg.video.maps.GreyWriter._mux", full)
+    monkeypatch.setattr("clockseg.video.output.FrameWriter._mux", full)
     with pytest.raises(OSError, match="no space"), writer:
         pass
     assert list(tmp_path.iterdir()) == []

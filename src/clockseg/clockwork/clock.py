@@ -86,7 +86,7 @@ class Decision(NamedTuple):
 
     @property
     def fires(self) -> bool:
-        """True if the stage fires at all: for a mask, if any tile is set."""
+        """True if the stage fires at all: for a mask, if any place is set."""
         return bool(np.any(self.fire))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Labels, Size
 from clockseg.video.decode import Damage, open_input, pictures, reason, video_stream
-from clockseg.video.output import CONTAINERS, CloseOrAbort, PartialFile, Timestamps, written
+from clockseg.video.output import FrameWriter, written
 
 Format = Literal["gray", "gray16le"]
 # Matroska counts in milliseconds.
@@ -31,7 +31,7 @@ _FFV1 = {"level": "3", "g": "1", "slicecrc": "1"}
 _SLICED_SIDE = 16
 
 
-class GreyWriter(CloseOrAbort):
+class GreyWriter(FrameWriter):
     """Writes maps losslessly as FFV1 in Matroska, at ``fps`` (None: 25) or at their own times.
 
     ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings maps to ``size`` (None: the first
@@ -47,11 +47,8 @@ class GreyWriter(CloseOrAbort):
         fps: Fraction | float | None = None,
         size: Size | None = None,
     ) -> None:
+        super().__init__(path, ".mkv", fps, _TIME_BASE)
         self._pixels, self._fit, self._size = pixels, fit, size
-        self._fps = Fraction(fps or 25).limit_denominator(100_000)
-        self._times = Timestamps(_TIME_BASE, fps=self._fps)
-        self._stream: av.VideoStream | None = None
-        self._part = PartialFile(path, **CONTAINERS[".mkv"])
 
     def _write(
         self,
@@ -67,21 +64,7 @@ class GreyWriter(CloseOrAbort):
                 values if values.shape[::-1] == size else self._fit(values, size), format=self._pixels
             )
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
-            frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
-            self._mux(stream, frame)
-
-    def close(self) -> None:
-        """Complete the file and give it its name."""
-        if self._stream is None:
-            self.abort()
-            return
-        with self._part.errors():
-            self._mux(self._stream, None)
-        self._part.finish()
-
-    def abort(self) -> None:
-        """Remove what was written."""
-        self._part.discard()
+            self._put(frame, pts_seconds, duration_seconds)
 
     def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
         slices = "4" if min(size) >= _SLICED_SIDE else "1"
@@ -92,12 +75,6 @@ class GreyWriter(CloseOrAbort):
         stream.codec_context.time_base = _TIME_BASE
         stream.metadata.update(metadata)
         return stream
-
-    def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
-        for packet in stream.encode(frame):
-            # The last frame's duration would otherwise be lost, and the file end a frame early.
-            packet.duration = self._times.last_duration
-            self._part.container.mux(packet)
 
 
 def read_grey(path: str | os.PathLike[str], *, pixels: Format, what: str) -> Iterator[tuple[Array, Mapping[str, str]]]:

@@ -170,3 +170,41 @@ class PartialFile:
             self.container.close()
         with suppress(OSError):
             self.temporary.unlink(missing_ok=True)
+
+
+class FrameWriter(CloseOrAbort):
+    """A video file with one stream, which starts with the first frame; without any frame there is no file.
+
+    ``time_base``: seconds of a unit of time; ``fps``: the rate of frames without a time (None: 25).
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], ending: str, fps: Fraction | float | None, time_base: Fraction
+    ) -> None:
+        self._fps = Fraction(fps or 25).limit_denominator(100_000)
+        self._times = Timestamps(time_base, fps=self._fps)
+        self._stream: av.VideoStream | None = None
+        self._part = PartialFile(path, **CONTAINERS[ending])
+
+    def _put(self, frame: av.VideoFrame, pts_seconds: float | None, duration_seconds: float | None) -> None:
+        frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), self._times.time_base
+        self._mux(frame)
+
+    def _mux(self, frame: av.VideoFrame | None) -> None:
+        for packet in () if self._stream is None else self._stream.encode(frame):
+            # The last frame's duration would otherwise be lost, and the file end a frame early.
+            packet.duration = self._times.last_duration
+            self._part.container.mux(packet)
+
+    def close(self) -> None:
+        """Complete the file and give it its name."""
+        if self._stream is None:
+            self.abort()
+            return
+        with self._part.errors():
+            self._mux(None)
+        self._part.finish()
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        self._part.discard()

@@ -16,7 +16,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import matrix_for
-from clockseg.video.output import CONTAINERS, CloseOrAbort, PartialFile, Timestamps
+from clockseg.video.output import FrameWriter
 
 Colour = tuple[int, int, int]
 
@@ -108,7 +108,7 @@ _ENCODERS = {
 _BT709, _BT601 = 1, 6
 
 
-class OverlayWriter(CloseOrAbort):
+class OverlayWriter(FrameWriter):
     """Writes RGB pictures as H.264, yuv420p, in MP4 with its index in front.
 
     Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
@@ -133,12 +133,9 @@ class OverlayWriter(CloseOrAbort):
         threads: int = 0,
         size: Size | None = None,
     ) -> None:
-        self._fps = Fraction(fps or 25).limit_denominator(100_000)
+        super().__init__(path, ".mp4", fps, _TIME_BASE)
         self._threads, self._size = threads, size
-        self._times = Timestamps(_TIME_BASE, fps=self._fps)
         self._reformatter = VideoReformatter()
-        self._stream: av.VideoStream | None = None
-        self._part = PartialFile(path, **CONTAINERS[".mp4"])
 
     def append(
         self,
@@ -160,21 +157,7 @@ class OverlayWriter(CloseOrAbort):
                 self._size or (image.shape[1], image.shape[0]), pixel_aspect
             )
             frame = self._yuv(fitted(image, (stream.width, stream.height)))
-            frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), _TIME_BASE
-            self._mux(stream, frame)
-
-    def close(self) -> None:
-        """Complete the file and give it its name."""
-        if self._stream is None:
-            self.abort()
-            return
-        with self._part.errors():
-            self._mux(self._stream, None)
-        self._part.finish()
-
-    def abort(self) -> None:
-        """Remove what was written."""
-        self._part.discard()
+            self._put(frame, pts_seconds, duration_seconds)
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
         """Add the stream."""
@@ -202,12 +185,6 @@ class OverlayWriter(CloseOrAbort):
             dst_color_range=ColorRange.MPEG,
             threads=1,
         )
-
-    def _mux(self, stream: av.VideoStream, frame: av.VideoFrame | None) -> None:
-        for packet in stream.encode(frame):
-            # The muxer takes it of the last one only: the others last until the next.
-            packet.duration = self._times.last_duration
-            self._part.container.mux(packet)
 
 
 def encoder() -> str:

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from clockseg.carry import Flow, Warp
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.clockwork.watching import check, watches
 from clockseg.errors import UsageError
-from clockseg.wrapping.advice import advised
 from clockseg.wrapping.call import Asked, Calls, Forward
 from clockseg.wrapping.outcome import Outcome
 from clockseg.wrapping.picture import Normalisation
@@ -244,7 +244,7 @@ class Clocked:
         return _Ready(_pictured(net, self.how.normalisation), schedule, _weights(self.module), forms={(): form})
 
     def _schedule(self, net: StagedNetwork) -> Schedule:
-        chosen = self.how.schedule or advised(sees=self.how.normalisation is not None)
+        chosen = self.how.schedule or _default(pictures=self.how.normalisation is not None)
         if self.how.carry is not None:
             chosen = carried(chosen, self.how.carry)
         schedule = schedule_for(chosen, len(net))
@@ -275,3 +275,8 @@ def _pictured(net: StagedNetwork, normalisation: Normalisation | None) -> Staged
 
 def _weights(module: nn.Module) -> list[tuple[Tensor, int, int]]:
     return [(t, t.data_ptr(), t._version) for t in (*module.parameters(), *module.buffers())]
+
+
+def _default(*, pictures: bool) -> Named:
+    """Return the schedule of a network wrapped without one: every third frame, warped in between if there are pictures."""
+    return carried(skip_frame(3), Warp(Flow())) if pictures else skip_frame(3)
