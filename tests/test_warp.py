@@ -91,7 +91,7 @@ def test_a_dict_moves_map_by_map_and_vectors_stay() -> None:
     [
         (np.zeros((1, 40, 7, 9, 2), np.float32), "no map"),
         (np.zeros((2, 40, 7), np.float32), "no map"),
-        (np.zeros((1, 2, 8, 12), np.int64), "ids can't be mixed"),
+        (np.zeros((1, 2, 8, 12), np.int64), "integers can't be interpolated"),
         ("h1", "no map"),
     ],
 )
@@ -312,7 +312,7 @@ def test_a_carry_by_name_and_back(text: str, told: str) -> None:
         ("warp(flow, scale=1.5)", "above 0 and at most 1"),
         ('warp(flow, of="labels")', "give one of auto, output, fused, held"),
         ("warp(flow(), scale=0.5)", "options once"),
-        ("warp(3)", "what finds motion"),
+        ("warp(3)", "pass a motion estimator"),
         ("flow", "no carry"),
         ("drift", "no carry 'drift'"),
     ],

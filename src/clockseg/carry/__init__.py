@@ -1,4 +1,4 @@
-"""Carry: what becomes of what is held while a stage rests."""
+"""Carry: how cached values are propagated to the current frame."""
 
 from clockseg.carry.auto import Auto, settled
 from clockseg.carry.codec import Codec

@@ -1,4 +1,4 @@
-"""Motion by the codec's vectors where they are better than flow, else by flow."""
+"""Motion from the codec's vectors in streams where they are better than optical flow, and from flow in all others."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Auto:
         return Codec(self.scale) if isinstance(vectors, Vectors) and not vectors.reordered else Flow(self.scale)
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """The picture in grey and scaled down, with its vectors."""
+        """Return the picture in grey, scaled down, with its motion vectors."""
         return Codec(self.scale).see(picture, share, vectors)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        """The motion from the frame before to this one."""
+        """Return the motion from ``now`` back to ``before``."""
         return self.choice(now.vectors).observe(before, now)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Auto:
 
 
 def settled(carry: Carry, vectors: Any) -> Carry:
-    """``carry``, and where it is ``warp(auto)``, what this comes to in a stream of frames with such vectors.
+    """Return ``carry``, with ``auto`` replaced by its choice for a stream whose frames have these vectors.
 
     >>> print(settled(Warp(Auto(), of="fused"), None))
     warp(flow, of="fused")

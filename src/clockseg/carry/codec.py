@@ -1,4 +1,4 @@
-"""Motion by the vectors that the video's codec has found already."""
+"""Motion from the vectors that the video's codec has already computed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from clockseg.libraries import opencv
 from clockseg.types import Array, Image
 
 LEAST_KNOWN = 0.2
-"""The share of a picture in blocks with vectors, below which its motion is found by flow instead."""
+"""Share of the picture in blocks with vectors, below which optical flow is used instead."""
 BACK, BACK_REORDERED = 2, 4
-"""How many frames back a block is looked for, in streams without and with frames that refer to later ones."""
+"""Earlier frames that a block may refer to, in streams without and with B-frames."""
 LATER = 2
-"""How many frames ahead a block may refer to: its vector is then turned round, as if motion went on evenly."""
+"""Later frames that a block may refer to: its vector is then reversed, assuming constant motion."""
 DOUBT = 1
-"""Grey levels by which another explanation must be better than the one that is best for the whole picture."""
+"""Grey levels by which another candidate must be better than the one that is best for the whole picture."""
 NEAR = 5
-"""Pixels of the side of the square over which explanations are compared."""
+"""Side in pixels of the window over which candidates are compared."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """Motion by the codec's vectors, on the picture at ``scale`` of the working size (above 0, at most 1).
+    """Motion from the codec's vectors, on the picture at ``scale`` of the working size (above 0, at most 1).
 
-    FFmpeg does not tell which frame a block refers to, only whether it is shown earlier or later. So each place takes, of
-    the frames that it may be, the one in which the picture is most alike there; places without a vector have their
-    neighbours', and the motion of the frame before, going on, is looked at too. A frame with few vectors or none (one that
-    can be decoded alone, one after a gap) takes flow. ``UsageError`` for frames that come without: pictures, or a stream of
-    a codec whose decoder tells none.
+    FFmpeg exports if a block refers to an earlier or to a later frame, but not to which one. So each pixel takes the
+    candidate frame that matches best around it; pixels without a vector take their neighbours', and the motion of the
+    previous frame, continued, is a candidate too. A frame with few vectors or none (an intra frame, or one after a gap) uses
+    optical flow. ``UsageError`` for pictures, and for streams whose decoder exports no vectors.
 
     >>> str(Codec(0.25)), str(Codec())
     ('codec(scale=0.25)', 'codec')
@@ -48,17 +47,16 @@ class Codec:
         Flow(self.scale)
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> TrackedSight:
-        """The picture, uint8 RGB [h, w, 3], in grey and scaled down, with its ``Vectors``."""
+        """Return the picture, uint8 RGB [h, w, 3], in grey, scaled down, with its ``Vectors``."""
         return TrackedSight(Flow(self.scale).see(picture, share, vectors).grey, share, vectors, [])
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before`` and to the earlier frames that it refers to."""
         if not isinstance(now.vectors, Vectors):
             raise UsageError(
-                "warp(codec): a frame comes without motion vectors. They come with videos in H.264, MPEG-4 or MPEG-2 that "
-                "are opened with open_clip(.., vectors=True), and go along as session(image, vectors=frame.vectors); "
-                "pictures, frames taken at a distance (every=, --every), HEVC, VP9 and AV1 have none. "
-                "Take warp(auto) or warp(flow)."
+                "warp(codec): a frame without motion vectors. Videos in H.264, MPEG-4 or MPEG-2 have them: open them "
+                "with open_clip(.., vectors=True), and call session(image, vectors=frame.vectors). "
+                "Pictures, subsampled frames (every=, --every), HEVC, VP9 and AV1 have none: use warp(auto) or warp(flow)."
             )
         earlier, later = cast(TrackedSight, before), cast(TrackedSight, now)
         references = self._references(earlier, later, now.vectors)
@@ -72,7 +70,7 @@ class Codec:
         return TrackedMotion(tracks[0].newest, before, now, references=tuple(references), track=tracks[0], keep=keep)
 
     def _references(self, before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[Reference]:
-        """Return the reference frame and the vector of each place of the frame."""
+        """Return the reference frame and the vector of each pixel of the frame."""
         follows = isinstance(before.vectors, Vectors) and vectors.index == before.vectors.index + 1
         if not follows or vectors.known < LEAST_KNOWN:
             return [Reference(1, Flow(self.scale).between(now.grey, before.grey))]
@@ -83,7 +81,7 @@ class Codec:
 
 
 def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[tuple[Array, Reference]]:
-    """Earlier frames in grey with the motion from there, any of which may be what a place refers to."""
+    """Return the candidates: earlier frames in grey, with the motion from each."""
     height, width = now.grey.shape
     last = before.last or []
     greys = [before.grey, *(grey for grey, _ in last)]
@@ -98,12 +96,12 @@ def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> 
     if vectors.reordered and vectors.cells(True)[1].any():
         flow = -vectors.flow(width, height, later=True)
         found += [(before.grey, Reference(1, flow / ahead)) for ahead in range(1, LATER + 1)]
-    # As the frame before moved: where an object is uncovered or a block was cheapest elsewhere, the best guess there is.
+    # The motion of the previous frame: the best guess where an object is uncovered, or a block was cheapest elsewhere.
     return found + [(before.grey, Reference(1, track.newest)) for _, track in last[:1]]
 
 
 def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> list[Reference]:
-    """Each place with the explanation that leaves least of the picture around it unexplained."""
+    """Choose for each pixel the candidate with the smallest difference around it."""
     cv2 = opencv()
     unlike = [_unlike(grey, earlier, reference.flow) for earlier, reference in explanations]
     lead = min(range(len(unlike)), key=lambda index: cv2.mean(unlike[index])[0])
@@ -123,7 +121,7 @@ def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> lis
 
 
 def _merged(references: list[Reference]) -> list[Reference]:
-    """One reference for each frame referred to, so that no more is moved than need be; the first stands everywhere."""
+    """Merge the references into one per earlier frame, so that each is warped once; the first applies everywhere."""
     cv2 = opencv()
     found = [references[0]._replace(flow=references[0].flow.copy())]
     for one in references[1:]:

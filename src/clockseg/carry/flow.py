@@ -1,4 +1,4 @@
-"""Motion by optical flow: OpenCV's DIS (Kroeger et al., Fast Optical Flow using Dense Inverse Search, ECCV 2016)."""
+"""Motion from optical flow: OpenCV's DIS (Kroeger et al., Fast Optical Flow using Dense Inverse Search, ECCV 2016)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from clockseg.libraries import opencv
 from clockseg.types import Array, Image
 
 SMALLEST = 16
-"""Pixels of the shorter side below which DIS has no pyramid; smaller pictures are looked at enlarged."""
+"""Shorter side in pixels below which DIS has no pyramid; smaller pictures are enlarged."""
 
 
 @dataclass(frozen=True)
 class Flow:
     """Motion between pictures, by DIS at ``scale`` of the working size (above 0, at most 1).
 
-    On one core, a picture of 480x360 at the default scale takes 1.7 ms. ``fine``: more of it (smaller patches closer
-    together), in twice the time.
+    On one core, a picture of 480x360 at the default scale takes 1.7 ms. ``fine``: smaller and
+    denser patches, in twice the time.
 
     >>> str(Flow(0.25)), Flow(2)
     Traceback (most recent call last):
@@ -39,7 +39,7 @@ class Flow:
             raise UsageError(f"flow at the scale {self.scale!r}; give a number above 0 and at most 1, such as 0.5.")
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """The picture, uint8 RGB [h, w, 3], in grey and scaled down."""
+        """Return the picture, uint8 RGB [h, w, 3], in grey, scaled down."""
         cv2 = opencv()
         height, width = picture.shape[:2]
         scale = max(self.scale, min(1.0, SMALLEST / min(height, width)))
@@ -51,7 +51,7 @@ class Flow:
         return Motion(self.between(now.grey, before.grey), before, now)
 
     def between(self, now: Array, before: Array) -> Array:
-        """The flow from ``now`` to ``before``, both grey, uint8 [h, w]: float32 [h, w, 2] in pixels."""
+        """Return the flow from ``now`` to ``before``, both grey, uint8 [h, w]: float32 [h, w, 2] in pixels."""
         return np.asarray(_dis(self.fine, now.shape).calc(now, before, None))
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Flow:
 
 
 def _grey(cv2: Any, picture: Image, size: tuple[int, int]) -> Array:
-    """Scaled first: of three channels at half the size there is less to turn grey than of one at full size to scale."""
+    """Resize, then convert: three channels at half the size convert faster than one at full size is resized."""
     if (picture.shape[1], picture.shape[0]) != size:
         smaller = size[0] < picture.shape[1]
         picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
@@ -68,12 +68,12 @@ def _grey(cv2: Any, picture: Image, size: tuple[int, int]) -> Array:
 
 
 SIZES = 4
-"""Sizes of pictures that a thread keeps what finds their flow for."""
+"""Picture sizes for which a thread keeps its DIS instances."""
 _own = threading.local()
 
 
 def _dis(fine: bool, shape: tuple[int, ...]) -> Any:
-    """One for each thread, since it works in memory of its own, and each size: a tiny picture changes its settings for good."""
+    """Return one instance per thread, since it has buffers, and per size, since a tiny picture changes its settings for good."""
     found: dict[Any, Any] = _own.__dict__.setdefault("dis", {})
     made = found.pop((fine, shape), None) or _made(fine)
     while len(found) >= SIZES:

@@ -1,4 +1,4 @@
-"""Motion: where each place of a picture was in an earlier one, and what that does not explain."""
+"""Motion: the position of each pixel in an earlier picture, and the motion-compensated residual."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from clockseg.libraries import opencv
 from clockseg.types import Array
 
 OUTSIDE = 255
-"""The residual, in grey levels, of a place that lay outside of the earlier picture."""
+"""Residual, in grey levels, of a pixel that was outside of the earlier picture."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sight:
     """A frame's data for motion estimation.
 
-    ``grey``: its picture, uint8 [h, w], scaled down. ``share``: of the width and of the height of a map of the network,
-    the part that the picture covers; the rest is padding. ``vectors``: what its codec says of its motion, if anything.
+    ``grey``: the picture in grey, uint8 [h, w], scaled down. ``share``: the shares of the width and the height of the network's
+    maps that the picture covers; the rest is padding. ``vectors``: the codec's motion vectors, if there are any.
     """
 
     grey: Array
@@ -32,7 +32,7 @@ class Sight:
 class Motion:
     """Motion from picture ``now`` back to picture ``then``.
 
-    ``flow``: float32 [h, w, 2], x and y in pixels of its own grid: what is seen at (x, y) was at (x, y) + flow[y, x].
+    ``flow``: float32 [h, w, 2], x and y in pixels of its own grid: the content at (x, y) was at (x, y) + flow[y, x].
 
     >>> blank = Sight(np.zeros((4, 6), np.uint8))
     >>> shifted = Motion(np.ones((4, 6, 2), np.float32), blank, blank)
@@ -47,7 +47,7 @@ class Motion:
     _residual: list[Array] = field(default_factory=list, repr=False)
 
     def after(self, first: Motion) -> Motion:
-        """``first``, and then this one: one field from where ``first`` began."""
+        """Return the composition of ``first`` and this motion: one field, from the picture where ``first`` began."""
         return Motion(self.flow + sampled(first.flow, grid(self.flow) + self.flow), first.then, self.now)
 
     def places(self, height: int, width: int) -> Array:
@@ -63,7 +63,7 @@ class Motion:
         inside = max(1, round(width * share_x)), max(1, round(height * share_y))
         scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
         flow = _resized(self.flow * scale, inside)
-        # The padding goes with the picture's edge.
+        # The padding moves with the picture's edge.
         edges = (0, height - inside[1], 0, width - inside[0])
         flow = cv2.copyMakeBorder(flow, *edges, cv2.BORDER_REPLICATE) if any(edges) else flow
         return np.asarray(np.add(flow, _places(height, width), out=flow))
@@ -80,17 +80,17 @@ class Motion:
         rows, columns = self.flow.shape[:2]
         places = grid(self.flow) + self.flow
         apart = cv2.absdiff(sampled(self.then.grey, places), self.now.grey)
-        # Half a pixel beyond the edge is still what the edge shows.
+        # Up to half a pixel beyond the edge belongs to the edge pixel.
         x, y = places[..., 0], places[..., 1]
         apart[(x < -0.5) | (y < -0.5) | (x > columns - 0.5) | (y > rows - 0.5)] = OUTSIDE
         return np.asarray(apart)
 
     def unexplained(self, level: int = 12) -> float:
-        """The share of the picture that is off by more than ``level`` grey levels after the move, 0..1."""
+        """Return the share of the picture whose residual is more than ``level`` grey levels, 0..1."""
         return float(np.count_nonzero(self.residual > level) / self.residual.size)
 
     def unexplained_map(self, height: int, width: int) -> Array:
-        """The residual over 255 at the size of a map of the network: float32 [1, 1, height, width], 0..1; 0 in the padding."""
+        """Return the residual over 255 at the size of a network map: float32 [1, 1, height, width], 0..1; 0 in the padding."""
         share_x, share_y = self.now.share
         inside = max(1, round(width * share_x)), max(1, round(height * share_y))
         found = np.zeros((1, 1, height, width), np.float32)
@@ -99,7 +99,7 @@ class Motion:
 
 
 def grid(field: Array) -> Array:
-    """The places of a field [h, w, ..] themselves: float32 [h, w, 2], x and y; read-only.
+    """Return the coordinates of the cells of a field [h, w, ..]: float32 [h, w, 2], x and y; read-only.
 
     >>> grid(np.zeros((2, 3)))[1].tolist()
     [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
@@ -117,7 +117,7 @@ def _places(height: int, width: int) -> Array:
 
 
 def sampled(field: Array, places: Array, *, nearest: bool = False) -> Array:
-    """``field`` [h, w] or [h, w, channels] at ``places`` [h', w', 2]; beyond its edge, what the edge shows.
+    """Sample ``field`` [h, w] or [h, w, channels] at ``places`` [h', w', 2]; beyond its edge, the value at the edge.
 
     >>> sampled(np.float32([[0, 1, 2]]), np.float32([[[0.5, 0], [9, 0]]])).tolist()
     [[0.5, 2.0]]

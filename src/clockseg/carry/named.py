@@ -1,4 +1,4 @@
-"""A carry as text: what the command line, plans and summaries write."""
+"""Carries as text, as the command line, plans and summaries write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clockseg.errors import UsageError
 
 
 def parse_carry(text: str, *, imports: bool = True) -> Carry:
-    """The carry of this name; ``imports=False`` refuses package.module:object.
+    """Return the carry that ``text`` describes; ``imports=False`` refuses package.module:object.
 
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
@@ -35,7 +35,7 @@ def as_carry(found: Any, text: str) -> Carry:
 
 
 def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:
-    """``warp(flow, scale=0.5)``: options of what finds motion may stand beside it."""
+    """Return a warp; options of the motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
     made: Estimator = motion(**options) if isinstance(motion, type) else motion
     if options and not isinstance(motion, type):
         raise UsageError(f"warp({motion}, {', '.join(options)}=..): give options once, such as warp(flow, scale=0.5).")
@@ -43,4 +43,4 @@ def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:
 
 
 CARRIES: dict[str, Any] = {"identity": identity, "warp": _warp, "flow": Flow, "codec": Codec, "auto": Auto}
-"""The names that a carry is made of, as the command line knows them."""
+"""The names from which a carry is written on the command line."""

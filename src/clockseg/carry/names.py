@@ -96,7 +96,7 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
         raise UsageError(f"{what} {text!r}: {wrong}; give arguments by name, each once.")
     try:
         if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "tick":
-            # A function of the tick: the arguments after the tick are set.
+            # A function of the tick: bind the arguments after the tick.
             names = list(inspect.signature(function).parameters)[1:]
             return partial(function, **dict(zip(names, args, strict=False)), **kwargs)
         return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Maps that are torch's tensors, moved where they are."""
+"""Warping of maps that are torch tensors, on their own device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clockseg.types import Array
 
 
 def moved(value: torch.Tensor, places: Array, *, nearest: bool) -> torch.Tensor:
-    """``value`` [1, channels, h, w] at ``places`` [h, w, 2] in cells; beyond its edge, what the edge shows.
+    """Sample ``value`` [1, channels, h, w] at ``places`` [h, w, 2] in cells; beyond its edge, the value at the edge.
 
     >>> import numpy as np
     >>> row = torch.tensor([[[[0.0, 1.0, 2.0]]]])

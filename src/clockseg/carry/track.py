@@ -1,4 +1,4 @@
-"""Motion that skips frames: a frame's blocks may refer to frames further back than the one before."""
+"""Motion along references: a codec's blocks may refer to frames further back than the previous one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clockseg.types import Array
 
 ROW = 256
 ROUNDS = 2
-"""Of the fixed point iteration that inverts a field; motion of blocks is near constant, and a third changes little."""
+"""Fixed point iterations that invert a field; the motion of blocks is almost constant, so a third changes little."""
 
 
 class Reference(NamedTuple):
@@ -26,7 +26,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Flow of each of the last frames into one earlier frame, the origin.
+    """The flow of each of the last frames into one earlier frame, the origin.
 
     ``fields``: float32 [h, w, 2] each, from the newest frame back to the origin itself, whose is None, or as many as are
     kept. ``before``: the origin's own fields into the frames before it, the nearest first.
@@ -42,7 +42,7 @@ class Track:
 
     @property
     def newest(self) -> Array:
-        """From the newest frame to the origin, of a track that has gone on from it."""
+        """The flow from the newest frame to the origin."""
         found = self.fields[0]
         if found is None:
             raise ValueError("nothing follows the origin of this track yet.")
@@ -56,7 +56,7 @@ class Track:
         return np.zeros_like(places) if field is None else sampled(field, places)
 
     def then(self, references: list[Reference], *, keep: int) -> Track:
-        """With one more frame, which refers to those before it."""
+        """Return the track with one more frame, which refers to those before it."""
         found: Array | None = None
         for back, flow, where in references:
             if found is None or where is None:
@@ -73,7 +73,7 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class TrackedMotion(Motion):
-    """Motion that goes on along the frames that were referred to, not frame by frame: errors don't add up on the way.
+    """Motion that is composed along references instead of frame by frame, so that errors don't add up.
 
     ``references``: of the last frame; ``track``: of the last frames to the first. ``keep``: how many frames of it are kept.
     """
@@ -83,7 +83,7 @@ class TrackedMotion(Motion):
     keep: int = 1
 
     def after(self, first: Motion) -> Motion:
-        """``first``, and then this one: by what the last frame refers to, where ``first`` goes that way too."""
+        """Return the composition of ``first`` and this motion, along references if both have them."""
         if not isinstance(first, TrackedMotion) or first.track is None:
             return super().after(first)
         track = first.track.then(list(self.references), keep=self.keep)
@@ -94,7 +94,7 @@ class TrackedMotion(Motion):
 
 @dataclass(frozen=True, eq=False)
 class TrackedSight(Sight):
-    """``last``: the frames before it in grey, the nearest first, and tracks to them; filled in when its motion is found."""
+    """A sight whose ``last`` are the frames before it in grey, the nearest first, and tracks to them, set when its motion is estimated."""
 
     last: list[tuple[Array, Track]] | None = None
 
@@ -112,7 +112,7 @@ def inverse(flow: Array, places: Array) -> Array:
 
 
 def _rows(places: Array) -> Array:
-    """Places [n, 2] in rows, [h, ``ROW``, 2], since OpenCV's maps have less than 32768 of them; the last is filled up."""
+    """Return places [n, 2] as [h, ``ROW``, 2], padded with 0, since a side of OpenCV's maps has to be less than 32768."""
     padded = np.zeros((-(-len(places) // ROW), ROW, 2), np.float32)
     padded.reshape(-1, 2)[: len(places)] = places
     return padded

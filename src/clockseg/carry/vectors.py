@@ -10,22 +10,22 @@ from clockseg.libraries import opencv
 from clockseg.types import Array
 
 CELL = 8
-"""Pixels of the side of the smallest block that FFmpeg tells of."""
+"""Side in pixels of the smallest block that FFmpeg exports."""
 BLOCK = np.dtype(
     [(name, np.int32) for name in ("source", "w", "h", "dst_x", "dst_y", "motion_x", "motion_y", "motion_scale")]
 )
-"""What of FFmpeg's ``AVMotionVector`` is kept."""
+"""The fields of FFmpeg's ``AVMotionVector`` that are kept."""
 STRAIGHT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """The motion vectors of one frame, of a stream whose decoder tells them.
+    """The motion vectors of one frame, as the decoder exports them.
 
-    ``index``: the frame's number in its clip. ``blocks``: of type ``BLOCK`` [blocks], the centre of each, its sides and its
-    vector times a scale; none of a frame that refers to no other. ``size``: (w, h) of the picture as it was coded.
-    ``upright``: the numbers (a, b, c, d, e, f) by which a place (x, y) of the upright picture is (ax + by + c, dx + ey + f)
-    in the coded one. ``reordered``: whether frames of this stream may refer to later ones.
+    ``index``: the frame's number in its clip. ``blocks``: ``BLOCK`` [blocks], the centre of each, its sides and its
+    vector times a scale; empty for an intra frame. ``size``: (w, h) of the coded picture. ``upright``: (a, b, c, d, e, f), with
+    which the pixel (x, y) of the upright picture is (ax + by + c, dx + ey + f) in the coded one. ``reordered``: True if
+    frames of this stream may refer to later ones (B-frames).
 
     >>> Vectors(3, np.zeros(0, BLOCK), (64, 48)).known
     0.0
@@ -40,13 +40,13 @@ class Vectors:
 
     @property
     def known(self) -> float:
-        """The share of the picture in blocks that refer to an earlier or to a later frame, 0..1."""
+        """The share of the picture in blocks that refer to earlier frames, or to later ones if that is more, 0..1."""
         return float(max(self.cells(later)[1].mean() for later in ((False, True) if self.reordered else (False,))))
 
     def cells(self, later: bool = False) -> tuple[Array, Array]:
-        """The vectors into earlier frames, or into later ones, on cells of 8 pixels: float32 [h, w, 2] in pixels, bool [h, w].
+        """Return the vectors into earlier frames, or into later ones: float32 [h, w, 2] in pixels, on cells of 8 pixels.
 
-        The second tells which cells have one.
+        Also bool [h, w], True for cells that have a vector.
         """
         if later not in self._cells:
             self._cells[later] = self._laid(later)
@@ -69,7 +69,7 @@ class Vectors:
         return flow, known
 
     def flow(self, width: int, height: int, *, later: bool = False) -> Array:
-        """The field of ``cells``, its holes filled, over the upright picture at this size.
+        """Return ``cells`` with its holes filled, over the upright picture at this size.
 
         float32 [height, width, 2], in pixels of that size.
         """
@@ -88,7 +88,7 @@ class Vectors:
 
 
 def filled(flow: Array, known: Array) -> Array:
-    """``flow`` [h, w, 2] with what isn't ``known`` [h, w] made of the nearest that is: the mean of growing neighbourhoods.
+    """Fill the cells of ``flow`` [h, w, 2] that aren't ``known`` [h, w] with the mean over growing neighbourhoods.
 
     >>> filled(np.float32([[[2, 0], [9, 9]]]), np.array([[True, False]])).tolist()
     [[[2.0, 0.0], [2.0, 0.0]]]

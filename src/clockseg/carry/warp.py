@@ -14,7 +14,7 @@ from clockseg.errors import UsageError
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image
 
 CHANNELS = 64
-"""Channels of a map that OpenCV moves at once."""
+"""Channels of a map that OpenCV resamples at once."""
 
 
 @runtime_checkable
@@ -31,18 +31,18 @@ class Estimator(Protocol):
         ...
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        """The motion from the frame before to this one."""
+        """Return the motion from ``now`` back to ``before``."""
         ...
 
 
 @dataclass(frozen=True)
 class Warp:
-    """Moves what is held along with the picture: ``motion`` since it was computed, composed, and resampled once.
+    """Motion compensation: each value is resampled once, by the motion composed since it was computed.
 
-    ``motion``: what finds it. ``of``: what is moved on a frame on which nothing fires. "output" moves labels (by the nearest
-    pixel) or numbers (bilinear): no part of the network runs. "fused" moves the last score map, from which labels are made
-    anew, or mended by the network's correction, if it has one. "held" moves what each stage holds, and fuses anew; so it is on
-    frames on which some stages fire, in any case. "auto": "fused" for a network with a correction, else "output".
+    ``motion``: the estimator. ``of``: the value propagated on a frame without a firing. "output" warps the labels (nearest
+    pixel) or numbers (bilinear), and no part of the network runs. "fused" warps the last fused scores, from which the output
+    is computed, by the network's correction if it has one. "held" warps the held value of each stage and fuses them; frames
+    on which some stages fire always do. "auto": "fused" for a network with a correction, else "output".
 
     >>> from clockseg.carry.flow import Flow
     >>> print(Warp(Flow(), of="fused"))
@@ -60,33 +60,33 @@ class Warp:
 
     def __post_init__(self) -> None:
         if not isinstance(self.motion, Estimator):
-            raise UsageError(f"warp({self.motion!r}); give what finds motion: flow, codec or auto.")
+            raise UsageError(f"warp({self.motion!r}); pass a motion estimator: flow, codec or auto.")
         if self.of not in get_args(Of):
             raise UsageError(f"warp(of={self.of!r}); give one of {', '.join(get_args(Of))}.")
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
-        """The frame's picture, at the network's working size where it has one."""
+        """Return the frame's picture, at the network's working size if it has one."""
         picture, share = _picture(prepared, image)
         return self.motion.see(picture, share, vectors)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        """The motion from the frame before to this one."""
+        """Return the motion from ``now`` back to ``before``."""
         return self.motion.observe(before, now)
 
     def compose(self, first: Motion | None, then: Motion | None) -> Motion | None:
-        """Both, one after the other."""
+        """Return the composition of both motions."""
         return then.after(first) if first is not None and then is not None else first or then
 
     def move(self, value: Any, motion: Motion | None) -> Any:
-        """Every map in ``value``, which is an array or a dict of arrays; what has no places goes along as it is."""
+        """Return ``value``, an array or a dict of arrays, with every map warped; 1-d arrays stay as they are."""
         if motion is None:
             return value
         if isinstance(value, Mapping):
             return {name: _moved(array, motion, name) for name, array in value.items()}
-        return _moved(value, motion, "what is held")
+        return _moved(value, motion, "the held value")
 
     def unexplained(self, value: Any, motion: Motion) -> dict[str, Array]:
-        """The residual at the places of the first map in ``value``."""
+        """Return the residual at the resolution of the first map in ``value``."""
         maps = value.values() if isinstance(value, Mapping) else [value]
         height, width = next(one.shape[-2:] for one in maps if one.ndim >= 2)
         return {"unexplained": motion.unexplained_map(height, width)}
@@ -96,7 +96,7 @@ class Warp:
 
 
 def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
-    """The picture that a network reads, without padding, and the share of its maps that it covers."""
+    """Return the picture that a network reads, without padding, and the share of its maps that it covers."""
     own = prepared.get(IMAGE) if isinstance(prepared, Mapping) else None
     if isinstance(own, np.ndarray) and own.dtype == np.uint8:
         padded = own[0]
@@ -104,12 +104,14 @@ def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
         columns, rows = (int(side) for side in prepared.get(PICTURE_SIZE, (width, height)))
         return padded[:rows, :columns], (columns / width, rows / height)
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3:
-        raise UsageError(f"warp finds motion in frames, uint8 RGB [height, width, 3]; this is {type(image).__name__}.")
+        raise UsageError(
+            f"warp estimates motion between frames, uint8 RGB [height, width, 3]; this is {type(image).__name__}."
+        )
     return image, (1.0, 1.0)
 
 
 def _moved(value: Any, motion: Motion, name: str) -> Any:
-    """One array: [1, channels, h, w] or [1, h, w] (also [h, w] alone), in whatever it is of."""
+    """Warp one array or tensor, [1, channels, h, w], [1, h, w] or [h, w]."""
     if type(value).__module__ == "torch":
         return _moved_tensor(value, motion, name)
     if isinstance(value, np.ndarray) and value.ndim == 4 and value.shape[0] == 1:
@@ -140,16 +142,16 @@ def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
 
 def _no_map(name: str, shape: str) -> UsageError:
     return UsageError(
-        f"{name} is {shape}, no map [1, channels, h, w], and can't be moved; "
-        'carry it as it was (identity), or move the output alone (of="output").'
+        f"{name} is {shape}, no map [1, channels, h, w], and can't be warped; "
+        'use the carry identity, or warp the output alone (of="output").'
     )
 
 
 def _moved_map(value: Array, motion: Motion, name: str) -> Array:
-    """A map [1, channels, h, w]; it lies in memory as [1, h, w, channels] after."""
+    """Warp a map [1, channels, h, w]; the result is laid out in memory as [1, h, w, channels]."""
     if value.dtype.kind in "iu" and value.dtype != np.uint8:
         raise UsageError(
-            f"{name} is {value.dtype}: places and ids can't be mixed, so it can't be moved; carry identity."
+            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
         )
     channels, height, width = value.shape[1:]
     last = _wide(np.ascontiguousarray(value[0].transpose(1, 2, 0)), False)
@@ -161,7 +163,7 @@ def _moved_map(value: Array, motion: Motion, name: str) -> Array:
 
 
 def _wide(array: Array, labels: bool) -> Array:
-    """In a type that OpenCV moves."""
+    """Convert to a type that OpenCV resamples."""
     if labels:
         return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float64)
     return array.astype(np.float32, copy=False)
