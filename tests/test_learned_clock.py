@@ -17,6 +17,7 @@ from clockseg.clocks import PICTURE, Learned, Watch, budget, learned
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.execution.recording import needs, record, replay
+from clockseg.files import InputChanged
 
 WARP = Warp(Flow())
 
@@ -135,12 +136,19 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
         list(run(NET, [grey(0)] * 2, learned(file)))
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+def test_a_clock_is_of_one_version_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "c.onnx"
     one = Learned(clock(path, {"now": [1, 1, 6, 8]}, "now"))
     assert one.watches(1) == {PICTURE}
     clock(path, {"since": [1, 1]}, "since")
-    assert one.watches(1) == frozenset()
+    for old in (one, replace(one, threshold=0.5)):
+        with pytest.raises(InputChanged, match=r"c\.onnx: it was replaced"):
+            old.watches(1)
+    new = Learned(str(path))
+    assert new.watches(1) == frozenset()
+    path.with_suffix(".json").write_text('{"watch": 1}')
+    with pytest.raises(InputChanged, match=r"c\.json"):
+        list(run(NET, map(grey, [0, 1]), new))
 
 
 def test_replayed_it_decides_as_it_did(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from clockseg import DataError, evaluate, load, read_summary, segment, skip_frame
+from clockseg import DataError, evaluate, load, parse_schedule, read_summary, segment, skip_frame
 from clockseg.cli.main import main
 from clockseg.datasets.clip_folders import read_clips
 from clockseg.live import live
@@ -291,6 +291,45 @@ def test_weights_in_a_file_of_their_own_are_part_of_a_network(network, dark, tmp
     data[:4] = b"\0" * 4
     (tmp_path / "weights.bin").write_bytes(data)
     assert command(tmp_path / "net.onnx", dark, tmp_path / "out", "--resume") == 2
+    assert "its manifest is of another run: digest" in capsys.readouterr().err
+
+
+# Clocks.
+def _write_clock(path: Path, operator: str) -> Path:
+    """A learned clock whose answer is ``operator`` of the frames since the last firing, over 32."""
+    given = onnx.helper.make_tensor_value_info("since", onnx.TensorProto.FLOAT, [1, 1])
+    gives = onnx.helper.make_tensor_value_info("change", onnx.TensorProto.FLOAT, [1, 1])
+    graph = onnx.helper.make_graph([onnx.helper.make_node(operator, ["since"], ["change"])], "clock", [given], [gives])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def test_a_learned_clock_that_is_replaced_ends_the_run(net, dark, tmp_path, monkeypatch) -> None:
+    clock = _write_clock(tmp_path / "clock.onnx", "Identity")
+    schedule = parse_schedule(f'either(learned("{clock}", 0.5), at_least_every(4))')
+    with pytest.raises(InputChanged, match=r"clock\.onnx: it was replaced"):
+        segment(dark, tmp_path / "out", net, schedule, progress=lambda now: _write_clock(clock, "Sigmoid"))
+    assert not (tmp_path / "out").exists()
+    cut_at(monkeypatch, 0.2)
+    run = Work.run
+
+    def watched(self, planned, piece, **how):
+        found = run(self, planned, piece, **how)
+        _write_clock(clock, "Abs")
+        return found
+
+    monkeypatch.setattr(Work, "run", watched)
+    with pytest.raises(InputChanged, match=r"clock\.onnx"):
+        segment(dark, tmp_path / "out", net, parse_schedule(f'learned("{clock}", 0.5)'))
+
+
+def test_a_run_with_another_learned_clock_is_not_resumed(network, dark, tmp_path, capsys) -> None:
+    clock, out = _write_clock(tmp_path / "clock.onnx", "Identity"), tmp_path / "out"
+    schedule = ["--schedule", f'budget(learned("{clock}"), network_rate=0.25)']
+    assert command(network, dark, out, *schedule) == 0
+    assert command(network, dark, out, *schedule, "--resume") == 0
+    _write_clock(clock, "Sigmoid")
+    assert command(network, dark, out, *schedule, "--resume") == 2
     assert "its manifest is of another run: digest" in capsys.readouterr().err
 
 

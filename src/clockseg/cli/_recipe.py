@@ -12,6 +12,7 @@ from clockseg import __version__
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:
+    from clockseg.clockwork.schedule import Schedule
     from clockseg.segmenting.segmentation import Work
 
 
@@ -62,7 +63,7 @@ class Recipe:
             self.stream,
             self.max_pixels,
             self.max_hours,
-            setting=f"{digest} {self.size}",
+            setting=f"{self.digest(schedule)} {self.size}",
         )
         work = Work(net, schedule, job)
         if self.digest() != digest or self.made not in (None, _made(work)):
@@ -92,12 +93,15 @@ class Recipe:
             "clockseg": __version__,
         }
 
-    def digest(self) -> str:
-        """Return a digest of the network's files, its weights and its sidecar included."""
+    def digest(self, schedule: Schedule | None = None) -> str:
+        """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
+        from clockseg.clockwork.clock import facts, walk
         from clockseg.networks.load import files_of
 
+        clocks = () if schedule is None else (one for clock in schedule.clocks for one in walk(clock))
+        files = dict.fromkeys(file for one in clocks for file in facts(one).files if file.is_file())
         digest = hashlib.sha256()
-        for path in files_of(self.network):
+        for path in (*files_of(self.network), *files):
             with path.open("rb") as file:
                 while block := file.read(1 << 20):
                     digest.update(block)

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
 from clockseg.errors import MissingDependency, UsageError, number
+from clockseg.files import FileIdentity, changed, file_identity
 from clockseg.libraries import onnxruntime, opencv, openvino_core
 from clockseg.types import Array
 
@@ -30,6 +31,8 @@ class Learned:
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
     0..1, the signal. It runs in onnxruntime or openvino, on one thread. Its state is the history, where it reads one.
+    The file and its sidecar must stay as they were when the clock was made, else ``InputChanged`` is raised; make another
+    clock to use another version.
 
     >>> Learned("no.onnx")
     Traceback (most recent call last):
@@ -39,6 +42,7 @@ class Learned:
 
     file: str
     threshold: float = 0.1
+    identities: tuple[FileIdentity, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         number(self.threshold, "the threshold")
@@ -46,11 +50,26 @@ class Learned:
             raise UsageError(
                 f'learned({self.file!r}); give the path of a clock in quotes, such as learned("clock.onnx").'
             )
+        if not self.identities:  # a copy with another threshold keeps those of its original
+            object.__setattr__(self, "identities", tuple(map(file_identity, files_of(self.file))))
         load(self.file)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that decide what it does: the graph and its sidecar."""
+        return files_of(self.file)
+
+    @property
+    def graph(self) -> Graph:
+        """The loaded graph; ``InputChanged`` if the file or its sidecar was replaced since this clock was made."""
+        for file, identity in zip(self.files, self.identities, strict=True):
+            if file_identity(file) != identity:
+                raise changed(file)
+        return _load(self.file, self.identities, os.getpid())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the graph's output."""
-        graph = load(self.file)
+        graph = self.graph
         history = next((one for one in graph.inputs if one.name == "history"), None)
         rows: tuple[tuple[float, ...], ...] = ()
         if history is not None:
@@ -66,18 +85,17 @@ class Learned:
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return the maps that its graph has inputs for."""
-        graph = load(self.file)
-        return watched(graph.inputs, graph.watch)
+        return watched(self.graph.inputs, self.graph.watch)
 
     @property
     def after(self) -> int:
         """The stage whose features or scores it reads; without any it gates the whole network."""
-        return load(self.file).watch or 0
+        return self.graph.watch or 0
 
     @property
     def needs_motion(self) -> bool:
         """True if it has an input that only a carry with motion provides."""
-        return any(one.name in MOTIONS for one in load(self.file).inputs)
+        return any(one.name in MOTIONS for one in self.graph.inputs)
 
     def __str__(self) -> str:
         return f"learned({self.file!r})"
@@ -180,6 +198,11 @@ class Graph(NamedTuple):
     run: Run
 
 
+def files_of(file: str) -> tuple[Path, Path]:
+    """Return the files of a clock: the graph, and the sidecar beside it, which need not exist."""
+    return Path(file), Path(file).with_suffix(".json")
+
+
 def load(file: str) -> Graph:
     """Return the graph in ``file`` (NAME.onnx; its sidecar NAME.json may name the stage to watch), read again if it changed.
 
@@ -188,13 +211,11 @@ def load(file: str) -> Graph:
     path = Path(file)
     if path.suffix != ".onnx" or not path.is_file():
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
-    sidecar = path.with_suffix(".json")
-    times = tuple(each.stat().st_mtime_ns if each.is_file() else 0 for each in (path, sidecar))
-    return _load(file, times, os.getpid())
+    return _load(file, tuple(map(file_identity, files_of(file))), os.getpid())
 
 
 @lru_cache(maxsize=8)
-def _load(file: str, times: tuple[int, ...], process: int) -> Graph:
+def _load(file: str, identities: tuple[FileIdentity, ...], process: int) -> Graph:
     # Each process compiles its own, since an engine's threads do not exist in a forked child.
     # The onnx package takes a while to import, and most schedules need no learned clock.
     import onnx

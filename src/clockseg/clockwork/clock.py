@@ -115,7 +115,7 @@ class Facts(NamedTuple):
     under the threshold. ``period``: it fires at every so many frames and reads nothing else. ``needs_motion``: it reads
     ``tick.motion`` or ``tick.travel``. ``not_replayable``: the reason why its answers can't be had from a recording.
     ``labels_suffice``: of score maps it reads the argmax only, so a recording may keep label maps. ``classes``: names or
-    ids that the network must have.
+    ids that the network must have. ``files``: what it was loaded from; ``--resume`` continues a run only if they are the same.
     """
 
     parts: tuple[Clock, ...] = ()
@@ -127,6 +127,7 @@ class Facts(NamedTuple):
     not_replayable: str = ""
     labels_suffice: bool = False
     classes: tuple[str | int, ...] = ()
+    files: tuple[Path, ...] = ()
 
 
 def facts(clock: Clock) -> Facts:

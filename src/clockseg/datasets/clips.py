@@ -16,9 +16,9 @@ import numpy as np
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.labels import read_labels_png
 from clockseg.errors import DataError, UsageError
+from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Labels
 from clockseg.video.clip import Clip as Video
-from clockseg.video.identity import SourceFiles
 from clockseg.video.read import open_clip
 
 

@@ -1,8 +1,8 @@
 """Video in and out: frames from anything FFmpeg decodes, label maps and overlays back."""
 
+from clockseg.files import InputChanged
 from clockseg.video.boundaries import boundaries
 from clockseg.video.clip import Clip, Frame, Span
-from clockseg.video.identity import InputChanged
 from clockseg.video.maps import LabelWriter, ValueWriter, read_labels, read_values, write_npy, write_png
 from clockseg.video.overlay import Heat, OverlayWriter, overlay
 from clockseg.video.read import open_clip

@@ -13,9 +13,9 @@ from typing import Literal, Self
 
 from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError, VideoError
+from clockseg.files import SourceFiles, changed
 from clockseg.types import Image, Size
 from clockseg.video.decode import ALLOWED, Damage
-from clockseg.video.identity import SourceFiles, changed
 
 
 @dataclass(frozen=True)

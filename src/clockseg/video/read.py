@@ -11,10 +11,9 @@ import av
 from av.container import InputContainer
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.files import MAX_PIXELS
+from clockseg.files import MAX_PIXELS, SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
-from clockseg.video.identity import SourceFiles
 from clockseg.video.movie import Movie
 from clockseg.video.stills import animated, animation_frames, animation_size, stills
 
