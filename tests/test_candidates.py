@@ -6,6 +6,7 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Candidate, candidates
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.load import Dominators, Load, narrowest
-from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, Graph, Node
+from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, REARRANGE, Graph, Node
 from clockseg.graph.places import Grid, grids
 from clockseg.graph.rule import divide
 from clockseg.networks import cut_candidates
@@ -182,6 +183,7 @@ def test_dominators() -> None:
 
 def test_strides_are_told_along_the_way() -> None:
     """Tokens, padding and layouts that a shape alone doesn't tell."""
+    last_axes, token_axes = (1, 2), (1,)
     chain = Graph(
         tuple(
             Node(made, (read,), (made,)) for read, made in itertools.pairwise(["x", "pad", "half", "tokens", "last"])
@@ -190,8 +192,45 @@ def test_strides_are_told_along_the_way() -> None:
     )
     shapes = {"x": (1, 3, 64, 96), "pad": (1, 4, 90, 122), "half": (1, 4, 45, 61), "tokens": (1, 2746, 4)}
     found = grids(chain, {**shapes, "last": (1, 45, 61, 4)})
-    assert found["half"] == found["tokens"] == found["last"] == Grid(2, 45, 61)
+    assert found["half"] == Grid(2, 45, 61)
+    assert found["tokens"] == Grid(2, 45, 61, token_axes)
+    assert found["last"] == Grid(2, 45, 61, last_axes)
     assert "mean" not in grids(Graph((Node("mean", ("x",), ("mean",)),), ("x",)), {**shapes, "mean": (1, 3, 1, 1)})
+
+
+@pytest.mark.parametrize("channels", [32, 64, 128])
+def test_a_shape_that_fits_both_layouts_keeps_the_one_it_had(channels: int) -> None:
+    """Maps [1, 32, 64, 128] that are enlarged from [1, c, 32, 64] look like maps of 32 rows with their channels last."""
+    rows = ["small", "large", "moved", "same", "back"]
+    nodes = [Node(made, (read,), (made,)) for read, made in itertools.pairwise(["x", *rows])]
+    nodes[2] = Node("moved", ("large",), ("moved",), REARRANGE)
+    nodes[4] = Node("back", ("same",), ("back",), REARRANGE)
+    first, last = (1, channels, 64, 128), (1, 64, 128, channels)
+    shapes = {"x": (1, 3, 256, 512), "small": (1, channels, 32, 64), "large": first, "moved": last, "same": last}
+    found = grids(Graph(tuple(nodes), ("x",)), {**shapes, "back": first})
+    assert [(found[name].stride, found[name].axes) for name in rows] == [
+        (8, (2, 3)),
+        (4, (2, 3)),
+        (4, (1, 2)),
+        (4, (1, 2)),
+        (4, (2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("channels", [16, 32, 40, 64])
+def test_a_skip_is_found_whatever_the_number_of_channels(tmp_path: Path, channels: int) -> None:
+    build = networks.Builder()
+    fine = build.block("input", 3, channels, stride=4, to="fine")
+    deep = build.block(fine, channels, 48, stride=2)
+    for index in range(4):
+        deep = build.block(deep, 48, 48, to=f"deep{index}")
+    weight = build.constant(np.ones((48, channels, 2, 2), np.float32))
+    up = build.node("ConvTranspose", deep, weight, strides=[2, 2], kernel_shape=[2, 2])
+    build.conv(build.node("Add", up, fine), channels, 5, kernel=1, to="scores")
+    onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
+    found = cut_candidates.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
+    assert [one.tensors for one in found.candidates if one.skip][:1] == [("fine",)]
+    assert found.choices[0].cuts[0] == ("fine",)
 
 
 def chosen(text: str, stages: int = 3, purpose: str = "time") -> Choice:

@@ -279,6 +279,19 @@ def test_the_axis_of_classes_by_the_proportions(shape: tuple[int, ...], frame: t
     assert _class_axis(static, "y", shape[axis], frame) == axis
 
 
+def test_maps_with_channels_last_are_told_by_how_they_were_made(tmp_path: Path) -> None:
+    """Scores [1, 16, 32, 64] of stride 16 have the proportions of a frame of 512x256 in either layout."""
+    build = networks.Builder()
+    build.node("Transpose", build.conv("input", 3, 64, stride=16), perm=[0, 2, 3, 1], to="last")
+    model = build.model({})
+    model.graph.output.append(helper.make_tensor_value_info("last", TensorProto.FLOAT, [1, None, None, 64]))
+    said = Said(size=(512, 256), mean=SAID.mean, std=SAID.std)
+    found = settled(tmp_path, model, said=said).sidecar
+    assert len(found.classes) == 64
+    numbers = settled(tmp_path, model, said=Said(classes=()).over(said))
+    assert numbers.sidecar.output == "clockseg.scores"
+
+
 def test_many_channels_are_channels(tmp_path: Path) -> None:
     """Of 300 channels, no label map holds the ids; they were once taken for rows."""
     build = networks.Builder(6)

@@ -302,6 +302,18 @@ def test_a_cut_of_several_tensors_gives_its_own_first_one() -> None:
     assert (found.tensor, found.nodes, found.channels) == ("fine1", (), 8)
 
 
+def test_features_with_channels_last_are_told_from_a_map_of_the_same_shape() -> None:
+    """[1, 32, 64, 128]: at 512x256 it might be 32 channels of 64 rows, were it not made by a transpose."""
+    build = Builder()
+    low = build.conv("input", 3, 128, stride=8)
+    build.node("Transpose", low, perm=[0, 2, 3, 1], to="last")
+    model = build.model({})
+    model.graph.output.append(helper.make_tensor_value_info("last", onnx.TensorProto.FLOAT, None))
+    static = fix(model, {"input": (1, 3, 256, 512)})
+    found = feature_map(model, static, "last", size=(512, 256), stage="s")
+    assert ([node.op_type for node in found.nodes], found.channels) == (["Transpose"], 128)
+
+
 def test_a_head_computes_in_the_networks_own_floats() -> None:
     build = Builder()
     half = build.node("Cast", build.block("input", 3, 4, stride=2), to="low")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clockseg.errors import NetworkError
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
-from clockseg.graph.places import Grid, grids, is_map, places
+from clockseg.graph.places import CHANNELS_FIRST, Grid, grids, places
 from clockseg.graph.rule import check_known, divide
 from clockseg.graph.split import Shapes, every_split, priced
 
@@ -227,4 +227,4 @@ def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
 def _channels(shape: tuple[int, ...], grid: Grid | None) -> int | None:
     if grid is None or len(shape) not in (3, 4):
         return None
-    return shape[1] if is_map(shape, grid) else shape[-1]
+    return shape[1] if grid.axes == CHANNELS_FIRST else shape[-1]

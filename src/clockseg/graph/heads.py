@@ -5,7 +5,7 @@ What the network had is left as it is, node for node; the heads stand behind it,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
+from clockseg.graph import onnx_reader
+from clockseg.graph.places import CHANNELS_FIRST, Grid, grids
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.graph.static import Static
 from clockseg.types import Array, Size
@@ -44,14 +46,15 @@ class Head(NamedTuple):
 
 
 def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size, stage: str) -> FeatureMap:
-    """The map that tensor ``cut`` of ``stage`` is at the working size; NetworkError where it can't be one.
+    """Return tensor ``cut`` of ``stage`` as a map at the working size; NetworkError where it can't be one.
 
     A map lies in it as [1, channels, h, w], as [1, h, w, channels], or as tokens [1, h * w, channels] of which the network
     itself makes a map by nothing but rearranging. ``static``: ``model`` at that size. Of a map that passes in 8 bits
     (``quantized``) it is the bytes that are read.
     """
     kind, shape = static.types[cut]
-    if kind in _FLOATS and _is_map(shape, size):
+    found = _grids(model, static)
+    if kind in _FLOATS and _is_map(shape, size, found.get(cut)):
         return FeatureMap(stage, cut, cut, (), shape[1], kind)
     if kind not in _FLOATS:
         return _from_bytes(model, static, cut, size, stage)
@@ -59,7 +62,7 @@ def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size,
         name = _map_name(stage)
         node = helper.make_node("Transpose", [cut], [name], name=name, perm=[0, 3, 1, 2])
         return FeatureMap(stage, cut, name, (node,), shape[3], kind)
-    chain = _to_map(static, cut, size)
+    chain = _to_map(static, cut, size, found)
     if not chain:
         raise NetworkError(
             f"stage {stage!r}: its cut {cut!r} has shape {list(shape)} at {size[0]}x{size[1]}, and the network makes no map "
@@ -90,23 +93,35 @@ def _map_name(stage: str) -> str:
     return f"clockseg.map.{stage}"
 
 
-def _is_map(shape: Sequence[int], size: Size) -> bool:
-    """Return True for the shape [1, channels, h, w] of a map: about the same stride in both directions, and no larger than the frame."""
+def _grids(model: onnx.ModelProto, static: Static) -> dict[str, Grid]:
+    """Return the grids of all tensors; the network's first input is the frame."""
+    weights = {weight.name for weight in model.graph.initializer}
+    frame = next(value.name for value in model.graph.input if value.name not in weights)
+    return grids(onnx_reader.neutral(static, frame), static.shapes)
+
+
+def _is_map(shape: Sequence[int], size: Size, grid: Grid | None = None) -> bool:
+    """Return True for the shape [1, channels, h, w] of a map: about the same stride both ways, and no larger than the frame.
+
+    ``grid``, where it is known, tells such a map from one with channels last, which may look alike.
+    """
     if len(shape) != 4 or shape[0] != 1 or min(shape) < 1:
+        return False
+    if grid is not None and len(grid.axes) == 2 and grid.axes != CHANNELS_FIRST:
         return False
     down, across = size[1] / shape[2], size[0] / shape[3]
     return min(down, across) >= 1 and abs(down - across) <= 0.25 * max(down, across)
 
 
-def _to_map(static: Static, cut: str, size: Size) -> list[onnx.NodeProto]:
-    """The nodes that rearrange ``cut`` to a map, in order; none if the network has no such row of nodes."""
+def _to_map(static: Static, cut: str, size: Size, known: Mapping[str, Grid]) -> list[onnx.NodeProto]:
+    """Return the nodes that rearrange ``cut`` to a map, in order; none if the network has no such chain of nodes."""
     ways: list[tuple[str, list[onnx.NodeProto]]] = [(cut, [])]
     while ways:
         tensor, chain = ways.pop(0)
         for node in static.nodes:
             if node.op_type in _REARRANGE and node.input[0] == tensor and _fixed(static, node):
                 longer = [*chain, node]
-                if _is_map(static.shape(node.output[0]), size):
+                if _is_map(static.shape(node.output[0]), size, known.get(node.output[0])):
                     return longer
                 ways.append((node.output[0], longer))
     return []

@@ -14,7 +14,18 @@ from clockseg.errors import DataError, NetworkError
 from clockseg.files import whole_together
 from clockseg.graph import sidecar
 from clockseg.graph.limits import Limits
-from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, CROP, ENLARGE, POINT, PRODUCT, Graph, Node
+from clockseg.graph.neutral import (
+    CHANNELWISE,
+    CONCAT,
+    CONVOLUTION,
+    CROP,
+    ENLARGE,
+    POINT,
+    PRODUCT,
+    REARRANGE,
+    Graph,
+    Node,
+)
 from clockseg.graph.quantized import reading
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.static import Static, attribute, captured
@@ -62,6 +73,7 @@ def _sorted(needs: list[set[int]]) -> list[int]:
 
 
 _POINTS = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Cast", "Identity", "Squeeze", "Unsqueeze")
+_REARRANGES = ("Flatten", "Reshape", "Transpose")
 _ELEMENTWISE = (
     *("Abs", "Celu", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),
     *("Neg", "Relu", "Selu", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu"),
@@ -81,6 +93,8 @@ def kind(static: Static, node: onnx.NodeProto) -> Kind:
     operator: str = node.op_type
     if operator in _POINTS:
         return POINT, None
+    if operator in _REARRANGES:
+        return REARRANGE, None
     if operator == "Slice":
         return CROP, None
     if operator in ("Resize", "Upsample", "ConvTranspose"):

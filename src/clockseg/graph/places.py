@@ -5,68 +5,87 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from clockseg.graph.load import FRAME, Cut, Dominators, Load, narrowest
-from clockseg.graph.neutral import ENLARGE, Graph, Node
+from clockseg.graph.neutral import ENLARGE, REARRANGE, Graph, Node
 from clockseg.graph.split import Shapes
 
 _EXTRA_TOKENS = 5
 """Tokens that stand before those of the picture: a class token, and registers."""
 Shape = tuple[int, ...]
+CHANNELS_FIRST, CHANNELS_LAST = (2, 3), (1, 2)
+"""The axes of rows and columns of a map [1, c, h, w], and of one [1, h, w, c]."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The positions of a tensor: how many of the frame's pixels one stands for along a side, and how many there are."""
+    """The positions of a tensor: its stride in pixels of the frame, its rows and columns, and the axes they lie along.
+
+    ``axes``: (2, 3) for a map [1, c, h, w], (1, 2) for [1, h, w, c]; a single axis for tokens, (1,) for [1, n, c].
+    """
 
     stride: int
     rows: int
     columns: int
+    axes: tuple[int, ...] = CHANNELS_FIRST
 
 
 def grids(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, Grid]:
-    """Tensor -> its grid, for those in which the frame's positions can still be seen; the frame is [1, 3, h, w].
+    """Return the grid of each tensor in which the frame's positions can still be seen; the frame is [1, 3, h, w].
 
-    Maps are [1, c, h, w] or [1, h, w, c], tokens [1, n, c] or the like. A change of size by a whole factor is one of
-    stride; any other is padding or cropping.
+    Maps are [1, c, h, w] or [1, h, w, c], tokens [1, n, c] or the like. Only a node that rearranges, or whose output has
+    another rank, moves positions to other axes: at some sizes a map in one layout has the shape of another map in the
+    other. A change of size by a whole factor is one of stride; any other is padding or cropping.
 
-    >>> net = Graph((Node("a", ("x",), ("a",)), Node("t", ("a",), ("t",))), ("x",))
+    >>> net = Graph((Node("a", ("x",), ("a",)), Node("t", ("a",), ("t",), REARRANGE)), ("x",))
     >>> grids(net, {"x": (1, 3, 64, 96), "a": (1, 8, 16, 24), "t": (1, 384, 8)})["t"]
-    Grid(stride=4, rows=16, columns=24)
+    Grid(stride=4, rows=16, columns=24, axes=(1,))
     """
-    found = {name: Grid(1, *shapes[name][-2:]) for name in graph.inputs}
+    found = {name: Grid(1, shapes[name][-2], shapes[name][-1]) for name in graph.inputs}
     for node in graph.nodes:
         for tensor in node.outputs:
-            grid = _grid(node, shapes.get(tensor, ()), found)
+            grid = _grid(node, shapes.get(tensor, ()), shapes, found)
             if grid is not None:
                 found[tensor] = grid
     return found
 
 
-def is_map(shape: Shape, grid: Grid | None) -> bool:
-    """Return True if a tensor has the layout [1, c, h, w]."""
-    return grid is not None and len(shape) == 4 and shape[2:] == (grid.rows, grid.columns)
+def _grid(node: Node, shape: Shape, shapes: Mapping[str, Shape], known: Mapping[str, Grid]) -> Grid | None:
+    """Return the grid of one output of ``node``, from those of its inputs."""
+    before = [(known[name], len(shapes[name])) for name in node.inputs if name in known]
+    for grid, rank in before:
+        if node.kind != REARRANGE and rank == len(shape) and _holds(shape, grid.axes, grid):
+            return grid
+    for grid, rank in before:
+        if node.kind != REARRANGE and rank == len(shape) and len(grid.axes) == 2:
+            made = _resized(grid, *(shape[axis] for axis in grid.axes))
+            if made is not None:
+                return made
+    for grid, rank in before:
+        for axes in _layouts(shape, grid, rank):
+            if _holds(shape, axes, grid):
+                return replace(grid, axes=axes)
+    return None
 
 
-def _grid(node: Node, shape: Shape, known: Mapping[str, Grid]) -> Grid | None:
-    before = [known[name] for name in node.inputs if name in known]
-    for grid in before:
-        if (grid.rows, grid.columns) in _sides(shape):
-            return grid
-    for grid in before:
-        if any(grid.rows * grid.columns <= size <= grid.rows * grid.columns + _EXTRA_TOKENS for size in shape[1:]):
-            return grid
-    return next(
-        (made for grid in before for side in _sides(shape) if (made := _resized(grid, *side)) is not None), None
+def _layouts(shape: Shape, grid: Grid, rank: int) -> list[tuple[int, ...]]:
+    """Return the axes along which positions may lie, the likeliest first: a permutation moves them, a reshape doesn't."""
+    maps: list[tuple[int, ...]] = [CHANNELS_FIRST, CHANNELS_LAST] if len(shape) == 4 else []
+    permuted = rank == len(shape)
+    return sorted(
+        [*maps, *((axis,) for axis in range(1, len(shape)))],
+        key=lambda axes: (-len(axes), axes == grid.axes if permuted else axes[0] != grid.axes[0]),
     )
 
 
-def _sides(shape: Shape) -> Iterator[tuple[int, int]]:
-    if len(shape) == 4:
-        yield shape[2], shape[3]
-        yield shape[1], shape[2]
+def _holds(shape: Shape, axes: tuple[int, ...], grid: Grid) -> bool:
+    """Return True if a tensor of ``shape`` has the positions of ``grid`` along ``axes``; tokens may have a few more."""
+    sides = tuple(shape[axis] for axis in axes)
+    if len(sides) == 2:
+        return sides == (grid.rows, grid.columns)
+    return grid.rows * grid.columns <= sides[0] <= grid.rows * grid.columns + _EXTRA_TOKENS
 
 
 def _resized(grid: Grid, rows: int, columns: int) -> Grid | None:
@@ -74,12 +93,12 @@ def _resized(grid: Grid, rows: int, columns: int) -> Grid | None:
         return None
     smaller = round(grid.rows / rows)
     if smaller > 1 and _fits(rows, grid.rows, smaller) and _fits(columns, grid.columns, smaller):
-        return Grid(grid.stride * smaller, rows, columns)
+        return Grid(grid.stride * smaller, rows, columns, grid.axes)
     larger = round(rows / grid.rows)
     if larger > 1 and _fits(grid.rows, rows, larger) and _fits(grid.columns, columns, larger):
-        return Grid(max(1, grid.stride // larger), rows, columns)
+        return Grid(max(1, grid.stride // larger), rows, columns, grid.axes)
     near = 0.5 < rows / grid.rows < 2 and 0.5 < columns / grid.columns < 2
-    return Grid(grid.stride, rows, columns) if near else None
+    return Grid(grid.stride, rows, columns, grid.axes) if near else None
 
 
 def _fits(size: int, whole: int, step: int) -> bool:
@@ -221,7 +240,8 @@ class _Places:
     def _rank(self, node: int) -> tuple[bool, int, bool, float, int]:
         """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
         shape, grid = self.shapes[self._tensor(node)], self.grids.get(self._tensor(node))
-        return grid is None, math.prod(shape), not is_map(shape, grid), round(self.above[node], 4), -node
+        first = grid is not None and grid.axes == CHANNELS_FIRST
+        return grid is None, math.prod(shape), not first, round(self.above[node], 4), -node
 
     def _several(self, single: list[int]) -> Iterator[tuple[int, ...]]:
         """Sets of nodes between which no way leads, that part what has no single narrow tensor."""

@@ -13,7 +13,18 @@ import torch
 from torch import Tensor, fx, nn
 
 from clockseg.errors import NetworkError
-from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, CROP, ENLARGE, POINT, PRODUCT, Graph, Node
+from clockseg.graph.neutral import (
+    CHANNELWISE,
+    CONCAT,
+    CONVOLUTION,
+    CROP,
+    ENLARGE,
+    POINT,
+    PRODUCT,
+    REARRANGE,
+    Graph,
+    Node,
+)
 from clockseg.graph.part import IMAGE
 from clockseg.graph.torch_export import INNER, exported, operation
 
@@ -105,6 +116,18 @@ ARITHMETIC = ("add", "sub", "mul", "div")
 _POINTS = ("softmax", "_softmax", "log_softmax", "_log_softmax", "sigmoid", "argmax", "to", "_to_copy", "clone", "alias",
            "detach", "contiguous", "squeeze", "unsqueeze")  # fmt: skip
 _CROPS = ("slice", "narrow")
+_REARRANGES = (
+    "permute",
+    "transpose",
+    "t",
+    "movedim",
+    "swapaxes",
+    "view",
+    "_unsafe_view",
+    "reshape",
+    "flatten",
+    "unflatten",
+)
 _EACH = ("relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "silu", "hardswish", "hardsigmoid", "mish", "tanh",
          "softplus", "selu", "celu", "clamp", "neg", "abs", "dropout")  # fmt: skip
 
@@ -119,6 +142,8 @@ def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> tuple[str, int | None
         return POINT, None
     if name in _CROPS:
         return CROP, None
+    if name in _REARRANGES:
+        return REARRANGE, None
     if name in _EACH:
         return CHANNELWISE, None
     if name == "cat":

@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
+from clockseg.graph.places import Grid
 from clockseg.graph.static import Static, attribute
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told
@@ -42,19 +43,27 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
     raise UsageError(f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}.")
 
 
-def outcome(model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size) -> Outcome:
-    """``output`` as ``classes`` class scores or ids; 0: it gives none, but a map of numbers; None: as many as there are.
+def outcome(
+    model: onnx.ModelProto, static: Static, output: str, classes: int | None, *, frame: Size, grid: Grid | None
+) -> Outcome:
+    """Return ``output`` as ``classes`` class scores or ids; 0: it holds none, but a map of numbers; None: as many as there are.
 
-    ``frame``: width and height of what the network reads, which tell the sides of a map from its classes.
+    ``frame``: width and height of the network's input, ``grid``: the output's (``graph.places.grids``), if it is known;
+    they tell the sides of a map from its classes.
 
     Behind a softmax, a sigmoid or an argmax, which don't change which class is the highest, the scores themselves are
     taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
     ``NetworkError`` where the classes don't fit.
     """
+    last = _class_axis(static, output, classes or None, frame, grid) == 3
+    if classes == 0 and last:
+        edited = appended(model, channels_first(output, SCORES), static.types[output][0])
+        return Outcome(edited, SCORES, None, (Told("layout", SCORES, f"{output} with channels first"),))
     if classes == 0:
         return Outcome(model, output, None, ())
     makers = {name: node for node in static.nodes for name in node.output}
-    found = _Walk(static, makers, output, _class_axis(static, output, classes, frame)).to_argmax().to_scores()
+    axis = _class_axis(static, output, classes, frame, grid)
+    found = _Walk(static, makers, output, axis).to_argmax().to_scores()
     told = found.told(output)
     kind, shape = static.types[found.tensor]
     if kind not in extraction.SCORES or found.axis is None:
@@ -86,12 +95,18 @@ def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
     )
 
 
-def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size) -> int | None:
-    """The axis of classes of a map of scores, 1 or 3: as long as there are classes, the others in the frame's proportion."""
+def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
+    """Return the axis of classes of a map of scores, 1 or 3: as long as there are classes, the others ``grid``'s.
+
+    Where the grid isn't known, the others are in the frame's proportion.
+    """
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in extraction.SCORES:
         return None
     fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1]
+    if grid is not None and len(grid.axes) == 2:
+        [axis] = {1, 2, 3} - {*grid.axes}
+        fitting = [axis] if axis in fitting else fitting
     return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
 
 

@@ -15,6 +15,7 @@ from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import Graph
 from clockseg.graph.onnx_split import applied
+from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
@@ -108,10 +109,12 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
 def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tuple[Told, ...]]:
     static = _at(frame.model, reads)
     output, told = output_named(frame.model, static, said.output)
-    output = tensor_named(output, onnx_reader.neutral(static, frame.name))
+    graph = onnx_reader.neutral(static, frame.name)
+    output = tensor_named(output, graph)
     _, _, height, width = static.shape(frame.name)
     classes = None if said.classes is None else len(said.classes)
-    return outcome(frame.model, static, output, classes, frame=(width, height)), told
+    grid = grids(graph, static.shapes).get(output)
+    return outcome(frame.model, static, output, classes, frame=(width, height), grid=grid), told
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
