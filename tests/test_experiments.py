@@ -12,7 +12,6 @@ import pytest
 from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_clips
-from clockseg.paper import fixed_rate, pipeline, pipeline_pascal, schedules
 from clockseg.paper.method import Method, _Run, score, score_by_coin, throws
 from clockseg.paper.methods import (
     NOTEBOOK_3,
@@ -28,10 +27,9 @@ from clockseg.paper.methods import (
 )
 from clockseg.paper.report import Report, comma_separated, write
 from clockseg.paper.rows import ORACLE, Row, cells, find, relative_loss
+from clockseg.paper.tables import RATES, TABLES
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip
-
-TABLES = [pipeline_pascal, pipeline, fixed_rate, schedules]
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def states(method: Method, frames: int) -> list[str]:
 def test_expected_10_relative_losses_of_the_published_pipelines():
     wanted = {"NYUDv2": (19.3, 15.1), "YouTube-Objects": (17.0, 8.6)}
     wanted |= {"PASCAL, shift 16": (15.0, 3.9), "PASCAL, shift 32": (30.6, 11.9)}
-    rows = [*pipeline.rows(), *pipeline_pascal.rows()]
+    rows = [*TABLES["pipeline"].rows(), *TABLES["pipeline-pascal"].rows()]
     for data, losses in wanted.items():
         for method, loss in zip((PIPELINE_3, PIPELINE_2), losses, strict=True):
             row = find(rows, data, method, "paper")
@@ -62,10 +60,10 @@ def test_expected_10_relative_losses_of_the_published_pipelines():
 @pytest.mark.parametrize(("shift", "mean", "published"), [(16, 64.6, 64.7), (32, 61.7, 61.9)])
 def test_expected_10_alternating_is_the_mean_of_oracle_and_pipeline(shift, mean, published):
     data = f"PASCAL, shift {shift}"
-    rows = pipeline_pascal.rows()
+    rows = TABLES["pipeline-pascal"].rows()
     scores = [find(rows, data, method, "paper").mean_iu for method in (ORACLE, PIPELINE_2)]
     assert sum(scores) / 2 == pytest.approx(mean, abs=0.051)
-    assert fixed_rate.PAPER[data]["alternating (1,1,2)"][0] == published
+    assert RATES[data]["alternating (1,1,2)"][0] == published
 
 
 def test_expected_9_coin():
@@ -134,15 +132,20 @@ def _first_stage() -> StagedNetwork:
 
 
 def test_claims_are_checked_on_published_rows_too():
-    failing = {claim.text for claim in fixed_rate.claims(fixed_rate.rows()) if not claim.holds}
+    failing = {claim.text for claim in _failing("fixed-rate")}
     assert failing == {"clockwork is above skip-frame (the abstract), read of exponential"}
-    pipelines_fail = [claim.where for claim in pipeline_pascal.claims(pipeline_pascal.rows()) if not claim.holds]
-    assert pipelines_fail == ["PASCAL, shift 32, paper"]  # 57.8 against skip-frame's 59.5
-    adaptive_fails = [claim.where for claim in schedules.claims(schedules.rows()) if not claim.holds]
-    assert adaptive_fails == ["Cityscapes, paper", "Cityscapes, notebook"] * 2
+    assert [claim.where for claim in _failing("pipeline-pascal")] == [
+        "PASCAL, shift 32, paper"
+    ]  # 57.8 against skip-frame's 59.5
+    assert [claim.where for claim in _failing("schedules")] == ["Cityscapes, paper", "Cityscapes, notebook"] * 2
 
 
-@pytest.mark.parametrize("table", TABLES)
+def _failing(name: str):
+    table = TABLES[name]
+    return [claim for claim in table.claims(table.rows()) if not claim.holds]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_every_table_has_its_oracle_and_skip_frame(table):
     rows = table.rows()
     for data in {row.data for row in rows}:

@@ -26,10 +26,11 @@ from clockseg.clockwork.trace import Tally
 from clockseg.evaluation.labels import Evaluation
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.values import Deviation, ValueEvaluation
-from clockseg.paper import adaptive_curve, schedules
+from clockseg.paper import adaptive_curve
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 from clockseg.paper.published import draw_published, draw_rates
 from clockseg.paper.rows import Row, records
+from clockseg.paper.tables import TABLES
 from clockseg.paper.velocity_plot import draw_velocity
 from clockseg.planning.planner import Goal, Plan
 from clockseg.planning.tuning import Point, Trial, Tuned
@@ -128,7 +129,7 @@ DRAWN = {
     "tuning": lambda path: draw_tuning(tuned(), path, schedule=LONG),
     "frontier": lambda path: draw_plan(plan(LONG), path),
     "evaluation": lambda path: draw_evaluation([*evaluations(), evaluation(LONG, 0.5, 0.4)], path),
-    "published": lambda path: draw_published("All schedules", records(schedules.rows()), path),
+    "published": lambda path: draw_published("All schedules", records(TABLES["schedules"].rows()), path),
     "rates": lambda path: draw_rates("Curve", records(adaptive_curve.PUBLISHED), path),
 }
 

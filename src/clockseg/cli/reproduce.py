@@ -20,52 +20,54 @@ if TYPE_CHECKING:
     from clockseg.paper.source import Setting
 
 EXPERIMENTS = {
-    "velocity": "how fast each stage's labels change, against depth and accuracy (Table 1, section 3)",
+    "velocity": "how fast the labels of each stage change, by depth and accuracy (Table 1, section 3)",
     "pipeline-pascal": "pipelines against truncated networks of equal latency, on translated stills",
-    "pipeline": "the same on NYUDv2 and YouTube-Objects",
+    "pipeline": "the same on video: NYUDv2 and YouTube-Objects",
     "fixed-rate": "skip-frame, exponential and alternating, on translated stills",
     "schedules": "all schedules on NYUDv2, YouTube-Objects and Cityscapes",
-    "adaptive-curve": "the adaptive clock's accuracy against its rate and cost; the pixel clock beside it",
-    "adaptive-videos": "single videos: when the clock fires, and what it costs",
-    "qualitative": "windows in which a pipeline gains most over skip-frame, and least",
+    "adaptive-curve": "accuracy of the adaptive clock by firing rate and cost, compared with a pixel clock",
+    "adaptive-videos": "single videos: when the adaptive clock fires, and what it costs",
+    "qualitative": "the windows in which a pipeline gains the most and the least over skip-frame",
 }
 
 PLOTTED = ("velocity", "pipeline-pascal", "pipeline", "fixed-rate", "schedules", "adaptive-curve")
 """Those with numbers in the paper that fit one picture."""
 
-DESCRIPTION = f"""Do a table or figure of the paper again: published numbers beside measured ones.
+DESCRIPTION = f"""Reproduce a table or figure of the paper: published numbers next to measured ones.
 
 {chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
 
-DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets.md). WEIGHTS
-holds what `clockseg import` made of the authors' files (docs/fcn8s.md). With --standin neither is needed: the same
-protocol runs with the bundled network on DIR/camvid/val, a clip whose every frame is labelled, and on DIR/videos and
-DIR/davis. --out gets NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to
-ten minutes each on two cores; the paper's own data many hours without a GPU."""
+--data DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets.md).
+--weights DIR holds the authors' weights, converted with `clockseg import` (docs/fcn8s.md).
+
+With --standin, the same protocols run with the bundled network and need no weights. The tables then need a clip with labels
+on every frame in DIR/camvid/val (CLIP/images/*, CLIP/labels/*.png, classes.json); velocity, adaptive-videos and qualitative
+run on any videos in DIR, DIR/videos or DIR/davis, for example `--standin --data demo` after `make demo`.
+
+--out writes NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to ten
+minutes each on two cores, the paper's own data many hours without a GPU."""
 
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg reproduce`` and its options."""
     parser = subparsers.add_parser(
         "reproduce",
-        help="the paper's tables and figures again",
+        help="reproduce the paper's tables and figures",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="where the data is (default: the folder data in $CLOCKSEG_DATA)"
-    )
-    parser.add_argument("--weights", type=Path, metavar="DIR", help="folder of the authors' weights, imported")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data (default: $CLOCKSEG_DATA/data)")
+    parser.add_argument("--weights", type=Path, metavar="DIR", help="folder of the authors' imported weights")
     parser.add_argument(
         "--standin",
         nargs="?",
         const="street",
         metavar="NETWORK",
-        help="use stand-ins for the paper's data and weights: street (default), another bundled network, or FILE.onnx; "
-        "--weights DIR may hold its truncations NAME-stride8.onnx and NAME-stride16.onnx",
+        help="use stand-ins for the paper's data and weights, with this network: street (default), another bundled network, "
+        "or FILE.onnx; --weights DIR may hold truncated versions of it, NAME-stride8.onnx and NAME-stride16.onnx",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write report and figures there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the report and its figures into this folder")
     add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -99,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     from clockseg.paper.report import write
 
-    report: Report = importlib.import_module(f"clockseg.paper.{name.replace('-', '_')}").run(setting)
+    report = experiment(name)(setting)
     if not args.json:
         print(text(report))
     if args.plot is not None:
@@ -109,6 +111,16 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
         if not args.json:
             print(f"written: {', '.join(map(str, files))}\n")
     return report
+
+
+def experiment(name: str) -> Callable[[Setting], Report]:
+    """Return the function that runs one of ``EXPERIMENTS``."""
+    from clockseg.paper.tables import TABLES
+
+    if name in TABLES:
+        return TABLES[name].run
+    run: Callable[[Setting], Report] = importlib.import_module(f"clockseg.paper.{name.replace('-', '_')}").run
+    return run
 
 
 def _draw(report: Report, path: Path) -> None:
@@ -130,11 +142,14 @@ def _setting(args: argparse.Namespace) -> Setting:
     given = os.environ.get("CLOCKSEG_DATA")
     data = args.data or (Path(given) / "data" if given else None)
     if data is None:
-        raise UsageError("where is the data? Give --data DIR (clockseg reproduce --help says what it holds).")
+        from clockseg.paper.source import STANDIN_DATA
+
+        official = "Give --data DIR with the data sets in their official layouts (docs/datasets.md)."
+        raise UsageError(f"no data. {STANDIN_DATA if args.standin else official}")
     if not args.standin and args.weights is None:
         raise UsageError(
             "the paper's tables need the authors' weights: give --weights DIR (docs/fcn8s.md), or --standin to run the "
-            "protocol on what stands in."
+            "same protocols with the bundled network."
         )
     # The paper runs every picture at its own size.
     size = args.size or (None if args.standin else "own")

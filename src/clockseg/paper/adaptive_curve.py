@@ -1,6 +1,6 @@
 """The adaptive clock's accuracy against how often it fires and what it costs (the paper's figure).
 
-Protocol: YouTube-Objects as in ``schedules``, thresholds 0 and .10 to .50; beside each share of full frames what it
+Protocol: YouTube-Objects as in ``tables``, thresholds 0 and .10 to .50; beside each share of full frames what it
 costs, for a frame that isn't full still runs the first two stages. The points (1,1,n) fire as often, but by the counter;
 the pixel clock at thresholds that give it the adaptive clock's rates. Command: ``clockseg reproduce adaptive-curve --data
 DIR --weights DIR``. Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.

@@ -1,8 +1,8 @@
 """Sources of an experiment's clips and networks: the paper's data sets and weights, or stand-ins for them.
 
 ``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets.md);
-the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins need neither: the bundled
-network on a clip whose every frame is labelled, in ``DIR/camvid/val``, and on the videos in ``DIR``.
+the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins replace both: the bundled network runs on a
+clip with labels on every frame, in ``DIR/camvid/val``, and on the videos in ``DIR``, ``DIR/videos`` and ``DIR/davis``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Setting:
             stills = [replace(clip, every=self.step) for clip in self._dense]
             name, nets = f"CamVid stills, shift {shift}", self._standins
         else:
-            stills = read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
+            stills = self._pascal
             name, nets = f"PASCAL, shift {shift}", self._networks("voc")
         return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills))
 
@@ -101,22 +101,25 @@ class Setting:
                 name, tuple(clips), self._networks(place.weights), _classes(clips), place.first_scored, place.filled
             )
 
-    def stills(self) -> Source:
-        """Labelled frames by themselves: PASCAL's seg11valid, or those of the dense clip."""
-        clips = (
-            self._dense if self.standin else read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
-        )
-        return Source(
-            "stills", tuple(clips), self._standins if self.standin else self._networks("voc"), _classes(clips), 0
-        )
+    def stills(self) -> Source | None:
+        """Labelled frames by themselves: PASCAL's seg11valid, or those of the dense clip; None if the stand-ins have none."""
+        if not self.standin:
+            clips, nets = self._pascal, self._networks("voc")
+        elif self._labelled:
+            clips, nets = self._labelled, self._standins
+        else:
+            return None
+        return Source("stills", tuple(clips), nets, _classes(clips), 0)
 
     def films(self, *, every: int = 10) -> Source:
-        """Videos to be looked at one by one: shots of YouTube-Objects, each N-th frame; or whole, what videos DIR has."""
+        """Videos to look at one by one: every N-th frame of the shots of YouTube-Objects, or with stand-ins all videos in DIR."""
         if not self.standin:
             clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
             return Source("YouTube-Objects", tuple(clips), self._networks("voc"), _classes(clips))
         folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
-        clips = [*self._dense, *(clip for folder in folders for clip in _in_folder(folder))]
+        clips = [*self._labelled, *_videos(self.data), *(clip for folder in folders for clip in _in_folder(folder))]
+        if not clips:
+            raise DataError(f"{self.data} holds no video. {STANDIN_DATA}")
         return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
 
     def _every(self, distance: int) -> Source:
@@ -133,15 +136,25 @@ class Setting:
             f"CamVid every {distance}", tuple(clips), self._standins, _classes(clips), first_scored=3, filled=2
         )
 
-    @cached_property
+    @property
+    def _pascal(self) -> list[Clip]:
+        return read_data(self._folder("VOCdevkit"), layout="pascal", split="seg11valid")
+
+    @property
     def _dense(self) -> list[Clip]:
-        folder = self._folder("camvid/val")
+        if not self._labelled:
+            raise DataError(f"{self.data / 'camvid/val'} holds no clip with labels. {STANDIN_DATA}")
+        return self._labelled
+
+    @cached_property
+    def _labelled(self) -> list[Clip]:
+        """The stand-in's clips that have labels."""
+        folder = self.data / "camvid" / "val"
+        if not folder.is_dir():
+            return []
         published = (self.data / "camvid" / "valannot").is_dir()
         found = read_data(folder.parent, layout="camvid", split="val") if published else read_data(folder)
-        clips = [clip for clip in found if clip.labelled]
-        if not clips:
-            raise DataError(f"{self.data / 'camvid/val'}: no clip with labels; stand-ins are scored on one.")
-        return clips
+        return [clip for clip in found if clip.labelled]
 
     @cached_property
     def _standins(self) -> Networks:
@@ -173,6 +186,11 @@ class Setting:
         return found
 
 
+STANDIN_DATA = (
+    "With --standin, the tables are scored on a clip with labels on every frame: put CLIP/images/*, CLIP/labels/*.png and "
+    "classes.json into DIR/camvid/val (docs/datasets.md), and give --data DIR. velocity, adaptive-videos and qualitative "
+    "run on any video in DIR, for example --data demo after `make demo`."
+)
 STANDIN_NOTE = (
     "Stand-ins: the paper's protocol on CamVid's dense clip (101 labelled frames at 15 Hz, one drive) with the "
     "network `{}`, in three stages, and its truncated networks where they are given. Figures are not comparable with the "
@@ -219,8 +237,12 @@ def _from(clip: Clip, offset: int, distance: int) -> Clip:
 
 def _in_folder(folder: Path) -> list[Clip]:
     """The clips of a folder of clips; or each video in it."""
+    return _videos(folder) or read_data(folder)
+
+
+def _videos(folder: Path) -> list[Clip]:
     videos = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in VIDEO_SUFFIXES)
-    return [clip for file in videos for clip in read_data(file)] if videos else read_data(folder)
+    return [clip for file in videos for clip in read_data(file)]
 
 
 def _classes(clips: list[Clip]) -> int:

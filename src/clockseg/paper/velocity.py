@@ -96,8 +96,10 @@ def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, 
 
 
 def _accuracies(setting: Setting) -> dict[str, float]:
-    """Mean IU of networks that end after the first and the second stage and of the whole, in percent."""
+    """Mean IU in percent of the networks that end after the first and second stage and of the whole one, if there are labels."""
     source = setting.stills()
+    if source is None:
+        return {}
     methods = [*oracle(source.networks), *baselines(source.networks)]
     scores = score(methods, source.clips, classes=source.classes, say=setting.say)
     return {method.name: 100 * one.scores.mean_iu for method, one in zip(methods, scores, strict=True)}
