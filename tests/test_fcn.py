@@ -23,9 +23,10 @@ from clockseg.paper.fcn_checkpoint import (
     save_fcn,
     write_state,
 )
-from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places, sides, stage_costs
+from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
 from clockseg.paper.import_caffe import import_caffe
+from fcn_costs import sides, stage_costs
 from narrow_fcn import CLASSES, NARROW, description, golden, narrow, with_state
 
 ODD = [(333, 281), (1, 1), (25, 26), (26, 25), (64, 48)]
@@ -207,8 +208,6 @@ def test_a_shape_that_is_none(wrong: dict[str, Any], message: str) -> None:
 def test_a_width_factor_that_is_none(factor: float) -> None:
     with pytest.raises(UsageError, match="give a number above 0"):
         FCNShape().narrowed(factor)
-    with pytest.raises(UsageError, match="give at least 1"):
-        sides(layers(FCNShape()), 0)
 
 
 # On disk

@@ -26,9 +26,9 @@ from clockseg.graph.staged import staged as staged_graph
 from clockseg.paper import fcn_staged
 from clockseg.paper.export_fcn import describe, export, to_onnx
 from clockseg.paper.fcn_checkpoint import FCNDescription, load_fcn, save_fcn, write_state
-from clockseg.paper.fcn_geometry import stage_costs
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape
 from clockseg.paper.import_caffe import import_caffe
+from fcn_costs import stage_costs
 from narrow_fcn import CLASSES, NARROW, golden, picture, random_state, with_state
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}

@@ -1,23 +1,19 @@
-"""Positions of an FCN's maps over the picture: the sizes of its layers, and the reason that its crops are 5, 9 and 31.
+"""Positions of an FCN's maps over the picture, from which its crop offsets of 5, 9 and 31 follow.
 
 Each layer maps a coordinate of its input to one of its output: x -> scale * x + shift. A convolution or pooling of kernel
 k, stride s and padding p has scale 1 / s and shift (p - (k - 1) / 2) / s; a transposed convolution scale s and shift
 (k - 1) / 2 - p. Two maps that are to be added must agree on where the picture's origin is: the larger one is cropped by
 the difference of their shifts. A crop starts at that offset and takes the smaller map's size; it is not centred.
-The costs of layers and stages follow from these sizes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.cost import Cost, multiply_adds
-from clockseg.paper.fcn_layers import FCNShape, Layer, layers
-from clockseg.types import Size
+from clockseg.errors import NetworkError
+from clockseg.paper.fcn_layers import Layer
 
 
 @dataclass(frozen=True)
@@ -91,71 +87,3 @@ def offsets(net: Iterable[Layer]) -> dict[str, int]:
     where = places(net)
     crops = (layer for layer in net if layer.kind in ("crop", "fuse"))
     return {layer.name: crop_offset(*(where[name] for name in layer.reads)) for layer in crops}
-
-
-def sides(net: Iterable[Layer], side: int) -> dict[str, int]:
-    """The side of each map for a picture of ``side`` pixels, by layer; poolings round up, as Caffe's do.
-
-    >>> from clockseg.paper.fcn_layers import FCNShape, layers
-    >>> [sides(layers(FCNShape()), 500)[f"pool{block}"] for block in (1, 2, 3, 4, 5)]
-    [349, 175, 88, 44, 22]
-    """
-    if side < 1:
-        raise UsageError(f"a picture with a side of {side} pixels; give at least 1.")
-    found = {"data": side}
-    for layer in net:
-        before = found[layer.reads[0]]
-        if layer.kind in ("crop", "fuse"):
-            found[layer.name] = found[layer.reads[1]]
-        elif layer.kind == "deconv":
-            found[layer.name] = layer.stride * (before - 1) + layer.kernel - 2 * layer.pad
-        else:
-            room = before + 2 * layer.pad - layer.kernel
-            found[layer.name] = 1 + (-(-room // layer.stride) if layer.kind == "pool" else room // layer.stride)
-    return found
-
-
-_OPERATORS = {"conv": "Conv", "deconv": "ConvTranspose"}
-
-
-def costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
-    """The cost of each layer for a picture of ``size`` (width, height): multiply-adds, parameters, bytes of its map, traffic.
-
-    The kernels of enlargements count as parameters of theirs, although they aren't learned.
-
-    >>> costs(FCNShape(), (500, 500))["upscore2"]
-    Cost(multiply_adds=86016, parameters=336, bytes=97104, moved=119952)
-    """
-    net = layers(shape)
-    width, height = size
-    across, down = sides(net, width), sides(net, height)
-    found = {}
-    for layer in net:
-        before = layer.reads[0]
-        read = (1, layer.inputs, down[before], across[before])
-        made = (1, layer.outputs, down[layer.name], across[layer.name])
-        weights = list(layer.weights.values())
-        spent = multiply_adds(_OPERATORS[layer.kind], [read, weights[0]], made) if weights else 0
-        learned, given = sum(map(math.prod, weights)), 4 * math.prod(made)
-        reads = 4 * sum(layer.inputs * down[name] * across[name] for name in _read(layer))
-        found[layer.name] = Cost(spent, learned, given, reads + 4 * learned + given)
-    return found
-
-
-def _read(layer: Layer) -> tuple[str, ...]:
-    """Of a crop, what it is cut from; the other gives its size alone."""
-    return layer.reads[:1] if layer.kind == "crop" else layer.reads
-
-
-def stage_costs(shape: FCNShape, size: Size) -> dict[str, Cost]:
-    """The cost of each stage, and under "fuse" of what runs on every frame; enlargements apart, under their names.
-
-    >>> stage_costs(FCNShape(), (500, 500))["pool3"].multiply_adds
-    90942640896
-    """
-    found: dict[str, Cost] = {}
-    by_layer = costs(shape, size)
-    for layer in layers(shape):
-        part = layer.name if layer.kind == "deconv" else layer.stage
-        found[part] = found.get(part, Cost()) + by_layer[layer.name]
-    return found
