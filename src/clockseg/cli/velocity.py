@@ -1,4 +1,4 @@
-"""``clockseg velocity``: how fast each depth of a network changes over videos."""
+"""``clockseg velocity``: measure how fast each depth of a network changes over videos."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.paper.feature_velocity import Shot, Velocity
 
-DESCRIPTION = """Tell how fast each depth of a network changes over video (the paper's Table 1).
+DESCRIPTION = """Measure how fast each depth of a network changes over video (the paper's Table 1).
 
-Every frame is compared with the one before: its pixels, the label map of every stage, the output, and the annotation
-where there is one. A clip is a shot: the mean over its frames, then the mean and deviation over shots. The deeper the
-stage, the slower it should be, or no clock can save anything there.
+Every frame is compared with the previous one: its pixels, the label map of every stage, the output, and the annotation
+if there is one. Each clip is a shot: values are means over its frames, then the mean and deviation over shots. Deep stages
+should change slowly; if they do not, a clock saves nothing there.
 
-accuracy: of the stage's own labels, where there is an annotation. velocity: the share of labels that differ from the frame
-before, with its deviation over shots. exceeds deepest: on which share of frames the stage changes more than the last one.
-rank corr.: how well its changes tell, frame by frame, those of the last stage and of the output (1: in the same order)."""
+accuracy: as given with --accuracies. velocity: the share of labels that differ from the previous frame's (for pixels, their
+mean relative difference), with its deviation over shots. exceeds deepest: the share of frames on which the stage changes more
+than the last one. rank corr.: rank correlation over frames of its changes with those of the last stage and of the output.
+A dash marks a value that was not measured, for example in a clip of one frame."""
 
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg velocity`` and its options."""
     parser = subparsers.add_parser(
         "velocity",
-        help="how fast each stage changes over videos",
+        help="measure how fast each stage changes over videos",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -53,23 +54,26 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--leave-first",
         action="store_true",
-        help="leave a clip's first frame out of its mean; as in the authors' code it is compared with itself, a zero",
+        help="leave the first frame of each clip out of its mean (default: compare it with itself, a zero, as the authors' code does)",
     )
     parser.add_argument(
-        "--depths", metavar="N,N,..", type=_numbers(int), help="of the stages (default: layers counted in the graph)"
+        "--depths",
+        metavar="N,N,..",
+        type=_numbers(int),
+        help="depths of the stages (default: layers counted in the graph)",
     )
     parser.add_argument(
         "--accuracies",
         metavar="A,A,..",
         type=_numbers(float, most=1),
-        help="mean IU of the stages' own score maps, 0 to 1, to show beside",
+        help="mIoU of the stages' own score maps, 0 to 1, to print next to them",
     )
     add_network_options(parser)
     add_frames_options(parser)
     out = parser.add_argument_group("output")
-    out.add_argument("--csv", type=Path, metavar="FILE", help="write a row a frame")
-    add_plot_option(out, "how much each depth changes, and the course of the stillest and the most moving clip")
-    out.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    out.add_argument("--csv", type=Path, metavar="FILE", help="write one row per frame")
+    add_plot_option(out, "the change of each depth, and its course in the clips with the least and the most motion")
+    out.add_argument("--overwrite", action="store_true", help="replace existing files")
     out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.set_defaults(run=run)
 
@@ -82,14 +86,14 @@ def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
             found = (math.nan,)
         if not all(0 <= number <= most for number in found):
             ends = "" if most == math.inf else f" from 0 to {most}"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers{ends} with commas, one a stage")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of numbers{ends}, one per stage")
         return found
 
     return parsed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare frame with frame, and print; 1 if a clip failed or was cut short."""
+    """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
     from clockseg.paper.feature_velocity import Velocity
 
     _check_files(args)
@@ -117,7 +121,7 @@ def _check_files(args: argparse.Namespace) -> None:
 
 
 def _depths(args: argparse.Namespace) -> tuple[int, ...]:
-    """Counted in the graph that the network's file holds."""
+    """Count the layers up to each stage in the graph of the network's file."""
     import numpy as np
 
     from clockseg.graph.cost import depths
@@ -146,18 +150,17 @@ def _write(args: argparse.Namespace, found: Velocity) -> None:
 
 
 def _write_csv(found: Velocity, path: Path) -> None:
-    """A row a frame; what there is nothing for is empty."""
+    """Write one row per frame; a cell without a measurement is empty."""
     with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(["clip", "frame", "pixels", *found.stages, "output", "labels"])
+        rows.writerow(["clip", "frame", *found.names])
         for shot in found.shots:
-            series = (shot.pixels, *shot.stages, shot.output, shot.labels)
-            for index, *values in zip(shot.indices, *series, strict=True):
+            for index, *values in zip(shot.indices, *shot.series, strict=True):
                 rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
 
 
 def text(found: Velocity) -> str:
-    """The table of depths, and one of shots where there are several."""
+    """Return the table of depths, and that of shots if there are several."""
     told = found.facts()
     head = [
         "",

@@ -1,9 +1,9 @@
 """Feature velocity: how fast each depth of a network changes over a video (paper, section 3 and Table 1).
 
-A frame is compared with the one before it: the pictures by their relative difference, the label maps of every stage's
-scores (whole, as clocks see them) and of the output by the share of places that changed, and what people annotated
-likewise, the last annotation held between two. A shot's velocity is the mean over its frames, of which the authors'
-code compares the first with itself, a zero; a network's is the mean over shots.
+Each frame is compared with the previous one: the pictures by their relative difference; the label maps of the output and of
+every stage's uncropped scores by the share of places that changed; human annotations likewise, the last one held until the next.
+The velocity of a shot is the mean over its frames, including the first, which the authors' code compares with itself (a
+zero); that of a network is the mean over shots.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from clockseg.paper.fcn_checkpoint import MEAN as BGR_MEAN
 from clockseg.types import Array, Image, Labels
 
 MEAN = BGR_MEAN[::-1]
-"""RGB of PASCAL VOC, which the paper's networks subtract from a picture and its pixel difference is made after."""
+"""Mean RGB of PASCAL VOC, which the paper's networks subtract, and which is subtracted before pixels are compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """One clip: against the frame before, for each frame, float64 [frames]; 0 at the first, NaN where there is nothing.
+    """The changes in one clip from frame to frame, float64 [frames] each; 0 at the first frame, NaN where nothing is compared.
 
     ``pixels``: ``pixel_difference``, 0..2. ``stages``: the change of each stage's label map, 0..1; ``output``: of the
-    network's; ``labels``: of the annotation, NaN before the first. ``indices``: the frames' numbers in the clip.
+    network's output; ``labels``: of the annotation, NaN before the first one. ``indices``: the frames' numbers in the clip.
     """
 
     name: str
@@ -44,9 +44,14 @@ class Shot:
     output: Array
     labels: Array
 
+    @property
+    def series(self) -> tuple[Array, ...]:
+        """All changes, in the order of ``Velocity.names``."""
+        return self.pixels, *self.stages, self.output, self.labels
+
 
 class Spread(NamedTuple):
-    """A mean over shots and the (population) deviation over them; None of no shots, no deviation of a single one."""
+    """Mean and population deviation over shots; None without shots, and no deviation for a single one."""
 
     mean: float | None
     deviation: float | None
@@ -54,10 +59,10 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Velocity:
-    """The shots of one network, and what is told of them.
+    """Feature velocity of one network over shots.
 
-    ``first``: whether a shot's first frame, a zero, is in its mean, as in the authors' code. Shares and correlations
-    leave it out always. ``depths`` and ``accuracies`` (0..1): of the stages, to be told beside them, or empty.
+    ``first``: True to include a shot's first frame, a zero, in its mean, as the authors' code does. Shares and correlations
+    always leave it out. ``depths`` and ``accuracies`` (0..1): of the stages, to be reported next to them, or empty.
     """
 
     network: str
@@ -74,13 +79,22 @@ class Velocity:
                     f"{len(numbers)} {name} for network {self.network!r} of {len(self.stages)} stages; give one a stage."
                 )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of a shot's series: pixels, stages from shallow to deep, output, labels."""
+        return "pixels", *self.stages, "output", "labels"
+
     def mean(self, series: Array) -> float | None:
-        """The mean of one series of a shot over the frames for which there is something."""
-        found = series[~np.isnan(series)][0 if self.first else 1 :]
-        return float(found.mean()) if found.size else None
+        """Return the mean of one series of a shot; None if it has no two frames to compare."""
+        found = series[~np.isnan(series)]
+        return float(found[0 if self.first else 1 :].mean()) if found.size > 1 else None
+
+    def spreads(self) -> list[Spread]:
+        """Return the mean and deviation over shots of each series, in the order of ``names``."""
+        return [spread(self.mean(shot.series[place]) for shot in self.shots) for place in range(len(self.names))]
 
     def over_shots(self, series: Callable[[Shot], Array]) -> Spread:
-        """The mean and the deviation of what ``series`` picks of each shot.
+        """Return the mean and the deviation over shots of the series that ``series`` selects.
 
         >>> still = Shot("still", (0, 1), np.zeros(2), (), np.zeros(2), np.full(2, np.nan))
         >>> Velocity("none", (), (still, still)).over_shots(lambda shot: shot.pixels)
@@ -97,7 +111,7 @@ class Velocity:
         return scored[-1] if scored else None
 
     def exceeds(self, stage: int) -> float | None:
-        """The share of frames, without shots' first, on which a stage (0 is the first) changes more than the deepest."""
+        """Return the share of frames on which stage ``stage``, from 0, changes more than the deepest; without first frames."""
         deepest = self.deepest
         if deepest is None or deepest == stage:
             return None
@@ -105,11 +119,11 @@ class Velocity:
         return float(more.mean()) if more.size else None
 
     def correlation(self, stage: int, other: Callable[[Shot], Array]) -> Spread:
-        """The rank correlation within shots of a stage's change with what ``other`` picks, over the shots that have one."""
+        """Return the rank correlation within shots of a stage's change with the series that ``other`` selects."""
         return spread(rank_correlation(shot.stages[stage][1:], other(shot)[1:]) for shot in self.shots)
 
     def by_motion(self) -> list[Shot]:
-        """The shots from the least to the most motion, by their pixels."""
+        """Return the shots from the least to the most motion, judged by their pixels."""
         return sorted(self.shots, key=lambda shot: self.mean(shot.pixels) or 0.0)
 
     def facts(self) -> dict[str, Any]:
@@ -118,10 +132,8 @@ class Velocity:
         return {
             "network": self.network,
             "first_frame": "compared with itself" if self.first else "left out",
-            "pixels": self.over_shots(lambda shot: shot.pixels)._asdict(),
+            **_by_depth([one._asdict() for one in self.spreads()]),
             "stages": [self._stage_facts(index) for index in range(len(self.stages))],
-            "output": self.over_shots(lambda shot: shot.output)._asdict(),
-            "labels": self.over_shots(lambda shot: shot.labels)._asdict(),
             "shots": [self._shot_facts(shot) for shot in self.shots],
             "curves": {"low_motion": _curve(ordered[0]), "high_motion": _curve(ordered[-1])} if ordered else {},
         }
@@ -141,25 +153,19 @@ class Velocity:
         }
 
     def _shot_facts(self, shot: Shot) -> dict[str, Any]:
-        return {
-            "shot": shot.name,
-            "frames": len(shot.indices),
-            "pixels": self.mean(shot.pixels),
-            "stages": [self.mean(series) for series in shot.stages],
-            "output": self.mean(shot.output),
-            "labels": self.mean(shot.labels),
-        }
+        means = _by_depth([self.mean(series) for series in shot.series])
+        return {"shot": shot.name, "frames": len(shot.indices), **means}
 
 
 def _curve(shot: Shot) -> dict[str, Any]:
-    return {
-        "shot": shot.name,
-        "frames": list(shot.indices),
-        "pixels": _plain(shot.pixels),
-        "stages": [_plain(series) for series in shot.stages],
-        "output": _plain(shot.output),
-        "labels": _plain(shot.labels),
-    }
+    courses = _by_depth([_plain(series) for series in shot.series])
+    return {"shot": shot.name, "frames": list(shot.indices), **courses}
+
+
+def _by_depth(values: Sequence[Any]) -> dict[str, Any]:
+    """Return one value for each of ``Velocity.names`` as JSON has them."""
+    pixels, *stages, output, labels = values
+    return {"pixels": pixels, "stages": stages, "output": output, "labels": labels}
 
 
 def _plain(series: Array) -> list[float | None]:
@@ -169,9 +175,9 @@ def _plain(series: Array) -> list[float | None]:
 def velocity(
     net: StagedNetwork, clips: Iterable[Clip], *, first: bool = True, warn: Callable[[str], None] = warnings.warn
 ) -> Velocity:
-    """The velocity of ``net`` over clips (videos, clip folders), each a shot, every frame of which is run in full.
+    """Measure the velocity of ``net`` over clips (videos, clip folders); each is a shot, and every frame is run in full.
 
-    ``warn`` is told what of a video could not be decoded.
+    ``warn`` gets a sentence on whatever could not be decoded.
 
     >>> from clockseg.clockwork.network import Stage
     >>> velocity(StagedNetwork("one", (Stage("a", np.asarray, scores=None),)), []).over_shots(lambda shot: shot.pixels)
@@ -196,9 +202,10 @@ class _Seen(NamedTuple):
 
 
 def shot(net: StagedNetwork, name: str, frames: Iterable[ClipFrame], *, ignore: int = 255) -> Shot:
-    """One clip, each of whose frames is run in full; places whose annotation is ``ignore`` in either frame are left out.
+    """Run each frame of one clip in full and compare it with the previous one.
 
-    A frame of another size than the one before is compared with itself, as the first is.
+    Places annotated as ``ignore`` in either frame are left out. A frame whose size differs from the previous one's is
+    compared with itself, like the first frame.
 
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[None, None, :, :, 0]),))
@@ -245,10 +252,10 @@ def _change(now: Labels | None, before: Labels | None, ignore: int | None = None
 
 
 def pixel_difference(a: Image, b: Image, *, mean: tuple[float, float, float] = MEAN) -> float:
-    """The mean over all values of |a - b| / ((|a| + |b|) / 2) of two pictures less ``mean`` (RGB), 0..2.
+    """Return the mean over all values of |a - b| / ((|a| + |b|) / 2), 0..2, of two pictures after subtracting ``mean`` (RGB).
 
-    As the authors' code has it ("pixels" in Table 1): no share of changed labels, whatever the caption says. Each value
-    counts alike, which differs from ``relative_difference``, a ratio of sums.
+    This is "pixels" in Table 1 as the authors' code computes it: not a share of changed labels, although the caption says so.
+    Each value has the same weight, unlike in ``relative_difference``, a ratio of sums.
 
     >>> pixel_difference(np.full((1, 1, 3), 3, np.uint8), np.full((1, 1, 3), 1, np.uint8), mean=(0, 0, 0))
     1.0
@@ -262,7 +269,7 @@ def pixel_difference(a: Image, b: Image, *, mean: tuple[float, float, float] = M
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """The mean and population deviation of the numbers there are.
+    """Return the mean and population deviation of the values that are not None.
 
     >>> spread([1.0, 3.0, None])
     Spread(mean=2.0, deviation=1.0)
@@ -274,7 +281,7 @@ def spread(values: Iterable[float | None]) -> Spread:
 
 
 def rank_correlation(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float | None:
-    """Spearman's rank correlation of two series, -1..1, ties given their mean rank; None if either is constant.
+    """Return Spearman's rank correlation of two series, -1..1, with mean ranks for ties; None if either is constant.
 
     >>> rank_correlation([1, 2, 3, 4], [10, 20, 40, 30])
     0.8
@@ -288,6 +295,6 @@ def rank_correlation(a: Sequence[float] | Array, b: Sequence[float] | Array) -> 
 
 
 def _ranks(values: Array) -> Array:
-    """The place of each value in order, from 1; equal values share the mean of theirs."""
+    """Return the rank of each value, from 1; equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[where]

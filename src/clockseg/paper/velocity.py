@@ -1,16 +1,14 @@
-"""The rate of change of each depth of the network, against its accuracy (the paper's Table 1 and its figure of curves).
+"""The velocity of each depth of the network next to its accuracy (the paper's Table 1 and its figure of curves).
 
-Protocol: every frame of every shot against the one before, by the argmax of each stage's uncropped scores; pixels by
-their relative difference; a shot's first frame, compared with itself, counts as in the authors' code; mean over frames,
-then mean and deviation over shots. Accuracy: mean IU of networks that end after the first and second
-stage, and of the whole one. Command: ``clockseg reproduce
-velocity --data DIR --weights DIR``. Cost: one pass of FCN-8s for each of YouTube-Objects' frames (10,167); about 3
-seconds each on two cores, .1 on a GPU.
+Protocol: every frame of every shot against the previous one, by the argmax of each stage's uncropped scores; pixels by
+their relative difference. The first frame of a shot, compared with itself, counts, as in the authors' code. Mean over frames,
+then mean and deviation over shots. Accuracy: mean IU of the networks that end after the first and second stage, and of the
+whole one. Command: ``clockseg reproduce velocity --data DIR --weights DIR``. Cost: one pass of FCN-8s for each of the 10,167
+frames of YouTube-Objects; about 3 seconds each on two cores, .1 on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity, velocity
@@ -20,14 +18,13 @@ from clockseg.paper.report import Figure, Report
 from clockseg.paper.rows import ORACLE, Claim
 from clockseg.paper.source import Setting
 from clockseg.paper.velocity_plot import draw_velocity
-from clockseg.types import Array
 
 PROTOCOL = """\
-Each frame of each video against the one before: the share of cells whose label differs, of each stage's scores as a clock
-sees them and of the output; for pixels the mean relative difference after the mean colour is subtracted (so it is no
-share of labels, whatever the paper's caption says). Mean over frames, then mean and deviation over videos. Accuracy:
-mean IU of networks that end after the first and second stage, in the last row of the whole one, as the paper's 65.5 is.
-Depth: the paper's places among FCN-8s' convolutions, poolings and fc layers, from 0."""
+Each frame of each video against the previous one: the share of cells whose label differs, in each stage's scores as a clock
+sees them and in the output; for pixels the mean relative difference after the mean colour is subtracted (not a share of
+labels, although the paper's caption says so). Mean over frames, then mean and deviation over videos. Accuracy:
+mean IU of the networks that end after the first and second stage, and in the last row of the whole network, like the paper's
+65.5. Depth: position among FCN-8s' convolutions, poolings and fc layers, from 0."""
 
 PAPER = {
     "pixels": ("0", "0.26 +- 0.18", "-"),
@@ -66,32 +63,30 @@ def run(setting: Setting) -> Report:
                 partial(draw_velocity, found, published=[Spread(*spread) for spread in PUBLISHED]),
             ),
         ),
-        extra={"shots": {shot.name: _means(found, shot) for shot in found.shots}},
+        extra={"shots": {shot.name: dict(zip(found.names, map(found.mean, shot.series))) for shot in found.shots}},
         table=(*table, *_measured(found, _accuracies(setting))),
     )
 
 
 def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [
-        ("measured", "pixels", "0", _shown(found.over_shots(lambda shot: shot.pixels)), "-", "-", "-")
-    ]
+    pixels, *changes, output, labels = map(_shown, found.spreads())
+    rows: list[tuple[str, ...]] = [("measured", "pixels", "0", pixels, "-", "-", "-")]
     depths = (BASELINE_3, BASELINE_2, ORACLE)
-    for index, stage in enumerate(found.stages):
-        change = found.over_shots(_of_stage(index))
+    for index, (stage, change) in enumerate(zip(found.stages, changes, strict=True)):
         above, follows = found.exceeds(index), found.correlation(index, lambda shot: shot.output).mean
         rows.append(
             (
                 "measured",
                 stage,
                 f"stage {index + 1}",
-                _shown(change),
+                change,
                 f"{accuracies[depths[index]]:.1f}" if depths[index] in accuracies else "-",
                 "-" if above is None or index == found.deepest else f"{100 * above:.0f} % of frames",
                 "-" if follows is None else f"{follows:.2f}",
             )
         )
-    rows.append(("measured", "output", "fused", _shown(found.over_shots(lambda shot: shot.output)), "-", "-", "-"))
-    rows.append(("measured", "human labels", "-", _shown(found.over_shots(lambda shot: shot.labels)), "-", "-", "-"))
+    rows.append(("measured", "output", "fused", output, "-", "-", "-"))
+    rows.append(("measured", "human labels", "-", labels, "-", "-", "-"))
     return rows
 
 
@@ -107,10 +102,8 @@ def _accuracies(setting: Setting) -> dict[str, float]:
 
 def claims(found: Velocity) -> list[Claim]:
     """Claim that deep stages change less than shallow ones, over all videos and in each."""
-    names = ["pixels", *found.stages]
-    spreads = [found.over_shots(lambda shot: shot.pixels)]
-    spreads += [found.over_shots(_of_stage(index)) for index in range(len(found.stages))]
-    means = [spread.mean or 0.0 for spread in spreads]
+    names = found.names[:-2]
+    means = [spread.mean or 0.0 for spread in found.spreads()[:-2]]
     told = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(names, means, strict=True))
     if means[-1]:
         told += f"; {means[1] / means[-1]:.1f} times from {names[1]} to {names[-1]}"
@@ -131,20 +124,6 @@ def claims(found: Velocity) -> list[Claim]:
 def _calms_down(found: Velocity, shot: Shot) -> bool:
     *shallow, deep = (found.mean(series) or 0.0 for series in shot.stages)
     return deep <= min(shallow)
-
-
-def _of_stage(index: int) -> Callable[[Shot], Array]:
-    return lambda shot: shot.stages[index]
-
-
-def _means(found: Velocity, shot: Shot) -> dict[str, float | None]:
-    stages = {name: found.mean(series) for name, series in zip(found.stages, shot.stages, strict=True)}
-    return {
-        "pixels": found.mean(shot.pixels),
-        **stages,
-        "output": found.mean(shot.output),
-        "labels": found.mean(shot.labels),
-    }
 
 
 def _shown(spread: Spread) -> str:

@@ -1,9 +1,9 @@
-"""Feature velocity: how much each depth changes, with its spread, and its course over the stillest and the most moving shot."""
+"""Figure of feature velocity: the change of each depth, and its course in the shots with the least and the most motion."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 BETWEEN = (10, 90)
 """Percentiles of the frames that a bar spans."""
-Series = Callable[["Shot"], Array]
 
 
 def draw_velocity(found: Velocity, path: str | os.PathLike[str], *, published: Sequence[Spread] = ()) -> None:
-    """As ``path``, .svg or .png (else both): each depth's change, and the curves of the shots with the least and most motion.
+    """Draw the change of each depth, and its course in the shots with the least and the most motion, as an .svg or .png file.
 
-    Above, for the pixels, each stage, the output and the annotation where there is one: a point for the mean of each
-    shot, a larger one for the mean over shots, and a bar from the 10th to the 90th percentile of all frames; a diamond is
-    ``published``, mean and deviation of the pixels and of each stage. Below, the figure of the paper's section 3; one panel
-    where there is one shot. Needs matplotlib.
+    Above, for the pixels, each stage, the output and the annotation if there is one: a point for the mean of each
+    shot, a larger one for the mean over shots, and a bar from the 10th to the 90th percentile of all frames; diamonds are
+    ``published``, mean and deviation of the pixels and of each stage. Below, the figure of the paper's section 3, with one
+    panel if there is one shot. ``path`` without suffix: both files. Needs matplotlib.
 
     >>> import tempfile
     >>> from clockseg.paper.feature_velocity import Shot, Velocity
@@ -37,7 +36,9 @@ def draw_velocity(found: Velocity, path: str | os.PathLike[str], *, published: S
     ...     sorted(os.listdir(folder))
     ['velocity.png', 'velocity.svg']
     """
-    rows = _rows(found)
+    rows = [(name, [shot.series[place] for shot in found.shots]) for place, name in enumerate(found.names)]
+    if not any(np.isfinite(series).any() for series in rows[-1][1]):
+        del rows[-1]  # no annotation
     ordered = found.by_motion()
     shots = (
         [("", ordered[0])] if len(ordered) == 1 else [("least motion: ", ordered[0]), ("most motion: ", ordered[-1])]
@@ -58,39 +59,28 @@ def draw_velocity(found: Velocity, path: str | os.PathLike[str], *, published: S
         drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
-def _rows(found: Velocity) -> dict[str, Series]:
-    """Return what to plot of a shot by name: pixels, stages from shallow to deep, output and labels."""
-    rows: dict[str, Series] = {"pixels": lambda shot: shot.pixels}
-    for index, name in enumerate(found.stages):
-        rows[name] = lambda shot, index=index: shot.stages[index]  # type: ignore[misc]
-    rows["output"] = lambda shot: shot.output
-    if any(np.isfinite(shot.labels).any() for shot in found.shots):
-        rows["human labels"] = lambda shot: shot.labels
-    return rows
-
-
-def _spreads(axes: Axes, found: Velocity, rows: Mapping[str, Series]) -> None:
-    for place, series in enumerate(rows.values()):
+def _spreads(axes: Axes, found: Velocity, rows: Sequence[tuple[str, list[Array]]]) -> None:
+    for place, (_, shots) in enumerate(rows):
         look = _look(place)
-        frames = np.concatenate([series(shot)[1:] for shot in found.shots])
+        frames = np.concatenate([series[1:] for series in shots])
         frames = frames[np.isfinite(frames)]
         if not frames.size:
             continue
         axes.plot(np.percentile(frames, BETWEEN), [place, place], color=look["color"], linewidth=5, alpha=0.3)
-        means = [mean for mean in (found.mean(series(shot)) for shot in found.shots) if mean is not None]
+        means = [mean for mean in map(found.mean, shots) if mean is not None]
         if len(means) > 1:
             axes.plot(
                 means, [place] * len(means), linestyle="", **look | {"markersize": 3.5, "markerfacecolor": "white"}
             )
-        axes.plot([found.over_shots(series).mean or 0.0], [place], markersize=8, markeredgecolor="white", **look)
-    axes.set_yticks(range(len(rows)), [short(name, 20) for name in rows])
+        axes.plot([np.mean(means)], [place], markersize=8, markeredgecolor="white", **look)
+    axes.set_yticks(range(len(rows)), [short(name, 20) for name, _ in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="x")
-    shots = f"; hollow: each of {len(found.shots)} shots" if len(found.shots) > 1 else ""
+    hollow = f"; hollow: each of {len(found.shots)} shots" if len(found.shots) > 1 else ""
     axes.set_title(short(f"How much each depth changes: {found.network}", 50))
     axes.set_xlabel(
-        f"change from frame to frame: mean{shots}\nbar: {BETWEEN[0]}th to {BETWEEN[1]}th percentile of frames"
+        f"change from frame to frame: mean{hollow}\nbar: {BETWEEN[0]}th to {BETWEEN[1]}th percentile of frames"
     )
 
 
@@ -111,8 +101,7 @@ def _published(axes: Axes, spreads: Sequence[Spread]) -> None:
 
 
 def _curves(axes: Axes, found: Velocity, shot: Shot) -> None:
-    series = {"pixels": shot.pixels, **dict(zip(found.stages, shot.stages, strict=True)), "output": shot.output}
-    for place, (name, changes) in enumerate(series.items()):
+    for place, (name, changes) in enumerate(zip(found.names[:-1], shot.series)):
         look = {"color": MUTED, "linestyle": (0, (1, 1))} if not place else dashed(place - 1)
         # The first frame has none before it.
         axes.plot(shot.indices[1:], changes[1:], label=short(name, 20), linewidth=1.3, **look)
