@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from clockseg import UsageError, VideoError
 from clockseg.clocks import Decision, Tick, Watch
 from clockseg.live import Backoff, OnTime, Room, source
-from clockseg.live.connection import Connection, Gone, paced, parsed_options
+from clockseg.live.connection import Burst, Connection, Gone, NotThere, paced, parsed_options
 from clockseg.live.delays import Delays
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
@@ -219,6 +221,13 @@ class TestFeed:
         feed, _, told = self.feed(Gone("no such file"))
         assert (feed.state, str(feed.error), told) == ("failed", "no such file", [])
 
+    def test_what_does_not_exist_is_tried_again_only_if_it_was_there(self) -> None:
+        feed, _, told = self.feed(NotThere("no such device"))
+        assert (feed.state, str(feed.error), told) == ("failed", "no such device", [])
+        feed, _, told = self.feed(([arrived(0)], False), NotThere("no such device"), ([arrived(0)], True))
+        assert (feed.state, feed.reconnects) == ("ended", 1)
+        assert told[1].startswith("no such device; trying again in")
+
     def test_no_tries(self) -> None:
         feed, _, _ = self.feed(([arrived(0)], False), tries=0)
         assert feed.state == "failed"
@@ -277,6 +286,62 @@ class TestPaced:
         assert list(paced(iter([arrived(0)]), lambda seconds: True)) == []
 
 
+class TestBurst:
+    """Packets of a pipe: those of a file, which run ahead of real time, and those of a source in real time."""
+
+    @staticmethod
+    def burst(times: list[tuple[float, float]], *, ends: bool = True, size: int = 100) -> tuple[list[float], bool]:
+        """Return the times of the packets that came through, and if it was a file; ``times``: arrival and own time of each."""
+        now = [0.0]
+
+        def packets() -> Iterator[Any]:
+            for came, own in times:
+                now[0] = max(now[0], came)
+                stream = SimpleNamespace(index=0)
+                yield SimpleNamespace(stream=stream, dts=round(1000 * own), time_base=Fraction(1, 1000), size=size)
+
+        def ready(seconds: float) -> bool:
+            done = len(seen)
+            arrives = times[done][0] if done < len(times) else (now[0] if ends else math.inf)
+            if arrives - now[0] > seconds:
+                now[0] += seconds
+                return False
+            return True
+
+        seen: list[float] = []
+        source = packets()
+
+        def counted() -> Iterator[Any]:
+            for packet in source:
+                seen.append(0.0)
+                yield packet
+
+        made = Burst(SimpleNamespace(index=0), ready=ready, now=lambda: now[0])  # type: ignore[arg-type]
+        through = [packet.dts / 1000 for packet in made(counted())]
+        return through, made.file
+
+    def test_a_file_is_one_however_long(self) -> None:
+        for frames in (3, 220, 3000):
+            own = [round(index / 25, 3) for index in range(frames)]
+            assert self.burst([(0.0001 * index, time) for index, time in enumerate(own)]) == (own, True)
+
+    def test_a_source_in_real_time_is_none_even_with_a_burst_at_its_start(self) -> None:
+        for behind in (0.0, 3.0):
+            own = [round(index / 25, 3) for index in range(400)]
+            assert self.burst([(max(0.0, time - behind), time) for time in own]) == (own, False)
+
+    def test_a_file_over_a_slow_connection_is_found_out_later(self) -> None:
+        own = [round(index / 25, 3) for index in range(1500)]
+        assert self.burst([(time / 2, time) for time in own]) == (own, True)
+
+    def test_frames_do_not_wait_for_the_next_where_none_comes(self) -> None:
+        assert self.burst([(0.0, 0.0), (0.1, 0.04)], ends=False) == ([0.0, 0.04], False)
+
+    def test_memory_is_bounded(self) -> None:
+        own = [round(index / 25, 3) for index in range(200)]
+        assert self.burst([(0.0, time) for time in own], size=32 << 20) == (own, True)
+
+
 class TestSource:
     """What may be opened."""
 
@@ -288,6 +353,18 @@ class TestSource:
     def test_no_stream_may_lead_to_files(self) -> None:
         for protocols in SCHEMES.values():
             assert not {"file", "pipe", "concat", "subfile", "data", "fd", "unix"} & set(protocols.split(","))
+
+    @pytest.mark.parametrize("url", ["RTSP://cam/1", "Rtsp://cam/1", "HTTPS://cam/live.m3u8"])
+    def test_schemes_in_capitals(self, url: str) -> None:
+        scheme = url.partition(":")[0].lower()
+        assert (source(url).kind, source(url).given) == ("url", url.replace(url.partition(":")[0], scheme))
+        assert source(url).protocols == SCHEMES[scheme]
+
+    @pytest.mark.parametrize("url", ["http:///live.m3u8", "rtsp://", "rtmp://:1935/app"])
+    def test_urls_without_a_host(self, url: str) -> None:
+        with pytest.raises(UsageError, match="names no host"):
+            source(url)
+        assert source("udp://:9000").kind == "url"
 
     def test_secrets_are_not_shown(self) -> None:
         one = source("rtsp://admin:hunter2@10.0.0.7:8554/cam?key=abc")

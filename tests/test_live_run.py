@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import signal
@@ -286,6 +287,51 @@ class TestCommand:
         assert process.returncode == 0, errors
         assert len(list(read_labels(tmp_path / "out" / "pipe"))) == 30
         assert b"standard input" in out
+
+    def test_a_file_through_a_pipe_is_played_like_a_file(self, tmp_path: Path) -> None:
+        images = [np.roll(picture(64, 48), 3 * index, axis=1) for index in range(75)]
+        slow = write_video(tmp_path / "slow.mp4", images, fps=25, bf="0", g="10")
+        process = command(
+            *("-", "--network", write_tiny(tmp_path), "--engine", "openvino", "--latency", "1000"),
+            *("--out", tmp_path / "out"),
+            stdin=subprocess.PIPE,
+        )
+        _, errors = process.communicate(sent(slow), timeout=60)
+        assert process.returncode == 0, errors
+        summary = read_summary(tmp_path / "out" / "pipe")
+        # What came while the network was compiled is skipped, as of a file.
+        assert summary["live"]["arrived"] == 75
+        assert summary["frames"] > 40
+
+    @pytest.mark.parametrize(
+        ("sources", "fed", "said"),
+        [
+            (["-"], b"", "standard input: nothing came through the pipe; the command that writes to it failed"),
+            (["-"], b"no video" * 99, "standard input: no video can be read from it ("),
+            (["/dev/video63"], b"", "/dev/video63: the camera can't be opened (No such file or directory). Cameras on"),
+            (["rtsp://no-such-host.invalid/1"], b"", "rtsp://no-such-host.invalid/1: unknown host ("),
+            (["HTTP://no-such-host.invalid/1"], b"", "http://no-such-host.invalid/1: unknown host ("),
+        ],
+    )
+    def test_what_is_not_there_is_told_in_one_line_at_once(
+        self, tmp_path: Path, sources: list[str], fed: bytes, said: str
+    ) -> None:
+        process = command(*sources, "--network", write_tiny(tmp_path), "--engine", "openvino", stdin=subprocess.PIPE)
+        out, errors = process.communicate(fed, timeout=60)
+        assert (process.returncode, out) == (1, b"")
+        [line] = errors.decode().splitlines()
+        assert line.startswith(f"clockseg: error: {said}")
+
+    def test_a_server_that_refuses_is_not_asked_again(self, tmp_path: Path) -> None:
+        with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_port}/no/such/live.m3u8"
+            process = command(url, "--network", write_tiny(tmp_path), "--engine", "openvino")
+            _, errors = process.communicate(timeout=60)
+            server.shutdown()
+        assert process.returncode == 1
+        assert b"the server refuses it (Server returned 404 Not Found)" in errors
+        assert b"trying again" not in errors
 
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
     def test_a_signal_is_an_end_like_any_other(

@@ -15,7 +15,11 @@ from __future__ import annotations
 
 import difflib
 import operator
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from itertools import dropwhile
+from pathlib import Path
 from typing import Any, SupportsIndex
 
 
@@ -75,6 +79,29 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(names)}."
+
+
+def place_outside(error: BaseException) -> str:
+    """Return the place in code of the user's own that an error came from, such as "mine.py, line 5, in clock"; "" if none.
+
+    That is the last line that it passed through after clockseg, but for installed libraries.
+
+    >>> place_outside(ValueError("not raised"))
+    ''
+    """
+    ours = Path(__file__).parent
+    installed = [Path(path) for name, path in sysconfig.get_paths().items() if "lib" in name]
+    lines = dropwhile(lambda one: ours not in Path(one.filename).parents, traceback.extract_tb(error.__traceback__))
+    outside = [
+        one
+        for one in lines
+        if not one.filename.startswith("<") and not {ours, *installed} & set(Path(one.filename).parents)
+    ]
+    if not outside:
+        return ""
+    last = outside[-1]
+    inside = "" if last.name == "<module>" else f", in {last.name}"
+    return f"{Path(last.filename).name}, line {last.lineno}{inside}"
 
 
 def whole_number(value: Any, what: str, *, least: int = 1) -> int:

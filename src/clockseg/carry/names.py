@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clockseg.errors import UsageError, nearest
+from clockseg.errors import UsageError, nearest, place_outside
 
 LONGEST = 2000
 """Characters of a specification; longer ones are refused before they are parsed."""
@@ -113,7 +113,9 @@ def _imported(text: str, what: str) -> Any:
         for attribute in path.split("."):
             found = getattr(found, attribute)
     except (Exception, SystemExit) as error:  # a module may raise anything when it is imported
-        raise UsageError(f"{what} {text!r} can't be imported: {error}. Give package.module:object.") from None
+        place = place_outside(error)
+        why = f"{place}: {type(error).__name__}: {error}" if place else str(error)
+        raise UsageError(f"{what} {text!r} can't be imported ({why}). Give package.module:object.") from None
     finally:
         sys.path.remove(str(Path.cwd()))
     return found

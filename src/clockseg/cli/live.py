@@ -253,7 +253,9 @@ class _Progress:
 
 def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
     """Print the summary and return the exit code."""
-    print(table(lived))
+    watched = [one for one in lived if one.summary["frames"] or one.error is None]
+    if watched:
+        print(table(watched))
     for one in lived:
         if one.error is not None:
             print(f"clockseg: error: {_named(one.source, one.error)}", file=sys.stderr)

@@ -28,7 +28,7 @@ from clockseg.cli import (
     velocity,
 )
 from clockseg.cli._terminal import indented, plain_output
-from clockseg.errors import ClocksegError, Ended
+from clockseg.errors import ClocksegError, Ended, place_outside
 
 EXIT_CODES = (
     "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
@@ -106,6 +106,12 @@ def run_command(args: argparse.Namespace) -> int:
         return 0
     except OSError as error:
         print(f"clockseg: error: {indented(str(error))}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        place = place_outside(error)
+        if not place:
+            raise
+        print(f"clockseg: error: {place}: {indented(f'{type(error).__name__}: {error}')}", file=sys.stderr)
         return 1
 
 

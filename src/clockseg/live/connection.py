@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import av
 from av.container import InputContainer
@@ -25,11 +29,16 @@ from clockseg.video.movie import VECTOR_THREADS
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
+_DATA = getattr(select, "POLLIN", 1)
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"}}
 
 
 class Gone(VideoError):
     """A source that can't be watched, however often it is tried."""
+
+
+class NotThere(VideoError):
+    """A source that does not exist: final at the first attempt, but worth retrying for one that was there before."""
 
 
 @dataclass
@@ -65,8 +74,8 @@ def connect(
 ) -> Iterator[Connection]:
     """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop.
 
-    A file comes at its own speed, all else as it comes. ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols
-    other than the source's own are not among them. ``Gone`` or ``VideoError`` if it can't be opened.
+    A file comes at its own speed, also through a pipe; all else as it comes. ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols
+    other than the source's own are not among them. ``Gone``, ``NotThere`` or ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
         with _clip(source, max_pixels) as clip:
@@ -79,14 +88,75 @@ def connect(
             stream = checked_stream(source.name, container, max_pixels)
         except VideoError as error:
             raise Gone(str(error)) from error
-        damage, ends = Damage(), source.kind == "pipe" or bool(container.duration)
-        frames = received(container, stream, damage, max_pixels)
-        if ends and source.kind == "url":
-            frames = paced(frames, pause)
+        damage, pipe = Damage(), source.kind == "pipe"
+        burst, ends = Burst(stream, ready=_readable), pipe or bool(container.duration)
+        through = burst if pipe else (lambda packets: packets)
+        frames = received(container, stream, damage, max_pixels, through)
+        if ends:
+            frames = paced(frames, pause, when=lambda: burst.file or not pipe)
         rate = stream.average_rate or stream.guessed_rate
         yield Connection(
-            rate or None, frames, lambda: ends and damage.stopped is None, lambda: "; ".join(damage.sentences())
+            rate or None,
+            frames,
+            lambda: ends and (pipe or damage.stopped is None),  # a pipe can't be opened again
+            lambda: "; ".join(damage.sentences()),
         )
+
+
+class Burst:
+    """The packets of a pipe; ``file`` becomes True once they run ahead of real time, as those of a file do.
+
+    A producer in real time can only be ahead by what it made before this process read it. So packets are read without
+    decoding them for up to ``LOOK_SECONDS``: if the pipe ends, or is ``AHEAD_SECONDS`` or ``AHEAD_BYTES`` ahead, it is a
+    file. ``ready(seconds)`` waits at most so long for something to read, and returns False if nothing came.
+    """
+
+    LOOK_SECONDS, AHEAD_SECONDS, AHEAD_BYTES = 0.5, 10.0, 64 << 20
+
+    def __init__(
+        self,
+        stream: av.VideoStream,
+        *,
+        ready: Callable[[float], bool],
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.file = False
+        self._index, self._ready, self._now = stream.index, ready, now
+        self._first_seconds: float | None = None
+
+    def __call__(self, packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
+        """Yield the packets in their order."""
+        began, size = self._now(), 0
+        held: list[av.Packet] = []
+        failed: av.FFmpegError | None = None
+        while not self.file:
+            left = began + self.LOOK_SECONDS - self._now()
+            if left <= 0 or not self._ready(left):
+                break
+            try:
+                packet = next(packets)
+            except StopIteration:
+                self.file = True
+            except av.FFmpegError as error:
+                self.file, failed = True, error
+            else:
+                held.append(packet)
+                size += packet.size
+                self.file = size > self.AHEAD_BYTES or self._ahead(packet, began)
+        yield from held
+        if failed is not None:
+            raise failed
+        for packet in packets:
+            self.file = self.file or self._ahead(packet, began)
+            yield packet
+
+    def _ahead(self, packet: av.Packet, began: float) -> bool:
+        if packet.stream.index != self._index or packet.dts is None or packet.time_base is None:
+            return False
+        seconds = float(packet.dts * packet.time_base)
+        if self._first_seconds is None:
+            self._first_seconds = seconds
+        return seconds - self._first_seconds - (self._now() - began) > self.AHEAD_SECONDS
 
 
 def played(
@@ -104,15 +174,20 @@ def paced(
     pause: Callable[[float], bool],
     *,
     period: float = 0.04,
+    when: Callable[[], bool] = lambda: True,
     now: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Arrived]:
-    """The frames, each held back until it is due by its own time, which is when it counts as come.
+    """Yield the frames, each held back until it is due by its own time, which then counts as its arrival.
 
-    One without a time is due a ``period`` after the one before, as after a jump in the times of over a second.
+    One without a time is due a ``period`` after the one before, as after a jump in the times of over a second. Frames for
+    which ``when`` returns False are not held back.
     """
     due: float | None = None
     before: float | None = None
     for arrived in frames:
+        if not when():
+            yield arrived
+            continue
         at = arrived.frame.pts_seconds
         step = period if at is None or before is None else at - before
         due = arrived.seconds if due is None else due + (step if 0 <= step <= 1 else period)
@@ -122,10 +197,17 @@ def paced(
         yield arrived._replace(seconds=due)
 
 
-def received(container: InputContainer, stream: av.VideoStream, damage: Damage, max_pixels: int) -> Iterator[Arrived]:
-    """The frames as they come. A decoder with a thread a frame would hold back as many frames, so it has one a slice."""
+def received(
+    container: InputContainer,
+    stream: av.VideoStream,
+    damage: Damage,
+    max_pixels: int,
+    through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]],
+) -> Iterator[Arrived]:
+    """Yield the frames as they come. A decoder with a thread per frame would delay them, so it has one per slice."""
     to_rgb = ToRGB(max_pixels)
-    for index, picture in enumerate(deinterlaced(pictures(container, stream, damage, threads=VECTOR_THREADS))):
+    decoded = pictures(container, stream, damage, threads=VECTOR_THREADS, through=through)
+    for index, picture in enumerate(deinterlaced(decoded)):
         came = time.perf_counter()
         try:
             image = to_rgb(picture)
@@ -146,8 +228,8 @@ def _clip(source: Source, max_pixels: int) -> Clip:
 
 
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
-    if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
-        raise Gone(f"it is no pipe. {ALLOWED}")
+    if source.kind == "pipe":
+        _check_pipe()
     given = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     given |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
@@ -164,7 +246,47 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
     except av.ExitError as error:
         raise VideoError(f"no answer within {SILENCE_SECONDS:g} s") from error
     except (av.FFmpegError, ValueError) as error:
-        raise VideoError(f"it can't be opened ({reason(error)})") from error
+        raise _unopened(source, error) from error
+
+
+def _check_pipe() -> None:
+    """Raise ``Gone`` if standard input is a terminal, or a pipe that is closed before its first byte."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise Gone(f"it is no pipe. {ALLOWED}")
+    if not any(event & _DATA for event in _events(None)):
+        raise Gone("nothing came through the pipe; the command that writes to it failed or had nothing to send.")
+
+
+def _readable(seconds: float) -> bool:
+    return bool(_events(seconds))
+
+
+def _events(seconds: float | None) -> list[int]:
+    """Wait for an event on standard input, for at most ``seconds``; systems without ``poll`` always report data."""
+    if not hasattr(select, "poll"):
+        return [_DATA]
+    waiting = select.poll()
+    waiting.register(0, _DATA)
+    return [event for _, event in waiting.poll(None if seconds is None else 1000 * seconds)]
+
+
+def _unopened(source: Source, error: Exception) -> VideoError:
+    """Return the error to raise for a source that FFmpeg can't open."""
+    why = reason(error)
+    if source.kind == "pipe":
+        return Gone(
+            f"no video can be read from it ({why}). MP4 files that have their index at the end can't be piped; give the file."
+        )
+    if source.kind == "camera":
+        here = ", ".join(sorted(map(str, Path("/dev").glob("video*")))) or "none"
+        return NotThere(f"the camera can't be opened ({why}). Cameras on this machine: {here}.")
+    try:
+        socket.getaddrinfo(urlsplit(source.given).hostname, None)
+    except (OSError, UnicodeError) as unknown:
+        return NotThere(f"unknown host ({reason(unknown)}). Check the address and the network connection.")
+    if isinstance(error, av.HTTPClientError):
+        return NotThere(f"the server refuses it ({why}). Check the path, the user and the password.")
+    return VideoError(f"it can't be opened ({why})")
 
 
 def parsed_options(texts: list[str] | None) -> dict[str, str]:

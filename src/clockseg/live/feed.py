@@ -9,7 +9,7 @@ from typing import Literal
 
 from clockseg.errors import VideoError
 from clockseg.live.backoff import Backoff
-from clockseg.live.connection import Connection, Gone
+from clockseg.live.connection import Connection, Gone, NotThere
 from clockseg.live.line import Line
 from clockseg.video import InputChanged
 
@@ -102,6 +102,8 @@ class Feed:
         except (Gone, InputChanged):
             raise
         except VideoError as error:
+            if isinstance(error, NotThere) and not self.connections:
+                raise
             self.trouble = str(error)
             return False
 

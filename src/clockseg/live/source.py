@@ -26,6 +26,7 @@ SCHEMES = {
     "srt": "srt",
 }
 """Schemes of URLs that are opened, and for each the only protocols that its streams and playlists may lead to."""
+_NEEDS_HOST = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps")
 ALLOWED = f"Give a video file, - for a pipe, a camera such as /dev/video0, or a URL of {', '.join(SCHEMES)}."
 Kind = Literal["file", "pipe", "camera", "url"]
 
@@ -80,8 +81,8 @@ def source(text: str) -> Source:
     if not found or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return Source(text, "file", text)
     if scheme.lower() not in SCHEMES:
-        raise UsageError(f"{scheme}:// is nothing that can be watched. {ALLOWED}")
-    return Source(text, "url", _without_secrets(text))
+        raise UsageError(f"{scheme}:// can't be watched. {ALLOWED}")
+    return Source(text.replace(scheme, scheme.lower(), 1), "url", _without_secrets(text))
 
 
 def _without_secrets(url: str) -> str:
@@ -90,5 +91,7 @@ def _without_secrets(url: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise UsageError(f"a URL that can't be read ({error}). {ALLOWED}") from None
+    if not host and parts.scheme in _NEEDS_HOST:
+        raise UsageError(f"{url} names no host. {ALLOWED}")
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,15 +187,21 @@ def _described(stream: av.VideoStream) -> str:
 
 
 def pictures(
-    container: InputContainer, stream: av.VideoStream, damage: Damage, *, threads: str = "AUTO"
+    container: InputContainer,
+    stream: av.VideoStream,
+    damage: Damage,
+    *,
+    threads: str = "AUTO",
+    through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]] = lambda packets: packets,
 ) -> Iterator[av.VideoFrame]:
     """Yield every picture that can be decoded, skipping broken packets, and record the losses in ``damage``.
 
-    The caller passes each picture it uses to ``damage.take``.
+    The caller passes each picture it uses to ``damage.take``. ``through`` gets the packets before they are decoded, and
+    yields them again; it may read ahead.
     """
     stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
     stream.codec_context.thread_count = _THREADS
-    for packet in _packets(container, damage):
+    for packet in _packets(container, damage, through):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:
             continue
@@ -204,9 +210,11 @@ def pictures(
     damage.stated_seconds = _stated_seconds(container)
 
 
-def _packets(container: InputContainer, damage: Damage) -> Iterator[av.Packet]:
+def _packets(
+    container: InputContainer, damage: Damage, through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]]
+) -> Iterator[av.Packet]:
     # Packets of all streams are looked at, since an audio track may be what the stated duration is the length of.
-    packets = container.demux()
+    packets = through(container.demux())
     while True:
         try:
             packet = next(packets)
