@@ -26,37 +26,44 @@ from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.metrics import Agreement, agreement, confusion, no_agreement
-from clockseg.execution.tape import wanted
-from clockseg.planning import planner, taping
+from clockseg.planning import planner
 from clockseg.planning import search as search_module
-from clockseg.planning.blocks import Slot, slots
 from clockseg.planning.candidates import Candidate, Kind, possible
 from clockseg.planning.costs import Costs, Sample, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
-from clockseg.planning.trial import Sums, Trial, thinned
+from clockseg.planning.taping import UNKNOWN, Taped, bytes_per_frame, shares, slots
+from clockseg.planning.trial import Slot, Sums, Trial, thinned
 from toy_networks import CLASSES, toy
 
 FRAMES = 56
 SKIP = Kind("skip_frame({})", (2, 4))
 
 
-@given(st.one_of(st.none(), st.integers(0, 3000)), st.integers(1, 500), st.integers(1, 120))
-def test_slots_are_frames_there_are_in_blocks_of_both_kinds(frames, most, block) -> None:
+@given(st.one_of(st.just(UNKNOWN), st.integers(0, 3000)), st.integers(1, 500), st.integers(1, 120))
+def test_slots_are_as_many_frames_as_allowed_in_blocks_of_both_kinds(frames, most, block) -> None:
     found = list(slots(frames, most, block))
     indices = [slot.frame for slot in found]
     assert indices == sorted(set(indices))
-    assert len(found) <= most
-    assert frames is None or all(index < frames for index in indices)
-    taken = most if frames is None else min(most, frames)
-    assert len(found) > taken - 2 * max(8, block)
+    assert len(found) == min(most, frames)
+    assert all(index < frames for index in indices)
     runs = [slot.frame for slot, before in zip(found[1:], found, strict=False) if slot.frame != before.frame + 1]
     assert runs == [slot.frame for slot in found[1:] if slot.first]
-    if taken >= 16:
+    if len(found) >= 16:
         held_back = sum(slot.held_back for slot in found)
         assert 0.25 * len(found) <= held_back <= 0.6 * len(found)
     by_block = {slot.block: slot.held_back for slot in found}
     assert all(by_block[slot.block] == slot.held_back for slot in found)
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=6), st.integers(1, 500))
+def test_what_short_clips_leave_goes_to_the_others(lengths, most) -> None:
+    found = shares(lengths, most)
+    assert sum(found) == min(most, sum(lengths))
+    assert all(count <= length for count, length in zip(found, lengths, strict=True))
+    largest = max(found)
+    # Only a clip that is used up has fewer frames than another, but for the remainder.
+    assert all(count in (length, largest) or largest - count <= len(lengths) for count, length in zip(found, lengths))
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32 - 1))
@@ -266,7 +273,7 @@ def test_a_smaller_network_is_chosen_where_it_agrees(clip: Path, priced: None) -
     )
     assert found.variant.network == "small"
     assert found.promised == 1
-    assert found.frames == 32
+    assert found.frames == 40
 
 
 def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
@@ -274,16 +281,18 @@ def test_tapes_stay_within_their_bytes(clip: Path, priced: None) -> None:
     found = planned(clip, Goal(keep=0.9), most_bytes=most)
     assert 32 <= found.frames < FRAMES
     assert found.bytes <= most
+    assert found.reason == "all that 3 MB of disk space hold, 400 were allowed"
     with pytest.raises(DataError, match="too few to plan on"):
         planned(clip, Goal(keep=0.9), limit=20)
 
 
 def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
     net = toy()
-    keeps = [wanted(net, [parse_schedule("carried(skip_frame(2), warp(flow))")(len(net))])]
-    made = taping._taped([net], keeps, 3)
+    candidates = [[Candidate(SKIP, 2, "warp(flow)")]]
+    made, empty = Taped.empty([net], candidates, 3), Taped.empty([net], candidates, 3)
     frames = [ClipFrame(index, image, None) for index, image in enumerate(images(10))]
-    each = taping._bytes_of(taping._taped([net], keeps, 3), frames[:3])
+    clip = argparse.Namespace(frames=lambda vectors: iter(frames[:3]))
+    each = bytes_per_frame(empty, [clip], vectors=False)
     for number, frame in enumerate(frames):
         made.add(frame, Slot(number, number == 0, 0, False))
     assert 0.8 * 10 * each < made.bytes <= 10 * each

@@ -298,20 +298,6 @@ def check_new_network(file: Path, *, overwrite: bool) -> None:
     check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
 
 
-def check_new_schedule(args: argparse.Namespace) -> None:
-    """Check the schedule file of ``--out`` and the picture of ``--plot``, if given, like ``check_new_files``.
-
-    >>> check_new_schedule(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
-    """
-    if args.out is not None and args.out.suffix != ".toml":
-        raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")
-    out = [] if args.out is None else [args.out]
-    check_new_files(*out, *plots(args), overwrite=args.overwrite)
-
-
 def _check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)

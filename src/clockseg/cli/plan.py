@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._options import (
-    above_zero,
-    add_data_options,
-    add_plot_option,
-    check_new_schedule,
-    load_network,
-    positive,
-    working_size,
-)
+from clockseg.cli._found import add_output_options, check_output, publish
+from clockseg.cli._options import above_zero, add_data_options, load_network, positive, working_size
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import align, percent
 from clockseg.libraries import CPU_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.planning.planner import Goal, Plan, Trial, Variant
+    from clockseg.planning.planner import Plan, Trial, Variant
     from clockseg.planning.schedule_file import ScheduleFile
 
 DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
@@ -70,12 +62,8 @@ def add_parser(subparsers: Any) -> None:
         help="disk space for recordings, in the folder for temporary files; if they need more, fewer frames are used "
         "(default: 2000)",
     )
-    out = parser.add_argument_group("output")
-    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the plan to this file")
-    add_plot_option(out, "every schedule tried, the frontier and the choice")
-    out.add_argument("--overwrite", action="store_true", help="replace existing files")
-    out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    out.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
+    add_output_options(parser, "every schedule tried, the frontier and the choice")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
     parser.set_defaults(run=run)
 
 
@@ -132,48 +120,41 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
-    from clockseg.cli.plan import Report
 
-    check_new_schedule(args)
+    def draw(file: Path) -> None:
+        from clockseg.report.plots import draw_plan
+
+        draw_plan(plan, file)
+
+    check_output(args)
     account = Account()
     clips = clips_of(argparse.Namespace(**vars(args) | {"limit": None}), account)
     if not clips:
         return 1
     start = time.monotonic()
-    report = Report(_planned(args, clips, account), [str(clip.path) for clip in clips], args.every, 0.0)
-    report = report.after(time.monotonic() - start)
-    _write(args, report)
-    print(json.dumps(report.facts(), allow_nan=False) if args.json else report.text(args.out))
-    if not report.plan.met:
-        print(f"clockseg: warning: {report.missed()}", file=sys.stderr)
+    plan = _planned(args, clips, account)
+    report = Report(plan, [str(clip.path) for clip in clips], args.every, time.monotonic() - start)
+    publish(args, report, draw)
+    for sentence in report.warnings():
+        print(f"clockseg: warning: {sentence}", file=sys.stderr)
     return 1 if account.troubles else 0
-
-
-def _goal(args: argparse.Namespace) -> Goal:
-    from clockseg.planning.planner import Goal
-
-    return Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
 
 
 def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> Plan:
     from clockseg.clockwork.trace import Progress, Tally
-    from clockseg.planning.planner import Callbacks, plan
+    from clockseg.planning.planner import Callbacks, Goal, plan
 
-    goal, variants = _goal(args), _variants(args)
+    goal = Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
+    variants = _variants(args)
     with shown("recording", quiet=args.quiet) as show:
         callbacks = Callbacks(
             lambda done, of: show(Progress("recording", done, of, Tally(("every",)))),
             lambda sentence: None if args.quiet else print(f"clockseg: {sentence}", file=sys.stderr, flush=True),
             account.cut_short,
         )
+        most_bytes = 1_000_000 * args.disk
         return plan(
-            variants,
-            clips,
-            goal,
-            also=args.clock,
-            limit=args.limit,
-            most_bytes=1_000_000 * args.disk,
-            callbacks=callbacks,
+            variants, clips, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
         )
 
 
@@ -191,17 +172,6 @@ def _variants(args: argparse.Namespace) -> list[Variant]:
     return found
 
 
-def _write(args: argparse.Namespace, report: Report) -> None:
-    if args.out is not None:
-        from clockseg.planning.schedule_file import write_schedule_file
-
-        write_schedule_file(report.file(), args.out, overwrite=args.overwrite)
-    if args.plot is not None:
-        from clockseg.report.plots import draw_plan
-
-        draw_plan(report.plan, args.plot)
-
-
 ROWS = 16
 """Rows of the printed frontier."""
 
@@ -215,20 +185,18 @@ class Report:
     every: int
     seconds: float
 
-    def after(self, seconds: float) -> Report:
-        """Return this report with the seconds that planning took."""
-        return replace(self, seconds=seconds)
-
     def facts(self) -> dict[str, Any]:
         """Return what ``--json`` prints."""
         plan = self.plan
         return {
             "goal": {"keep": plan.goal.keep, "time": plan.goal.time, "measure": plan.goal.measure},
             "met": plan.met,
+            "kept": plan.kept,
             "reference": plan.variants[0].name,
             "engine": plan.variants[0].net.engine,
             "uncut_seconds": plan.uncut_seconds,
             "frames": plan.frames,
+            "frames_reason": plan.reason,
             "tape_bytes": plan.bytes,
             "schedules": len(plan.trials),
             "seconds": self.seconds,
@@ -276,14 +244,10 @@ class Report:
         name = self.plan.variants[trial.variant].name
         return [trial.tuned.relative_time, self.plan.goal.promised(trial), trial.candidate.text, name]
 
-    def text(self, out: Path | None) -> str:
+    def text(self) -> str:
         """Format the frontier and the choice."""
-        head = ["schedule", "network", "time", "promised", "time, held back", "agreement", "mean IU", "network rate"]
-        rows = [head, *(self._row(trial) for trial in self._shown())]
-        written = (
-            [] if out is None else [f"{out} written; run it with clockseg segment VIDEO --schedule {out} --out DIR"]
-        )
-        return "\n\n".join([align(rows, left=2), "\n".join([*self._told(), *written])])
+        head = ["schedule", "network", "time", "promised", "time, held back", "agreement", "mIoU", "network rate"]
+        return "\n\n".join([align([head, *map(self._row, self._shown())], left=2), self._told()])
 
     def _shown(self) -> list[Trial]:
         """Return trials spread evenly over the frontier, and the chosen one."""
@@ -308,28 +272,37 @@ class Report:
             _percent(held_back.network_rate),
         ]
 
-    def _told(self) -> list[str]:
+    def _told(self) -> str:
         plan, goal, chosen = self.plan, self.plan.goal, self.plan.chosen
-        what = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mean IU)"
+        measure = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mIoU)"
         fps = 1 / (plan.uncut_seconds * chosen.tuned.relative_time)
-        return [
-            f"Time 1 is {plan.variants[0].name}, uncut, on every frame: {1000 * plan.uncut_seconds:.1f} ms in "
-            f"{plan.variants[0].net.engine}. {len(plan.trials)} schedules on {plan.frames} frames in {self.seconds:.0f} s.",
-            f"* {chosen.candidate.text} on {plan.variant.name}: {what} {_percent(plan.promised)} promised in "
-            f"{chosen.tuned.relative_time:.3f} of the time (about {fps:.0f} fps, decoding and writing aside); "
-            f"{_percent(goal.agreement(chosen.held_back))} in {chosen.held_back.relative_time:.3f} on the blocks held back.",
-        ]
-
-    def missed(self) -> str:
-        """Say that the goal can't be met, and by how much."""
-        plan = self.plan
-        if plan.goal.keep is not None:
-            asked, closest = _percent(plan.goal.keep), _percent(plan.promised)
-            return f"no schedule keeps {asked} on this video; the closest promises {closest}."
         return (
-            f"no schedule runs in {plan.goal.time:.3f} of the time; the fastest takes {plan.chosen.tuned.relative_time:.3f}. "
-            "Give a smaller --size or --network as well, or a higher share."
+            f"Time 1 is {plan.variants[0].name}, uncut, on every frame: {1000 * plan.uncut_seconds:.1f} ms in "
+            f"{plan.variants[0].net.engine}. {len(plan.trials)} schedules on {plan.frames} frames ({plan.reason}) in "
+            f"{self.seconds:.0f} s.\n"
+            f"* {chosen.candidate.text} on {plan.variant.name}: {measure} {_percent(plan.promised)} promised in "
+            f"{chosen.tuned.relative_time:.3f} of the time (about {fps:.0f} FPS, without decoding and writing); "
+            f"{_percent(goal.agreement(chosen.held_back))} in {chosen.held_back.relative_time:.3f} on the blocks held back."
         )
+
+    def warnings(self) -> list[str]:
+        """Return a sentence if the goal can't be met, else one if the blocks held back do not confirm the promise."""
+        plan, chosen = self.plan, self.plan.chosen
+        if not plan.met and plan.goal.keep is not None:
+            asked, closest = _percent(plan.goal.keep), _percent(plan.promised)
+            return [f"no schedule keeps {asked} on this video; the closest promises {closest}."]
+        if not plan.met:
+            return [
+                f"no schedule runs in {plan.goal.time:.3f} of the time; the fastest takes "
+                f"{chosen.tuned.relative_time:.3f}. Give a smaller --size or --network as well, or a higher share."
+            ]
+        if plan.kept:
+            return []
+        return [
+            f"the blocks held back do not confirm the promise: {_percent(plan.goal.agreement(chosen.held_back))} in "
+            f"{chosen.held_back.relative_time:.3f} of the time. A run may keep less than promised, or take longer; plan on "
+            "more frames (--limit), or ask for a little more than you need."
+        ]
 
 
 def _percent(share: float) -> str:

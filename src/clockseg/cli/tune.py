@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,15 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.cli._clips import Account, clips_of, each, frames_of
-from clockseg.cli._options import (
-    add_data_options,
-    add_frames_options,
-    add_network_options,
-    add_plot_option,
-    check_new_schedule,
-    load_network,
-    positive,
-)
+from clockseg.cli._found import add_output_options, check_output, publish
+from clockseg.cli._options import add_data_options, add_frames_options, add_network_options, load_network, positive
 from clockseg.cli._terminal import align, percent, shown
 from clockseg.errors import UsageError
 
@@ -81,11 +73,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add_network_options(parser)
     add_frames_options(parser)
-    out = parser.add_argument_group("output")
-    out.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule there")
-    add_plot_option(out, "the fire rate at each threshold, and what each rate keeps and costs")
-    out.add_argument("--overwrite", action="store_true", help="replace files that are there")
-    out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_output_options(parser, "the fire rate at each threshold, and what each rate keeps and costs")
     parser.set_defaults(run=run)
 
 
@@ -152,6 +140,12 @@ def _clock(text: str, watch: int | None, cap: int | None) -> _Clock:
 
 def run(args: argparse.Namespace) -> int:
     """Record, tune, print and write; 1 if a clip failed or was cut short."""
+
+    def draw(file: Path) -> None:
+        from clockseg.report.plots import draw_tuning
+
+        draw_tuning(found.fixed, file, schedule=found.fixed_schedule)
+
     clock = _clock(args.clock, args.watch, args.cap)
     _check(args, clock)
     account = Account()
@@ -164,15 +158,7 @@ def run(args: argparse.Namespace) -> int:
     if not recorded:
         return 1
     found = _found(args, net, clock, recorded)
-    if args.out is not None:
-        from clockseg.planning.schedule_file import write_schedule_file
-
-        write_schedule_file(found.file(), args.out, overwrite=args.overwrite)
-    if args.plot is not None:
-        from clockseg.report.plots import draw_tuning
-
-        draw_tuning(found.fixed, args.plot, schedule=found.fixed_schedule)
-    print(json.dumps(found.facts(), allow_nan=False) if args.json else found.text(args.out))
+    publish(args, found, draw)
     _warn(found)
     return 1 if account.troubles else 0
 
@@ -181,7 +167,7 @@ def _check(args: argparse.Namespace, clock: _Clock) -> None:
     """Reject invalid options before anything is recorded."""
     if args.keep == "rate" and clock.name == "confidence":
         raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
-    check_new_schedule(args)
+    check_output(args)
 
 
 def _keep(net: StagedNetwork, clock: _Clock) -> frozenset[Watch]:
@@ -293,7 +279,7 @@ class Found:
         }
         return ScheduleFile(self.schedule, self.net.name, tuple(stage.name for stage in self.net.stages), tuned)
 
-    def text(self, out: Path | None) -> str:
+    def text(self) -> str:
         """Format the curve, the clips if there are several, and the schedule."""
         head = ["threshold", "fire rate", "held agreement", "time, est."]
         curve = align([head, *(_row(point) for point in _thinned(self.fixed))])
@@ -303,8 +289,7 @@ class Found:
             f"{self.schedule} fires on {percent(self.point.fire_rate)} of frames (asked: {percent(self.fixed.asked)})"
         )
         told = last if self.schedule == self.fixed_schedule else f"{fixed}\n{last}"
-        written = [] if out is None else [f"{out} written; use it with --schedule {out}"]
-        return "\n\n".join([curve, *clips, "\n".join([told, *written])])
+        return "\n\n".join([curve, *clips, told])
 
 
 def _facts(point: Point) -> dict[str, Any]:

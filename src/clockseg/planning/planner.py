@@ -59,7 +59,7 @@ class Plan:
     """A plan: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
 
     ``uncut_seconds``: of the uncut reference (the first of ``variants``) a frame; all times are in multiples of it.
-    ``frames``: how many were looked at. ``bytes``: of the tapes.
+    ``frames``: how many were looked at; ``reason``: a phrase that says why not more. ``bytes``: of the recordings.
     """
 
     goal: Goal
@@ -70,6 +70,7 @@ class Plan:
     uncut_seconds: float
     frames: int
     bytes: int
+    reason: str = ""
 
     @property
     def variant(self) -> Variant:
@@ -85,6 +86,13 @@ class Plan:
     def promised(self) -> float:
         """The agreement that the plan promises, by the goal's measure."""
         return self.goal.promised(self.chosen)
+
+    @property
+    def kept(self) -> bool:
+        """True if the blocks held back agree at least as much as promised, and the time goal is met on them."""
+        held_back = self.chosen.held_back
+        in_time = self.goal.time is None or not held_back.relative_time > self.goal.time
+        return in_time and not self.goal.agreement(held_back) < self.promised
 
 
 class Callbacks(NamedTuple):
@@ -134,7 +142,9 @@ def plan(
         nets, every, clips, len(names), Asked(limit, most_bytes, vectors, callbacks.frames, callbacks.problem)
     )
     search = Search(goal, found.scenes, found.samples)
-    callbacks.step(f"{found.frames} frames on tape, {found.bytes / 1e6:.0f} MB; trying every frame and every n-th")
+    callbacks.step(
+        f"{found.frames} frames recorded ({found.reason}), {found.bytes / 1e6:.0f} MB; trying every frame and every n-th"
+    )
     search.start(carries)
     callbacks.step(f"{len(search.trials)} schedules tried; trying clocks")
     search.go_on([*clocks(max(map(len, nets))), *kinds])
@@ -148,6 +158,7 @@ def plan(
         search.uncut_seconds,
         found.frames,
         found.bytes,
+        found.reason,
     )
 
 

@@ -1,8 +1,8 @@
-"""The frames that a plan looks at, through every network once: tapes, the reference's labels, and a few frames to time."""
+"""The frames that a plan is made on, run once through every network: recordings, the reference's labels, frames to time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -11,35 +11,40 @@ from typing import NamedTuple
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError
-from clockseg.execution.tape import Tape, Wanted, wanted
-from clockseg.planning.blocks import Slot, slots
+from clockseg.execution.tape import Tape, wanted
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Sample
-from clockseg.planning.trial import Scene, Truth, labels_of
+from clockseg.planning.trial import Scene, Slot, Truth, labels_of
 from clockseg.video.threads import prefetch
 
+BLOCKS = 10
+"""Blocks of a clip if it has enough frames; the blocks of a short clip are shorter."""
+LEAST = 8
+"""Frames of a block, at least."""
 BLOCK_SECONDS = 4.0
 FPS = 25.0
-"""Of a clip that does not say."""
+"""Assumed for a clip that has no frame rate."""
 SAMPLES = 36
 """Consecutive frames on which costs are measured."""
 SAMPLE_BYTES = 100_000_000
-"""What these may hold in memory; of large frames there are fewer, but not fewer than the least."""
+"""Memory limit for these frames; of large frames there are fewer, but not fewer than ``LEAST_SAMPLES``."""
 LEAST_SAMPLES = 12
 WEIGHED = 8
-"""Frames that tell how many bytes one takes on all tapes."""
+"""Frames recorded to find how many bytes a frame takes."""
 LEAST_FRAMES = 32
-"""That a plan is made on."""
+"""Frames that a plan needs."""
+UNKNOWN = 1 << 40
+"""Number of frames of a clip whose header does not tell."""
 
 
 class Asked(NamedTuple):
-    """``limit``: frames of all clips together; ``most_bytes`` of all tapes; ``vectors``: whether any carry reads them.
+    """Limits: ``frames`` of all clips together, ``bytes`` of all recordings; ``vectors``: True if a carry reads them.
 
-    ``progress(done, of)``, ``problem(sentence)``.
+    ``progress(done, of)`` and ``problem(sentence)`` are called meanwhile.
     """
 
-    limit: int
-    most_bytes: int
+    frames: int
+    bytes: int
     vectors: bool
     progress: Callable[[int, int], None]
     problem: Callable[[str], None]
@@ -47,33 +52,46 @@ class Asked(NamedTuple):
 
 @dataclass(eq=False)
 class Taped:
-    """One scene a network, the reference's first, and consecutive frames to time."""
+    """One scene per network, the reference's first, and consecutive frames to time.
+
+    ``reason``: a phrase that says why there are no more frames.
+    """
 
     scenes: list[Scene]
     samples: list[Sample] = field(default_factory=list)
+    reason: str = ""
+
+    @classmethod
+    def empty(cls, nets: Sequence[StagedNetwork], candidates: Sequence[Sequence[Candidate]], classes: int) -> Taped:
+        """Return recordings without frames, which keep what the candidates of each network read."""
+        truth = Truth(classes)
+        keeps = [
+            wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)
+        ]
+        return cls([Scene(i, Tape(net, keep), truth) for i, (net, keep) in enumerate(zip(nets, keeps, strict=True))])
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
-        """One more frame."""
+        """Run every network on one more frame and record it."""
         outputs = [scene.tape.add(frame.image, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
         self.scenes[0].truth.add(slot, labels_of(outputs[0], self.scenes[0].tape.net))
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
-        # Consecutive ones only, or motion is none that a camera sees.
+        # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
             self.samples.append(Sample(frame.image.copy(), frame.vectors))
 
     @property
     def bytes(self) -> int:
-        """Of all tapes and labels."""
+        """Bytes of all recordings and labels."""
         return sum(scene.tape.store.bytes for scene in self.scenes) + self.scenes[0].truth.store.bytes
 
     @property
     def frames(self) -> int:
-        """On each of the tapes."""
+        """Number of frames recorded."""
         return len(self.scenes[0].tape)
 
 
 def first_frame(clips: Sequence[Clip]) -> ClipFrame:
-    """The first frame there is, with its vectors if it has any; ``DataError`` if there is none."""
+    """Return the first frame, with its vectors if it has any; ``DataError`` if there is none."""
     for clip in clips:
         for frame in clip.frames(vectors=True):
             return frame
@@ -87,61 +105,106 @@ def taped(
     classes: int,
     asked: Asked,
 ) -> Taped:
-    """Every network's tape with what its candidates need, over blocks of the clips; ``DataError`` if they are too short."""
-    keeps = [wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)]
-    some = islice(chain.from_iterable(clip.frames(vectors=asked.vectors) for clip in clips), WEIGHED)
-    most = min(asked.limit, asked.most_bytes // _bytes_of(_taped(nets, keeps, classes), some))
-    made = _taped(nets, keeps, classes)
-    for clip in clips:
-        _take(made, clip, most // len(clips), asked)
+    """Record every network over blocks of the clips, as many frames as ``asked`` allows.
+
+    ``candidates``: the schedules of each network that will be replayed. ``DataError`` if the clips are too short.
+    """
+    made, some = Taped.empty(nets, candidates, classes), Taped.empty(nets, candidates, classes)
+    room = max(1, asked.bytes // bytes_per_frame(some, clips, vectors=asked.vectors))
+    lengths = [_length(clip) for clip in clips]
+    counts = shares([count for count, _ in lengths], min(asked.frames, room))
+    for clip, (length, fps), count in zip(clips, lengths, counts, strict=True):
+        block = round(BLOCK_SECONDS * fps / clip.every)
+        _take(made, clip, slots(length, count, block), asked._replace(frames=sum(counts)))
         clip.check_unchanged()
+    made.reason = _reason(made.frames, room, asked)
     if made.frames < LEAST_FRAMES:
         raise DataError(
-            f"{made.frames} frames are too few to plan on; give video with {LEAST_FRAMES} at least, a larger --limit or "
-            "a smaller --size."
+            f"{made.frames} frames ({made.reason}) are too few to plan on; give video with {LEAST_FRAMES} frames or more, a "
+            "larger --limit or --disk, or a smaller --size."
         )
     return made
 
 
-def _taped(nets: Sequence[StagedNetwork], keeps: Sequence[Wanted], classes: int) -> Taped:
-    truth = Truth(classes)
-    return Taped(
-        [Scene(number, Tape(net, keep), truth) for number, (net, keep) in enumerate(zip(nets, keeps, strict=True))]
-    )
+def _reason(frames: int, room: int, asked: Asked) -> str:
+    if frames >= asked.frames:
+        return f"the limit of {asked.frames}"
+    if frames >= room:
+        return f"all that {asked.bytes / 1e6:,.0f} MB of disk space hold, {asked.frames} were allowed"
+    return f"all there are, {asked.frames} were allowed"
 
 
-def _bytes_of(empty: Taped, frames: Iterable[ClipFrame]) -> int:
-    """Of a frame on all tapes, at most: the first has no motion, and not all have vectors."""
+def bytes_per_frame(empty: Taped, clips: Sequence[Clip], *, vectors: bool) -> int:
+    """Return the most bytes that one of a few frames takes on all recordings ``empty``: the first frame has no motion."""
     most = 1
-    for number, frame in enumerate(frames):
+    frames = chain.from_iterable(clip.frames(vectors=vectors) for clip in clips)
+    for number, frame in enumerate(islice(frames, WEIGHED)):
         before = empty.bytes
         empty.add(frame, Slot(number, number == 0, 0, False))
         most = max(most, empty.bytes - before)
     return most
 
 
-def _take(made: Taped, clip: Clip, most: int, asked: Asked) -> None:
-    """The frames of one clip that are to be looked at."""
-    count, fps = _length(clip)
-    plan = slots(count, most, round(BLOCK_SECONDS * (fps or FPS) / clip.every))
-    wanted, taken = next(plan, None), 0
-    start = made.frames
+def shares(lengths: Sequence[int], most: int) -> list[int]:
+    """Return how many frames to take of each clip, ``most`` together: short clips leave their share to longer ones.
+
+    >>> shares([5, 100, 100], 60)
+    [5, 27, 28]
+    """
+    found = dict.fromkeys(range(len(lengths)), 0)
+    for rank, at in enumerate(sorted(found, key=lambda at: lengths[at])):
+        found[at] = min(lengths[at], (most - sum(found.values())) // (len(lengths) - rank))
+    return list(found.values())
+
+
+def slots(frames: int, most: int, block: int) -> Iterator[Slot]:
+    """Yield the frames to look at in order, ``most`` of ``frames`` (all if there are fewer).
+
+    Blocks of about ``block`` consecutive frames; every other one is held back. If there are more frames than may be looked
+    at, runs of two blocks are spread evenly over them, and begin with a block of either kind in turn. The length of a
+    video from its header may be wrong or ``UNKNOWN``; then the frames from the start are taken.
+
+    >>> [(slot.frame, slot.held_back) for slot in slots(90, 32, 8) if slot.first]
+    [(0, False), (74, True)]
+    """
+    taken = min(most, frames)
+    length = max(LEAST, min(block, taken // BLOCKS))
+    for number, run in enumerate(_runs(frames, taken, 2 * length)):
+        blocks = max(1, round(len(run) / length))
+        for place, index in enumerate(run):
+            part = place * blocks // len(run)
+            yield Slot(index, place == 0, 1000 * number + part, (number + part) % 2 == 1)
+
+
+def _runs(frames: int, taken: int, length: int) -> Sequence[range]:
+    """Return runs of at least ``length`` frames, ``taken`` together, with unequal gaps of at least a frame between them."""
+    count = taken // length
+    left_out = frames - taken
+    if frames >= UNKNOWN or count < 2 or left_out < count - 1:
+        return [range(taken)]
+    ends = [taken * number // count for number in range(count + 1)]
+    gaps = [left_out * number // (count - 1) for number in range(count)]
+    return [range(start + gap, end + gap) for start, end, gap in zip(ends, ends[1:], gaps, strict=False)]
+
+
+def _take(made: Taped, clip: Clip, plan: Iterator[Slot], asked: Asked) -> None:
+    """Record the frames of one clip that are in ``plan``."""
+    next_slot, start = next(plan, None), made.frames
     decoded = enumerate(clip.frames(problem=asked.problem, vectors=asked.vectors))
     with closing(prefetch(frame for frame in decoded)) as frames:
         for index, frame in frames:
-            if wanted is None:
+            if next_slot is None:
                 break
-            if index == wanted.frame:
-                made.add(frame, wanted._replace(block=wanted.block + 1_000_000 * start))
-                taken += 1
-                asked.progress(made.frames, asked.limit)
-                wanted = next(plan, None)
+            if index == next_slot.frame:
+                made.add(frame, next_slot._replace(block=next_slot.block + 1_000_000 * start))
+                asked.progress(made.frames, asked.frames)
+                next_slot = next(plan, None)
 
 
-def _length(clip: Clip) -> tuple[int | None, float | None]:
-    """Return the approximate number of frames of a clip, and its FPS."""
+def _length(clip: Clip) -> tuple[int, float]:
+    """Return the number of frames of a clip, from its header, and its FPS."""
     if clip.taken is not None:
-        return len(clip.taken), None if clip.classes is None else clip.classes.fps
+        return len(clip.taken), FPS if clip.classes is None or not clip.classes.fps else clip.classes.fps
     with clip.open() as video:
-        count = None if video.frames_hint is None else video.frames_hint // clip.every
-        return count, None if video.fps is None else float(video.fps)
+        count = UNKNOWN if video.frames_hint is None else -(-video.frames_hint // clip.every)
+        return min(count, clip.limit or count), FPS if video.fps is None else float(video.fps)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +20,21 @@ from clockseg.evaluation.metrics import Agreement, agreement, no_agreement
 from clockseg.execution.replay import Key, Promise
 from clockseg.execution.store import Place, Store
 from clockseg.execution.tape import Tape
-from clockseg.planning.blocks import Slot
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
 from clockseg.types import Labels
 
 MOST_PIXELS = 130_000
 """Of a frame are compared: of larger ones every second pixel in every second row, or every third, and so on."""
+
+
+class Slot(NamedTuple):
+    """A frame to look at: ``first`` of a run of consecutive frames, in block number ``block``, held back or not."""
+
+    frame: int
+    first: bool
+    block: int
+    held_back: bool
 
 
 @dataclass(frozen=True, eq=False)
