@@ -61,14 +61,14 @@ class Either(_Combined):
     """Fires when any of its clocks does."""
 
     def _of(self, decisions: tuple[Decision, ...]) -> tuple[bool, bool]:
-        return any(one.fires for one in decisions), any(one.refill for one in decisions)
+        return any(one.fire for one in decisions), any(one.refill for one in decisions)
 
 
 class Both(_Combined):
     """Fires when all of its clocks do."""
 
     def _of(self, decisions: tuple[Decision, ...]) -> tuple[bool, bool]:
-        fires = all(one.fires for one in decisions)
+        fires = all(one.fire for one in decisions)
         return fires, fires and any(one.refill for one in decisions)
 
 
@@ -99,7 +99,7 @@ class Invert:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Negate the decision."""
         decision, state = ask(self.clock, tick, state)
-        return Decision(not decision.fires, decision.signal), state
+        return Decision(not decision.fire, decision.signal), state
 
 
 @dataclass(frozen=True)

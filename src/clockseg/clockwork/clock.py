@@ -11,12 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
-import numpy as np
-
 from clockseg.errors import ClocksegError, UsageError, nearest, whole_number
-
-Mask: TypeAlias = Any
-"""The places of the frame that fire (the paper's elementwise C), bool [rows, columns]: a stage fires whole if any does."""
 
 
 class Watch(NamedTuple):
@@ -80,14 +75,9 @@ class Decision(NamedTuple):
     states.
     """
 
-    fire: bool | Mask
+    fire: bool
     signal: float | None = None
     refill: bool = False
-
-    @property
-    def fires(self) -> bool:
-        """True if the stage fires at all: for a mask, if any place is set."""
-        return bool(np.any(self.fire))
 
 
 class Clock(Protocol):

@@ -1,9 +1,9 @@
-"""Lazy values: a call of a part stays pending until somebody reads its value."""
+"""Lazy values: a call of a part stays pending until its value is read, so that an executor may run several calls as one."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -12,13 +12,11 @@ from clockseg.clockwork.clock import Clock, Decision, Tick, ask
 CLOCK, MOTION, FUSE, FINISH = "clock", "motion", "fuse", "finish"
 Kind: TypeAlias = int | str
 """The purpose of a call: the index of the stage that it belongs to, or one of ``CLOCK``, ``MOTION``, ``FUSE``, ``FINISH``."""
-Pattern: TypeAlias = tuple[bool, ...]
-"""The stages that fire on a frame."""
 
 
 @dataclass(slots=True, eq=False)
 class Lazy:
-    """A call of a part, and its value once it has been made. ``name`` names the part within its network."""
+    """A call of a part, and its value once it was made. ``name`` names the part within its network."""
 
     kind: Kind
     name: str
@@ -26,6 +24,7 @@ class Lazy:
     args: tuple[Any, ...]
     value: Any = None
     seconds: float = 0.0
+    pending: bool = True
 
 
 class Executor(Protocol):
@@ -35,11 +34,8 @@ class Executor(Protocol):
         """Set the value of each call, and the seconds that it took."""
         ...
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
-        """Prepare for the frames to come after a fill with a frame of this shape.
-
-        ``again`` runs that frame once more, with the stages firing that it is given; its result is dropped.
-        """
+    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
+        """Prepare for the frames after a fill, which gave ``memory`` for this frame."""
         ...
 
 
@@ -59,23 +55,24 @@ class Interpreter:
             call.value = call.part(*[one.value if type(one) is Lazy else one for one in call.args])
             call.seconds = time.perf_counter() - start
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
+    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
         """Do nothing: no frame runs faster for it."""
 
 
-class Recorder(Protocol):
-    """Collects the calls of a frame and returns their values."""
+class Calls(Protocol):
+    """The calls of one frame: ``call(kind, name, part, args)`` returns the lazy value of ``part(*args)``."""
+
+    @property
+    def call(self) -> Callable[[Kind, str, Callable[..., Any], tuple[Any, ...]], Any]:
+        """Return a lazy value; arguments may be lazy too."""
+        ...
 
     @property
     def made(self) -> Sequence[Lazy]:
         """The calls that were run, with their seconds."""
         ...
 
-    def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
-        """Add a pending call and return its lazy value."""
-        ...
-
-    def read(self, given: Any) -> Any:
+    def read(self, lazy: Any) -> Any:
         """Return the value of a lazy value."""
         ...
 
@@ -83,59 +80,54 @@ class Recorder(Protocol):
         """Return the answer of a clock, and its state."""
         ...
 
-    def settle(self) -> None:
-        """End the frame: run what is still pending."""
+    def settle(self, kept: Iterable[Any]) -> None:
+        """End the frame: compute the values that are kept for later frames."""
         ...
 
 
-class Calls:
-    """The calls of one frame. Reading a value runs the calls it depends on as one batch; the rest run at the end of the frame.
+class Executed:
+    """Calls that an executor runs: a read runs the pending calls that the value depends on, as one batch.
 
-    ``pattern``: the stages that fire, in place of the answers of clocks.
+    >>> calls = Executed(Interpreter())
+    >>> trunk = calls.call(0, "a.body", str.upper, ("x",))
+    >>> calls.read(calls.call(0, "a.head", str.__add__, (trunk, "!"))), len(calls.made)
+    ('X!', 2)
     """
 
-    def __init__(self, executor: Executor, pattern: Pattern | None = None) -> None:
-        self.executor, self.pattern = executor, pattern
-        self.pending: list[Lazy] = []
+    call = Lazy
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
         self.made: list[Lazy] = []
 
-    def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Lazy:
-        """Add a pending call, whose arguments may be pending too."""
-        call = Lazy(kind, name, part, args)
-        self.pending.append(call)
-        return call
+    def read(self, lazy: Lazy) -> Any:
+        """Run the calls that a value depends on, and return it."""
+        if lazy.pending:
+            self.settle((lazy,))
+        return lazy.value
 
-    def read(self, given: Any) -> Any:
-        """Run the calls that a value depends on and return it."""
-        if type(given) is not Lazy:
-            return given
-        needed, batch, others = {id(given)}, [], []
-        for call in reversed(self.pending):
-            if id(call) in needed:
-                batch.append(call)
-                needed.update(map(id, call.args))
-            else:
-                others.append(call)
-        self.pending = others[::-1]
+    def settle(self, kept: Iterable[Any]) -> None:
+        """Run the calls that these values depend on, and release the arguments of those calls."""
+        batch: dict[int, Lazy] = {}
+        waiting = [*kept][::-1]
+        while waiting:
+            call = waiting.pop()
+            if type(call) is Lazy and call.pending and id(call) not in batch:
+                needed = [one for one in call.args if type(one) is Lazy and one.pending and id(one) not in batch]
+                if needed:
+                    waiting += [call, *needed[::-1]]
+                else:
+                    batch[id(call)] = call
         if batch:
-            self.executor.force(batch[::-1])
-            self.made += batch
-        return given.value
+            calls = list(batch.values())
+            self.executor.force(calls)
+            self.made += calls
+            for call in calls:
+                call.args, call.pending = (), False
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Return the answer of a clock, and its state."""
-        if self.pattern is not None:
-            return Decision(self.pattern[tick.stage - 1]), None
         start = time.perf_counter()
-        answer = ask(clock, tick, state)
+        answer = ask(clock, tick._replace(seconds=start), state)
         self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
         return answer
-
-    def settle(self) -> None:
-        """Run all calls that are still pending, and release the arguments of this frame's calls."""
-        if self.pending:
-            self.executor.force(self.pending)
-            self.made += self.pending
-            self.pending = []
-        for call in self.made:
-            call.args = ()

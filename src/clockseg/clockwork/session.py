@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from clockseg.clockwork.lazy import Calls, Executor, Interpreter, Pattern
+from clockseg.clockwork.lazy import Executed, Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.step import Memory, follow
@@ -43,14 +44,12 @@ class Session:
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
-        self.memory = memory = self._next(self.memory, image, vectors)
+        calls = partial(Executed, self._executor)
+        self.memory = memory = follow(self.net, self.schedule, self.memory, image, vectors, calls)
         if memory.record.fill:
-            self._executor.rehearse(memory.shape, lambda pattern: self._next(memory, image, vectors, pattern))
+            self._executor.rehearse(memory, image, vectors)
         self.tally = self.tally.add(memory.record, first=first)
         return memory.output.value
-
-    def _next(self, memory: Memory | None, image: Any, vectors: Any, pattern: Pattern | None = None) -> Memory:
-        return follow(self.net, self.schedule, memory, image, vectors, lambda: Calls(self._executor, pattern))
 
     def reset(self) -> None:
         """Drop all cached values: the next frame is a fill and counts as the first of a clip."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.clock import PICTURE, Tick, View, Watch, watched_by_default
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executor, Interpreter, Recorder
+from clockseg.clockwork.clock import PICTURE, Tick, View, Watch
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executed, Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
@@ -67,11 +65,11 @@ def advance(
     memory: Memory | None,
     image: Any,
     vectors: Any,
-    calls: Recorder,
+    calls: Calls,
     states: Sequence[Any] = (),
 ) -> Memory:
     """Run one frame. Without a memory every stage fires: a fill. ``states``: those of the clocks, for a fill."""
-    frame = Frame(net, schedule, memory, image, calls, t=0 if memory is None else memory.t + 1)
+    frame = Frame(net, schedule, memory, image, calls)
     sight = frame.see(vectors) if schedule.carry.looks else None
     now: list[Cell] = []
     fired: list[bool] = []
@@ -91,118 +89,129 @@ def advance(
         if fires:
             # It computes from the stage before it, and reflects the frame that this one reflects.
             source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
-            trunk = calls(i, stage.name + ".body", stage.body, source.trunk)
-            held = calls(i, stage.name + ".head", stage.head, trunk)
-            motion = frame.since(source.motion) if late and frame.motion is not None else source.motion
+            trunk = calls.call(i, stage.name + ".body", stage.body, (source.trunk,))
+            held = calls.call(i, stage.name + ".head", stage.head, (trunk,))
+            motion = frame.since(source.motion) if late else source.motion
             firings = 0 if memory is None else past.fires + 1
             cell = Cell(trunk, held, source.frame, motion, 0, firings, views, views, state)
         else:
             # It holds its values, which the carry brings to this frame where they are read.
-            motion = past.motion if frame.motion is None else frame.since(past.motion)
-            cell = past._replace(motion=motion, since=past.since + 1, previous=views, state=state)
+            cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
         now.append(cell)
         fired.append(fires)
         signals.append(signal)
     # Fresh and held values are fused; a carry may move the last output instead where nothing fired.
     values, fused, output, moved, carried = frame.fuse(now, fired)
-    calls.settle()
+    kept = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
+    calls.settle([sight, *kept, *values.values(), output])
     reflects = tuple([cell.frame for cell in now])
-    spent = Seconds.of(len(now), calls.made)
-    record = Record(memory is None, tuple(fired), tuple(signals), reflects, spent, moved, carried)
+    record = Record(
+        memory is None, tuple(fired), tuple(signals), reflects, Seconds.of(len(now), calls.made), moved, carried
+    )
     return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
 
 
-@dataclass
 class Frame:
-    """One frame that is being run: what its stages share."""
+    """The frame that is being run: the lazy values that its stages share, each made at most once."""
 
-    net: StagedNetwork
-    schedule: Schedule
-    memory: Memory | None
-    image: Any
-    calls: Recorder
-    t: int = 0
-    motion: Any = None
-    picture: Any = None
-    read: Any = None
-    shown: tuple[Any, ...] = ()
-    moves: dict[int, Any] = field(default_factory=dict)
-    carried: dict[int, Any] = field(default_factory=dict)
+    def __init__(self, net: StagedNetwork, schedule: Schedule, memory: Memory | None, image: Any, calls: Calls) -> None:
+        self.net, self.schedule, self.memory, self.image, self.calls = net, schedule, memory, image, calls
+        self.t = 0 if memory is None else memory.t + 1
+        self.took = 0.0 if memory is None else memory.record.seconds.network
+        self.motion: Any = None
+        self._prepared: Any = None
+        self._picture: Any = None
+        self._moves: dict[int, Any] = {}
+        self._carried: dict[int, Any] = {}
 
     def prepared(self) -> Any:
-        """The frame as the network reads it, prepared once."""
-        if self.read is None:
+        """Return the frame as the network reads it."""
+        if self._prepared is None:
             kind = MOTION if self.schedule.carry.looks else 0
-            self.read = self.calls(kind, "prepare", self.net.prepare, self.image)
-        return self.read
+            self._prepared = self.calls.call(kind, "prepare", self.net.prepare, (self.image,))
+        return self._prepared
 
     def see(self, vectors: Any) -> Any:
         """Return what the carry keeps of the frame, and set the motion since the previous one."""
-        carry = self.schedule.carry
-        sight = self.calls(MOTION, "see", carry.see, self.prepared(), self.image, vectors)
+        carry, call = self.schedule.carry, self.calls.call
+        sight = call(MOTION, "see", carry.see, (self.prepared(), self.image, vectors))
         if self.memory is not None:
-            self.motion = self.calls(MOTION, "observe", carry.observe, self.memory.sight, sight)
+            self.motion = call(MOTION, "observe", carry.observe, (self.memory.sight, sight))
         return sight
 
     def since(self, motion: Any) -> Any:
         """Return a motion up to the previous frame as one up to this frame; values of one frame share theirs."""
-        if id(motion) not in self.moves:
-            self.moves[id(motion)] = self.calls(MOTION, "compose", self.schedule.carry.compose, motion, self.motion)
-        return self.moves[id(motion)]
+        if self.motion is None:
+            return motion
+        if id(motion) not in self._moves:
+            compose = self.schedule.carry.compose
+            self._moves[id(motion)] = self.calls.call(MOTION, "compose", compose, (motion, self.motion))
+        return self._moves[id(motion)]
 
     def carry(self, cell: Cell) -> Any:
-        """Return what a stage holds, moved to this frame once, however often it is read."""
-        if id(cell) not in self.carried:
-            self.carried[id(cell)] = self.calls(MOTION, "move", self.schedule.carry.move, cell.held, cell.motion)
-        return self.carried[id(cell)]
+        """Return the value that a stage holds, moved to this frame."""
+        if cell.motion is None:
+            return cell.held
+        if id(cell) not in self._carried:
+            move = self.schedule.carry.move
+            self._carried[id(cell)] = self.calls.call(MOTION, "move", move, (cell.held, cell.motion))
+        return self._carried[id(cell)]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
         """Return the maps that a clock watches, of the stages before its own as that one sees them."""
         found: dict[Watch, Any] = {}
         for watch in watched:
             if watch == PICTURE:
-                if self.picture is None:
+                if self._picture is None:
                     # A copy, since the caller may decode the next frame into the same memory.
-                    self.picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
-                found[watch] = self.picture
+                    self._picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
+                found[watch] = self._picture
                 continue
             stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
-                found[watch] = self.calls.read(self.calls(CLOCK, stage.name + ".features", stage.features, cell.trunk))
+                shown = self.calls.call(CLOCK, stage.name + ".features", stage.features, (cell.trunk,))
+                found[watch] = self.calls.read(shown)
             elif stage.scores is not None:
-                held = cell.held if cell.motion is None else self.carry(cell)
-                found[watch] = self.calls.read(self.calls(CLOCK, stage.name + ".scores", stage.scores, held))
+                shown = self.calls.call(CLOCK, stage.name + ".scores", stage.scores, (self.carry(cell),))
+                found[watch] = self.calls.read(shown)
         return found
 
     def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[bool, float | None, Any]:
-        """Ask the clock of stage ``i``: whether it fires, the signal, and the clock's state."""
+        """Return the answer of the clock of stage ``i``: True if it fires, its signal, and its state."""
         past, calls = memory.stages[i], self.calls
         shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
-        view = shown.get(watched_by_default(i + 1), NO_VIEW) if shown else NO_VIEW
-        travel = None if self.motion is None else calls.read(self.since(past.motion))
-        if not self.shown:
-            motion = None if self.motion is None else calls.read(self.motion)
-            took = memory.record.seconds.network
-            self.shown = motion, calls.read(memory.fused.held), self.net.classes, took, time.perf_counter()
-        motion, output, classes, took, now = self.shown
-        counts = past.since + 1, past.fires
-        tick = Tick(self.t, i + 1, self.image, *view, *counts, motion, now, shown, travel, output, classes, took)
+        watched = shown.get(Watch("scores", i) if i else PICTURE, NO_VIEW)
+        moved = self.motion is not None
+        tick = Tick(
+            self.t,
+            i + 1,
+            self.image,
+            *watched,
+            since=past.since + 1,
+            fires=past.fires,
+            motion=calls.read(self.motion) if moved else None,
+            views=shown,
+            travel=calls.read(self.since(past.motion)) if moved else None,
+            output=calls.read(memory.fused.held),
+            classes=self.net.classes,
+            took=self.took,
+        )
         decision, state = calls.ask(self.schedule.clocks[i], tick, past.state)
         if decision.refill:
             states = [cell.state for cell in memory.stages]
             states[i] = state
             raise Refill(states)
-        return decision.fires, decision.signal, state
+        return bool(decision.fire), decision.signal, state
 
     def fuse(
         self, now: Sequence[Cell], fired: Sequence[bool]
     ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
         """Return values by name, the output's cell, the output, the stages that moved, and how an output was carried."""
-        net, memory, calls, last = self.net, self.memory, self.calls, self.net.last
+        net, memory, call, last = self.net, self.memory, self.calls.call, self.net.last
         values = {} if memory is None else dict(memory.values)
-        if memory is not None and self.schedule.carry.of != "held" and (carried := self._carried(fired)):
+        if memory is not None and self.schedule.carry.of != "held" and (carried := self._how_carried(fired)):
             fused = memory.fused._replace(motion=self.since(memory.fused.motion))
-            output = calls(FINISH, "restore", net.restore, self._moved(carried, fused, now), self.image)
+            output = call(FINISH, "restore", net.restore, (self._output(carried, fused, now), self.image))
             return values, fused, output, (False,) * len(now), carried
         changed, moved = set(), []
         for stage, cell, fires in zip(net.stages, now, fired, strict=True):
@@ -212,16 +221,16 @@ class Frame:
             moved.append(stage.name in changed and not fires)
         for group in net.groups:
             if changed.intersection(group.reads):
-                args = [values[name] for name in group.reads]
-                values[group.name] = calls(FUSE, group.name, group.function, *args)
+                args = tuple([values[name] for name in group.reads])
+                values[group.name] = call(FUSE, group.name, group.function, args)
                 changed.add(group.name)
         if memory is not None and last not in changed:
             return values, memory.fused, memory.output, tuple(moved), ""
-        made = calls(FINISH, "finish", net.finish, values[last])
-        output = calls(FINISH, "restore", net.restore, made, self.image)
+        made = call(FINISH, "finish", net.finish, (values[last],))
+        output = call(FINISH, "restore", net.restore, (made, self.image))
         return values, Cell(values[last], made, self.t), output, tuple(moved), ""
 
-    def _carried(self, fired: Sequence[bool]) -> str:
+    def _how_carried(self, fired: Sequence[bool]) -> str:
         """Return what is moved instead of fusing anew: "output", "fused", "corrected", or "" where values are fused."""
         net, of = self.net, self.schedule.carry.of
         if all(fired):
@@ -233,19 +242,20 @@ class Frame:
                 return "corrected"
         return "" if any(fired) else "fused" if of == "fused" else "output"
 
-    def _moved(self, carried: str, fused: Cell, now: Sequence[Cell]) -> Any:
+    def _output(self, carried: str, fused: Cell, now: Sequence[Cell]) -> Any:
         """Return about what ``finish`` would give, from the last fused value or output and the motion since."""
-        net, carry, calls = self.net, self.schedule.carry, self.calls
+        net, carry, call = self.net, self.schedule.carry, self.calls.call
         if carried == "output":
-            return calls(MOTION, "move", carry.move, fused.held, fused.motion)
-        moved = calls(MOTION, "move", carry.move, calls(MOTION, "fused", net.fused, fused.trunk), fused.motion)
+            return call(MOTION, "move", carry.move, (fused.held, fused.motion))
+        scores = call(MOTION, "fused", net.fused, (fused.trunk,))
+        moved = call(MOTION, "move", carry.move, (scores, fused.motion))
         if carried == "fused" or net.correction is None:
-            return calls(FINISH, "conclude", net.conclude or net.finish, moved)
-        unexplained = calls(MOTION, "unexplained", carry.unexplained, moved, fused.motion)
+            return call(FINISH, "conclude", net.conclude or net.finish, (moved,))
+        unexplained = call(MOTION, "unexplained", carry.unexplained, (moved, fused.motion))
         names = [stage.name for stage in net.stages]
         reads = net.correction.reads
         seen = self.prepared() if reads is None else now[names.index(reads)].trunk
-        return calls(FINISH, "correction", net.correction.part, seen, moved, unexplained)
+        return call(FINISH, "correction", net.correction.part, (seen, moved, unexplained))
 
 
 def fill(
@@ -257,7 +267,7 @@ def fill(
     >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
     'W'
     """
-    memory = advance(net, schedule, None, image, vectors, Calls(executor or Interpreter()))
+    memory = advance(net, schedule, None, image, vectors, Executed(executor or Interpreter()))
     return memory.output.value, memory
 
 
@@ -284,7 +294,7 @@ def step(
     """
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
-    after = follow(net, schedule, memory, image, vectors, lambda: Calls(executor or Interpreter()))
+    after = follow(net, schedule, memory, image, vectors, lambda: Executed(executor or Interpreter()))
     return after.output.value, after
 
 
@@ -294,7 +304,7 @@ def follow(
     memory: Memory | None,
     image: Any,
     vectors: Any,
-    calls: Callable[[], Recorder],
+    calls: Callable[[], Calls],
 ) -> Memory:
     """Run the next frame; a fill without a memory, after a change of size, and where a clock asks for it."""
     if memory is None or memory.shape != np.shape(image):

@@ -16,11 +16,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, Pattern
+from clockseg.clockwork.lazy import Executed, Executor, Interpreter, Lazy
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.step import Memory, advance
 from clockseg.errors import NetworkError
-from clockseg.execution.liveness import Live, liveness, patterns
+from clockseg.execution.liveness import Live, fixed, liveness, patterns
 from clockseg.execution.pieces import Batch, Piece, Takes
 from clockseg.execution.verdicts import key, recall, remember
 from clockseg.graph.fusion import GraphFusion
@@ -86,7 +87,7 @@ class Fusion:
 
     def __call__(self, net: StagedNetwork, schedule: Schedule) -> Executor:
         """Return an executor for a session of ``net`` under ``schedule``; parts that aren't this network's run alone."""
-        return Fused(self, schedule, liveness(net, schedule))
+        return Fused(self, net, schedule, liveness(net, schedule))
 
     def is_new(self, what: Hashable) -> bool:
         """Return True when it is asked for the first time about ``what``."""
@@ -144,9 +145,10 @@ class Fused:
     """
 
     fusion: Fusion
+    net: StagedNetwork
     schedule: Schedule
     live: Live | None
-    plans: dict[Hashable, list[Piece | int]] = field(default_factory=dict)
+    plans: dict[Hashable, list[Piece]] = field(default_factory=dict)
     failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
 
     def force(self, batch: Sequence[Lazy]) -> None:
@@ -162,35 +164,32 @@ class Fused:
             self.plans[names, takes] = self._plan(names, takes)
         done: set[int] = set()
         while len(done) < len(batch):
-            for unit in self.plans[names, takes]:
-                places = (unit,) if isinstance(unit, int) else unit.calls
-                if places[0] in done:
-                    continue
-                if isinstance(unit, int):
-                    ALONE.force([batch[unit]])
-                elif not self._fuse(unit, batch):
-                    self.failed.add((names, takes, unit.calls))
+            for piece in self.plans[names, takes]:
+                left = [batch[i] for i in piece.calls if i not in done]
+                if piece.keep is None:
+                    ALONE.force(left)
+                elif left and not self._fuse(piece, batch, left, piece.keep):
+                    self.failed.add((names, takes, piece.calls))
                     self.plans[names, takes] = self._plan(names, takes)
                     break
-                done.update(places)
+                done.update(piece.calls)
 
-    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[Piece | int]:
+    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[Piece]:
         failed = {calls for *of, calls in self.failed if of == [names, takes]}
-        return Batch(names, takes, self.fusion.parts, self.fusion.fusable, self.live).units(failed)
+        return Batch(names, takes, self.fusion.parts, self.fusion.fusable, self.live).pieces(failed)
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
-        """Compile what later frames may need, once for all sessions that need the same."""
+    def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
+        """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""
         found = patterns(self.schedule)
         live = None if self.live is None else frozenset(self.live.items())
-        if self.fusion.is_new((shape, live, found, self.schedule.delays, str(self.schedule.carry))):
+        if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
-                again(pattern)
+                advance(self.net, fixed(self.schedule, pattern), memory, image, vectors, Executed(self))
 
-    def _fuse(self, piece: Piece, batch: Sequence[Lazy]) -> bool:
+    def _fuse(self, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy], keep: frozenset[str]) -> bool:
         """Run a piece as one, if that gives the same bits; it is judged when it first comes at a working size."""
-        calls = [batch[i] for i in piece.calls]
-        joint = self.fusion.joint(tuple([call.name for call in calls]), piece.keep)
-        if joint is None or not piece.keep:
+        joint = self.fusion.joint(tuple([call.name for call in calls]), keep) if keep else None
+        if joint is None:
             return False
         given = _given(calls)
         size = joint.parts[0].frame_size(given)

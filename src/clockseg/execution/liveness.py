@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from clockseg.clockwork.clock import facts
-from clockseg.clockwork.lazy import Calls, Lazy, Pattern
+from clockseg.clockwork.clock import Clock, Decision, Tick, facts
+from clockseg.clockwork.lazy import Executed, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import advance
 
+Pattern: TypeAlias = tuple[bool, ...]
+"""The stages that fire on a frame."""
 Live: TypeAlias = Mapping[str, frozenset[str]]
 """By the name of a call: the names of the calls of later batches that take its value."""
 MOST = 32
@@ -44,6 +46,28 @@ def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
     return tuple(rows)
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """A clock that watches what ``clock`` watches, and always gives the same answer."""
+
+    clock: Clock
+    fire: bool
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the answer."""
+        return Decision(self.fire), state
+
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        """The clock."""
+        return (self.clock,)
+
+
+def fixed(schedule: Schedule, pattern: Pattern) -> Schedule:
+    """Return ``schedule`` with the stages of ``pattern`` firing, whatever its clocks would answer."""
+    return replace(schedule, clocks=tuple(map(Fixed, schedule.clocks, pattern)))
+
+
 def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
     """Return what later batches read under ``schedule``, in the same frame or in a later one; None: everything.
 
@@ -54,11 +78,12 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
     if len(found) > MOST:
         return None
     dry = _Dry()
-    first = advance(net, schedule, None, None, None, Calls(dry))
-    for pattern in found:
-        second = advance(net, schedule, first, None, None, Calls(dry, pattern))
-        for then in found:
-            advance(net, schedule, second, None, None, Calls(dry, then))
+    schedules = [fixed(schedule, pattern) for pattern in found]
+    first = advance(net, schedule, None, None, None, Executed(dry))
+    for one in schedules:
+        second = advance(net, one, first, None, None, Executed(dry))
+        for then in schedules:
+            advance(net, then, second, None, None, Executed(dry))
     return {name: frozenset(readers) for name, readers in dry.live.items()}
 
 
@@ -75,5 +100,5 @@ class _Dry:
                 if type(given) is Lazy and id(given) not in here:
                     self.live[given.name].add(call.name)
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
+    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
         """Do nothing."""

@@ -14,14 +14,14 @@ Takes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Piece(NamedTuple):
-    """Calls that run as one, by their places in the batch. ``span``: these and the selections from them, in order.
+    """Calls that run as one model, by their places in the batch, or one by one if ``keep`` is None.
 
-    ``keep``: the tensors that are read outside of it.
+    ``span``: these and the selections from them, in order. ``keep``: the tensors that are read outside of it.
     """
 
     calls: tuple[int, ...]
-    span: tuple[int, ...]
-    keep: frozenset[str]
+    span: tuple[int, ...] = ()
+    keep: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,23 @@ class Batch:
     fusable: frozenset[str]
     live: Live | None
 
-    def units(self, failed: Container[tuple[int, ...]] = ()) -> list[Piece | int]:
-        """Return pieces, and the places of calls that run alone, in an order in which they can run.
-
-        ``failed``: pieces that can't run as one.
-        """
+    def pieces(self, failed: Container[tuple[int, ...]] = ()) -> list[Piece]:
+        """Return pieces of all calls, in an order in which they can run; ``failed``: calls that can't run as one."""
         members: dict[Any, list[int]] = {}
         for i, place in self._places().items():
             members.setdefault(place, []).append(i)
-        pieces = [piece for found in members.values() for piece in self._tried(tuple(found), failed)]
-        inside = {i for piece in pieces for i in piece}
-        units = [*pieces, *((i,) for i in range(len(self.names)) if i not in inside)]
-        ordered = sorted(units) if len(units) == len(self.names) else list(_ordered(units, self.takes, self._picks()))
-        return [self._piece(unit) if len(unit) > 1 else unit[0] for unit in ordered]
+        joined = [calls for found in members.values() for calls in self._tried(tuple(found), failed)]
+        inside = {i for calls in joined for i in calls}
+        alone = [(i,) for i in range(len(self.names)) if i not in inside]
+        pieces: list[Piece] = []
+        for calls in _ordered([*joined, *alone], self.takes, self._picks()):
+            if len(calls) > 1:
+                pieces.append(self._piece(calls))
+            elif pieces and pieces[-1].keep is None:
+                pieces[-1] = Piece(pieces[-1].calls + calls)
+            else:
+                pieces.append(Piece(calls))
+        return pieces
 
     def _tried(self, calls: tuple[int, ...], failed: Container[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
         """Calls as one; where that failed, stages and groups as two."""

@@ -6,7 +6,7 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -87,7 +87,7 @@ class Shot(Promise):
 
 
 class Replaying:
-    """The calls of frames from a tape (as ``clockwork.lazy.Calls``). ``carry``: identity, or a warp.
+    """The calls of frames from a tape (``clockwork.lazy.Calls``). ``carry``: identity, or a warp.
 
     Bodies and heads are looked up, since what fires gives the oracle's value; so is what is fused of one frame alone.
     """
@@ -96,7 +96,7 @@ class Replaying:
         self.frames, self.carry = frames, carry
         self.made: list[Lazy] = []
 
-    def __call__(self, kind: Kind, name: str, part: Callable[..., Any], *args: Any) -> Any:
+    def call(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return a promise; of what a carry sees, the frame's number."""
         if name == "see":
             return args[1].index
@@ -123,7 +123,7 @@ class Replaying:
         """Return the answer of a clock, which reads promises."""
         return ask(clock, ReplayTick(*tick), state)
 
-    def settle(self) -> None:
+    def settle(self, kept: Iterable[Any]) -> None:
         """Make nothing."""
 
     def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from clockseg.clockwork.lazy import Executor, Interpreter, Lazy, Pattern
+from clockseg.clockwork.lazy import Executor, Interpreter, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
@@ -47,9 +47,9 @@ class Threaded:
         if rest:
             self.executor.force(rest)
 
-    def rehearse(self, shape: tuple[int, ...], again: Callable[[Pattern], Any]) -> None:
+    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
         """Prepare what it runs the chains through."""
-        self.executor.rehearse(shape, again)
+        self.executor.rehearse(memory, image, vectors)
 
 
 def divided(batch: Sequence[Lazy]) -> tuple[list[list[Lazy]], list[Lazy]]:
