@@ -87,7 +87,7 @@ def test_a_pattern_a_list_and_what_is_named_twice(tmp_path, monkeypatch) -> None
     assert [one.source for one in inputs(["**/*.mp4", "@list", "odd [1].mp4"])] == ["c/1.mp4", "c/2.mp4", "odd [1].mp4"]
     with pytest.raises(UsageError, match="nothing matches"):
         inputs(["*.mov"])
-    with pytest.raises(UsageError, match="can't be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         inputs(["@none"])
     Path("list").write_text("# nothing\n")
     with pytest.raises(UsageError, match="no path in it"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,26 @@ MAX_PIXELS = 64_000_000
 """Pictures with more pixels are refused before they are decoded."""
 MAX_HOURS = 100.0
 """A longer duration in a header is taken for an error."""
+
+
+def printable(text: str) -> str:
+    """Return a path as text that any reader of UTF-8 takes: bytes that are not UTF-8 become ``\\xNN``.
+
+    >>> printable("a\udce6.mp4"), printable("日.mp4")
+    ('a\\\\xe6.mp4', '日.mp4')
+    """
+    return os.fsencode(text).decode(errors="backslashreplace")
+
+
+def from_printable(text: str) -> str:
+    """Return the path of which ``printable`` made ``text``.
+
+    >>> from_printable("a\\\\xe6.mp4") == "a\udce6.mp4", from_printable("日.mp4")
+    (True, '日.mp4')
+    """
+    if os.path.lexists(text):
+        return text
+    return os.fsdecode(re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), os.fsencode(text)))
 
 
 def part_name(path: Path) -> Path:

@@ -21,8 +21,9 @@ from clockseg.cli._options import (
     kinds,
     positive,
 )
+from clockseg.cli._terminal import indented
 from clockseg.errors import DataError
-from clockseg.files import MAX_HOURS
+from clockseg.files import MAX_HOURS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -139,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.many import segment_many
 
-    found = inputs(args.inputs)
+    found = inputs(args.inputs, warn=_warn)
     args = as_planned(args, args.schedule)
     how = recipe(_pinned(args))
     work = how()
@@ -156,6 +157,10 @@ def run(args: argparse.Namespace) -> int:
         )
         with closing(outcomes):
             return _through(outcomes, report, alone=len(found) == 1, page=args.report)
+
+
+def _warn(text: str) -> None:
+    print(f"clockseg: warning: {indented(printable(text))}", file=sys.stderr)
 
 
 def _pinned(args: argparse.Namespace) -> argparse.Namespace:

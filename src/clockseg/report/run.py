@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from clockseg.errors import DataError
+from clockseg.files import from_printable
 from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
@@ -141,8 +142,9 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
         raise DataError(f"{path / SUMMARY}: not a summary. Segment the video again.")
     trace = read_trace(path) if (path / FILES["trace"]).is_file() else []
     was = summary.get("source") if source is None else os.fspath(source)
+    was = from_printable(was) if isinstance(was, str) else None
     # A live run numbers and times its frames by itself: nothing tells which of the source's they are.
-    there = Path(was) if isinstance(was, str) and Path(was).exists() and not summary.get("live") else None
+    there = Path(was) if was is not None and Path(was).exists() and not summary.get("live") else None
     identity = summary.get("source_identity")
     if source is None and there is not None and identity not in (None, source_identity(there)):
         there = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import glob
+import mimetypes
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from clockseg.errors import UsageError
-from clockseg.segmenting.results import apart, clip_name, folder_name
-from clockseg.video.read import natural_key
+from clockseg.files import printable
+from clockseg.segmenting.results import FILES, apart, clip_name, folder_name, is_result
+from clockseg.video.read import IMAGE_SUFFIXES, natural_key
 
 VIDEO_SUFFIXES = frozenset(
     f".{name}"
@@ -22,6 +24,9 @@ VIDEO_SUFFIXES = frozenset(
     for name in names.split()
 )
 """Suffixes of videos in a folder; any other file can be given by its name."""
+_UNREAD_SUFFIXES = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".jxl", ".nef", ".psd", ".raf"))
+_NAMED_IN_WARNING = 3
+Warn: TypeAlias = Callable[[str], None]
 
 
 class Input(NamedTuple):
@@ -32,69 +37,129 @@ class Input(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The absolute path of the clip, which identifies it in a manifest."""
-        return os.path.abspath(self.source)
+        """The absolute path of the clip as printable text, which identifies it in a manifest."""
+        return printable(os.path.abspath(self.source))
 
 
-def inputs(given: Sequence[str | os.PathLike[str]]) -> list[Input]:
-    """Return the clips that the arguments name, each once, in the order given.
+def inputs(given: Sequence[str | os.PathLike[str]], *, warn: Warn = lambda text: None) -> list[Input]:
+    """Return the clips that the arguments name, in the order given, each file or folder once however often it is named.
 
-    A file is itself. A folder with videos in it, or in folders in it, stands for all of them, in natural order; one with
-    images alone is a clip. ``@LIST`` is a file with a path a line (``@-``: standard input); empty lines and lines that
-    begin with # don't count. What doesn't exist and holds ``*``, ``?`` or ``[`` is a pattern, ``**`` any folders.
-    ``UsageError`` if a list can't be read, or nothing matches a pattern.
+    A file stands for itself. A folder with videos in it or in its subfolders, linked ones included, stands for all of them in
+    natural order; one with images alone is a clip. ``@LIST`` is a file with one path per line (``@-``: standard input), in
+    which empty lines and lines that begin with # do not count. A name that does not exist and holds ``*``, ``?`` or ``[`` is a
+    pattern, in which ``**`` matches any folders. Folders and patterns skip the files of earlier results. ``warn`` is called
+    with a sentence about media files that are left out. ``UsageError`` if a list cannot be read or nothing matches a pattern.
 
-    >>> [str(one.folder) for one in inputs(["a/x.mp4", "b/x.avi", "clip.v2/", "...mp4"])]
+    >>> [str(one.folder) for one in inputs(["a/x.mp4", "b/x.avi", "clip.v2/", "./a/x.mp4", "...mp4"])]
     ['x', 'x-2', 'clip', '_']
     """
-    found: dict[str, Path] = {}
+    found: dict[str, tuple[str, Path]] = {}
     for text in given:
-        for source, name in _named(os.fspath(text)):
-            found.setdefault(source, name)
-    return [Input(source, folder) for source, folder in zip(found, apart(found.values()), strict=True)]
+        for source, name in _named(os.fspath(text), warn):
+            first, _ = found.setdefault(_real(source), (source, name))
+            if os.path.abspath(first) != os.path.abspath(source):
+                warn(f"{source} is the same file as {first}, so it is segmented once.")
+    folders = apart(folder for _, folder in found.values())
+    return [Input(source, folder) for (source, _), folder in zip(found.values(), folders, strict=True)]
 
 
-def _named(text: str) -> Iterator[tuple[str, Path]]:
+def _real(source: str) -> str:
+    try:
+        return os.path.realpath(source)
+    except ValueError:  # a zero byte in a list
+        return source
+
+
+def _named(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
     """Yield each clip that one argument names, and the preferred name of its result folder."""
     if text.startswith("@") and not os.path.lexists(text):
         for line in _listed(text[1:]):
-            yield from _of_path(line)
+            yield from _of_path(line, warn)
     elif not os.path.lexists(text) and glob.has_magic(text):
         matches = sorted(glob.glob(text, recursive=True), key=natural_key)  # noqa: PTH207  # absolute patterns too
+        matches = [match for match in matches if not _of_result(Path(match))]
         if not matches:
-            raise UsageError(f"nothing matches {text!r}. Give a pattern of files that exist, in quotes.")
+            raise UsageError(
+                f"nothing matches {text!r} but results of earlier runs, if any. Give a pattern of files that exist, in quotes."
+            )
         for match in matches:
-            yield from _of_path(match)
+            yield from _of_path(match, warn)
     else:
-        yield from _of_path(text)
+        yield from _of_path(text, warn)
 
 
 def _listed(name: str) -> list[str]:
     try:
         lines = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"@{name}: can't be read ({error.strerror}). Give a file with a path a line.") from error
+        raise UsageError(f"@{name}: cannot be read ({error.strerror}). Give a file with one path per line.") from error
     paths = [os.fsdecode(line.rstrip(b"\r")) for line in lines.split(b"\n")]
     paths = [path for path in paths if path.strip() and not path.startswith("#")]
     if not paths:
-        raise UsageError(f"@{name}: there is no path in it. Give a file with a path a line.")
+        raise UsageError(f"@{name}: there is no path in it. Give a file with one path per line.")
     return paths
 
 
-def _of_path(text: str) -> Iterator[tuple[str, Path]]:
+def _of_path(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
     path = Path(os.path.abspath(text))
-    videos = list(_videos(path)) if path.is_dir() else []
+    media = list(_media(path, warn)) if path.is_dir() else []
+    videos = [file for file in media if file.suffix.lower() in VIDEO_SUFFIXES]
+    images = [file for file in media if file.suffix.lower() in IMAGE_SUFFIXES and file.parent == path]
     if not videos:
         yield text, Path(clip_name(path))
     for video in videos:
         inside = video.relative_to(path)
         yield str(Path(text) / inside), Path(*map(folder_name, (*inside.parts[:-1], inside.stem)))
+    taken = videos or images
+    left = [str(file.relative_to(path)) for file in media if file not in set(taken)]
+    if taken and left:
+        kind = "videos in it and in its subfolders" if videos else "images directly in it"
+        more = len(left) - _NAMED_IN_WARNING
+        listed = ", ".join(left[:_NAMED_IN_WARNING]) + (f" and {more} more" if more > 0 else "")
+        count = "1 other media file is" if len(left) == 1 else f"{len(left)} other media files are"
+        warn(f"{text} stands for the {kind}; {count} left out: {listed}. Give them by their own names.")
 
 
-def _videos(folder: Path) -> Iterator[Path]:
-    """Yield the videos in a folder and its subfolders, without hidden ones."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
+def _media(folder: Path, warn: Warn) -> Iterator[Path]:
+    """Yield the media files in a folder and its subfolders, without hidden files and without those of earlier results.
+
+    Links to folders are followed, except to a folder that was seen before or that holds ``folder``.
+    """
+    seen: set[str] = set()
+
+    def unread(error: OSError) -> None:
+        warn(f"{error.filename}: this folder is left out, because it cannot be read ({error.strerror}).")
+
+    for where, folders, files in os.walk(folder, followlinks=True, onerror=unread):
+        own = set(FILES.values()) if is_result(Path(where)) else set()
+        # Real folders first, so that files have their own names rather than those of links.
+        folders.sort(key=lambda name: (Path(where, name).is_symlink(), natural_key(name)))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and name not in own and _new(Path(where, name), seen, folder)
+        ]
         for name in sorted(files, key=natural_key):
-            if not name.startswith(".") and Path(name).suffix.lower() in VIDEO_SUFFIXES:
+            if not name.startswith(".") and name not in own and _is_media(name):
                 yield Path(where, name)
+
+
+def _new(folder: Path, seen: set[str], root: Path) -> bool:
+    """Return True, once, for each folder that is not one of those ``root`` lies in."""
+    real = os.path.realpath(folder)
+    if real in seen or Path(os.path.realpath(root)).is_relative_to(real):
+        return False
+    seen.add(real)
+    return True
+
+
+def _is_media(name: str) -> bool:
+    suffix = Path(name).suffix.lower()
+    guessed = mimetypes.guess_type(name)[0] or ""
+    return suffix in VIDEO_SUFFIXES.union(IMAGE_SUFFIXES, _UNREAD_SUFFIXES) or guessed.startswith(("image/", "video/"))
+
+
+def _of_result(path: Path) -> bool:
+    """Return True for a result folder, and for one of the files that make up a result."""
+    inside = (path, *path.parents)
+    return is_result(path) or any(one.name in FILES.values() and is_result(one.parent) for one in inside)

@@ -23,7 +23,7 @@ State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 class Entry:
     """The state of one video.
 
-    ``input``: its absolute path; ``folder`` of its result, relative to the manifest; ``pieces`` into which it is cut, of
+    ``input``: its absolute path as printable text; ``folder`` of its result, relative to the manifest; ``pieces`` into which it is cut, of
     which ``whole`` are complete; ``figures``: part of its summary; ``problems`` while decoding; ``error``: why it failed;
     ``setting``: network, schedule and options; ``identity`` of the input (``Clip.identity``), so that a replaced one is noticed.
     """
@@ -41,7 +41,7 @@ class Entry:
     identity: str | None = None
 
     def line(self) -> str:
-        """Return the entry as a line of the manifest; paths of any bytes survive.
+        """Return the entry as a line of the manifest.
 
         >>> read_line(Entry("a.mp4", "a", "done", frames=3).line()).frames
         3

@@ -158,7 +158,7 @@ class _Run:
         if entry is None or not self._resume:
             return None
         self._check_setting(entry)
-        same = entry.identity == source_identity(input.key)
+        same = entry.identity == source_identity(input.source)
         there = (self._out / entry.folder / SUMMARY).is_file()
         return entry if entry.state == "done" and same and there else None
 
@@ -279,7 +279,7 @@ class _Run:
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
-                identity=clip.planned.identity if clip.planned else source_identity(clip.input.key),
+                identity=clip.planned.identity if clip.planned else source_identity(clip.input.source),
             )
         )
 

@@ -125,7 +125,8 @@ class PieceResult:
     """The result of a piece.
 
     ``figures``: sums over its frames; ``problems``: a sentence for each loss; ``carry``: the carry in use at its end;
-    ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time.
+    ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``: the reason if there is no frame in
+    it, which is a loss only if there is none in the other pieces either.
     """
 
     figures: Figures
@@ -133,6 +134,7 @@ class PieceResult:
     carry: str = ""
     end_seconds: float | None = None
     wall_seconds: float = 0.0
+    empty: str = ""
 
     def write(self, folder: Path) -> None:
         """Write the result into the piece's folder."""
@@ -162,7 +164,7 @@ def run_piece(
     """Segment ``clip``, opened at the span of a piece, into ``folder``, which appears once all of it is complete.
 
     ``size``: (w, h) of the whole video's first frame, to which labels and overlay are resized (None: of this clip's). A
-    piece without a decodable frame is empty, and its ``problems`` say so.
+    piece without a frame is complete too, and its ``empty`` gives the reason.
     """
     part = part_name(folder)
     shutil.rmtree(part, ignore_errors=True)
@@ -193,7 +195,7 @@ def _run(
     begun = time.perf_counter()
     run = _Run(net, schedule, clip.name, expected(clip, job), progress)
     calm = flickers(net) if job.flicker else None
-    lost: tuple[str, ...] = ()
+    empty = ""
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
@@ -205,12 +207,12 @@ def _run(
             except VideoError as error:
                 if run.figures.tally.frames:
                     raise
-                lost = (str(error),)
+                empty = str(error)
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
     figures = replace(run.figures, decoded=run.decoded, calm=None if calm is None else calm.counted[0])
-    problems = (*(lost or clip.problems), *out.problems)
-    return PieceResult(figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun)
+    problems = (*clip.problems, *out.problems)
+    return PieceResult(figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty)
 
 
 def flickers(net: StagedNetwork) -> Flickers:

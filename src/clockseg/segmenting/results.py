@@ -33,8 +33,8 @@ PIECE = "piece.json"
 """The file in a piece's folder that holds its result; a piece that has it is complete."""
 LONGEST = 160
 """Most bytes of a result folder's name: temporary names add to it, and file systems take 255."""
-_UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-"""Separators, control characters, and characters that make a name look like another."""
+_UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+"""Separators, control characters, characters that make a name look like another, and what is not UTF-8."""
 _MARK = "job.json"
 OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
 """Kinds of output for networks that give class ids, and for networks that give maps of numbers, such as depth."""
@@ -140,14 +140,30 @@ def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[
 def folder_name(text: str) -> str:
     """Return ``text`` as the name of a folder: no separators, no leading dot, no control characters, not too long.
 
-    >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("x" * 300))
-    ('a_b_', '_', '_part', 160)
+    Bytes that are not UTF-8 become ``_``, and a long name is cut between characters.
+
+    >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("日" * 60))
+    ('a_b_', '_', '_part', 53)
     """
     name = re.sub(_UNFIT, "_", text)
     name = re.sub(r"^\.+", "_", name).strip() or "_"
     # A video's result may lie in that of another, beside its files, and lies beside the manifest.
     name = f"{name}_" if name in (*FILES.values(), SUMMARY, REPORT, MANIFEST) else name
-    return os.fsdecode(os.fsencode(name)[:LONGEST]) if len(os.fsencode(name)) > LONGEST else name
+    return name.encode()[:LONGEST].decode(errors="ignore")
+
+
+def is_result(folder: Path) -> bool:
+    """Return True for a folder that holds a result, complete or not.
+
+    >>> is_result(Path("no-such-folder"))
+    False
+    """
+    if (folder / ".part" / _MARK).is_file():
+        return True
+    try:
+        return "source" in read_summary(folder)
+    except (DataError, TypeError):
+        return False
 
 
 def clip_name(clip: str | os.PathLike[str]) -> str:

@@ -22,6 +22,7 @@ from clockseg.clockwork.watching import check
 from clockseg.errors import ClocksegError, DataError, UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import machine, versions
+from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.pieces import Job, Piece, PieceResult, expected, flickers, pieces, run_piece
@@ -192,7 +193,7 @@ class Work:
         figures = total(results, self.net)
         problems = _problems(planned, results)
         if not figures.tally.frames:
-            raise VideoError("; ".join(problems))
+            raise VideoError(results[0].empty)
         with self._open(planned.source, None, None) as clip:
             clip.check_unchanged(planned.identity)
             folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
@@ -201,8 +202,8 @@ class Work:
             clip.check_unchanged()
             wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
             summary: dict[str, Any] = {
-                "input": clip.name,
-                "source": str(clip.path.absolute()),
+                "input": printable(clip.name),
+                "source": printable(str(clip.path.absolute())),
                 "source_identity": clip.identity,
                 "stream": self.job.stream,
             }
@@ -329,7 +330,7 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
 def _mark(clip: Clip, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
     """Return plain values that identify the clip, network, schedule and job; pieces of any other are not resumed."""
     return {
-        "source": {"path": str(clip.path.absolute()), "identity": clip.identity},
+        "source": {"path": printable(str(clip.path.absolute())), "identity": clip.identity},
         "network": net.name,
         "engine": net.engine,
         "schedule": job.name or repr(schedule),

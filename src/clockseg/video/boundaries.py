@@ -79,10 +79,11 @@ def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[_Key]:
 
 
 def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end: Fraction | None) -> Iterator[_Key]:
-    before = start
+    before: Fraction | None = None
     for key in keys:
         if before is None:
-            before = key.seconds
+            # The first piece is not empty where the video begins after ``start``.
+            before = key.seconds if start is None else max(start, key.seconds)
         if end is not None and key.seconds >= end:
             # Still read to the end: a time that goes back, wherever it is, means one piece.
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,32 @@ from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video.movie import Movie
 from clockseg.video.stills import animated, animation_frames, animation_size, stills
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+IMAGE_SUFFIXES = (
+    *(
+        ".avif",
+        ".bmp",
+        ".dib",
+        ".dpx",
+        ".hdr",
+        ".j2k",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".pbm",
+        ".pcx",
+        ".pfm",
+    ),
+    *(".pgm", ".png", ".pnm", ".ppm", ".qoi", ".ras", ".sgi", ".tga", ".tif", ".tiff", ".webp", ".xwd"),
+)
+"""Suffixes of images in a folder; any other image can be given by its name."""
+_NO_FILES = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 def open_clip(
@@ -112,7 +138,7 @@ def image_files(path: Path) -> list[Path]:
         files = [
             p
             for p in path.iterdir()
-            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and p.is_file()
+            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and not p.is_dir()
         ]
     except OSError as error:
         raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
@@ -129,6 +155,13 @@ def image_files(path: Path) -> list[Path]:
 def _check_file(path: Path) -> None:
     """Raise VideoError unless the path is a readable file that is not empty."""
     try:
+        mode = path.stat().st_mode
+        for of_kind, kind in _NO_FILES:
+            if of_kind(mode):
+                raise VideoError(
+                    f"{path}: {kind}, which can be read only once, and a clip is read several times. Save it as a file, or "
+                    "use clockseg live."
+                )
         with path.open("rb") as file:
             empty = not file.read(1)
     except FileNotFoundError as error:

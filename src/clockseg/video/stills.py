@@ -37,8 +37,9 @@ def _still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
     """Decode a picture to uint8 RGB [h, w, 3]; None if that fails. Losses are recorded in ``damage``."""
     own = Damage()
     try:
-        image = _decoded(file, to_rgb, own)
-    except (av.FFmpegError, OSError, ValueError, VideoError):
+        # A pipe would wait for ever.
+        image = _decoded(file, to_rgb, own) if file.is_file() else None
+    except (av.FFmpegError, cv2.error, OSError, ValueError, VideoError):
         image = None
     damage.frames += image is not None
     if image is None or own.stopped or own.undecodable or own.damaged:
