@@ -22,12 +22,12 @@ from clockseg.graph.part import FRAME_SIZE
 from clockseg.graph.quantized import Floats
 from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
+from clockseg.networks.calibration import Prepared, gather, normalised, spread
+from clockseg.networks.comparison import agreement, seconds
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import assemble
+from clockseg.networks.quantization import quantize
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
-from clockseg.training.calibration import Prepared, gather, normalised, spread
-from clockseg.training.comparison import agreement, seconds
-from clockseg.training.quantization import quantize
 from toy_networks import write_clip
 
 ENGINES = ("openvino", "onnxruntime")
@@ -353,10 +353,10 @@ def test_ends_are_left_in_float_where_that_is_better(tmp_path, monkeypatch) -> N
     left = quantize(path, clips, tmp_path / "b.onnx", ends="float", **options)
     assert len(left.ends) == 4
     assert left.layers == (4, 8)
-    monkeypatch.setattr("clockseg.training.quantization.GOOD", 2.0)
-    monkeypatch.setattr("clockseg.training.quantization.BETTER", -1.0)
+    monkeypatch.setattr("clockseg.networks.quantization.GOOD", 2.0)
+    monkeypatch.setattr("clockseg.networks.quantization.BETTER", -1.0)
     assert quantize(path, clips, tmp_path / "c.onnx", **options).ends == left.ends
-    monkeypatch.setattr("clockseg.training.quantization.BETTER", 1.0)
+    monkeypatch.setattr("clockseg.networks.quantization.BETTER", 1.0)
     assert quantize(path, clips, tmp_path / "d.onnx", **options).ends == ()
 
 

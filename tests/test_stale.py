@@ -22,7 +22,7 @@ from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.networks.load import assemble, load, read
-from clockseg.training.quantization import quantize
+from clockseg.networks.quantization import quantize
 from clockseg.training.stale_motion import Wander, past
 
 pytest.importorskip("torch")

@@ -24,7 +24,7 @@ from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import contenders, timed
 from clockseg.execution.machine import threads_or_all
-from clockseg.training.quantization import quantize
+from clockseg.networks.quantization import quantize
 from clockseg.types import Image
 
 OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow"], "threads": None, "rounds": 15, "frames": 4}

@@ -17,7 +17,7 @@ from clockseg.cli._options import recommended
 from clockseg.cli._terminal import percent
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import Evaluation
-from clockseg.training.quantization import quantize
+from clockseg.networks.quantization import quantize
 from recipes.street.cards import WEIGHTS, insert, table, write_result
 
 NAME = "street-int8"

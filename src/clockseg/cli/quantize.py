@@ -15,8 +15,8 @@ from clockseg.errors import UsageError
 from clockseg.libraries import CPU_ENGINES
 
 if TYPE_CHECKING:
-    from clockseg.training.comparison import Agreement
-    from clockseg.training.quantization import Quantization
+    from clockseg.networks.comparison import Agreement
+    from clockseg.networks.quantization import Quantization
 
 DESCRIPTION = """Write a network in 8 bits: a quarter of the bytes, two to three times as fast on processors that compute in
 8 bits.
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     clips = clips_of(args, account)
     if not clips:
         return 1
-    from clockseg.training.quantization import quantize
+    from clockseg.networks.quantization import quantize
 
     found = quantize(
         args.network,

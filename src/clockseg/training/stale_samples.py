@@ -11,7 +11,7 @@ import numpy as np
 from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, VideoError
-from clockseg.training.calibration import spread
+from clockseg.networks.calibration import spread
 from clockseg.training.stale_motion import STROLL, Past, Wander, past
 from clockseg.training.stale_teacher import Answer, Teacher, picture_share
 from clockseg.types import IMAGE, Array, Image, Size

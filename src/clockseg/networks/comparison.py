@@ -15,7 +15,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import timed
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
-from clockseg.training.calibration import Prepared
+from clockseg.networks.calibration import Prepared
 from clockseg.types import Array
 
 

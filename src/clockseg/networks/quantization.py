@@ -22,12 +22,12 @@ from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
+from clockseg.networks.calibration import Frames, Prepared, gather, normalised
+from clockseg.networks.comparison import Agreement, Seconds, agreement, seconds
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.networks.quantizer import ends as end_layers
 from clockseg.networks.quantizer import layers, quantized, ready
-from clockseg.training.calibration import Frames, Prepared, gather, normalised
-from clockseg.training.comparison import Agreement, Seconds, agreement, seconds
 from clockseg.types import Size
 
 Ends: TypeAlias = Literal["auto", "int8", "float"]
