@@ -8,7 +8,7 @@ of it, which CPython's reference counts tell.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,45 +20,49 @@ MOST_KEPT = 64
 
 
 class Slot:
-    """One array to lend, [*shape], and what ``wrap`` makes around it: an engine's own tensor over the same memory."""
+    """One array to lend, and what ``wrap`` makes around it: an engine's own tensor over the same memory.
+
+    ``idle``: the references to the array while nobody but its pool has it.
+    """
 
     __slots__ = ("array", "idle", "wrapped")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], wrap: Callable[[Array], Any] | None) -> None:
-        self.array: Array = np.empty(shape, dtype)
-        self.wrapped = wrap(self.array) if wrap else None
-        # Counted while nobody else can have it, and in the same way as in `free`.
-        self.idle = sys.getrefcount(self.array)
-
-    def free(self) -> bool:
-        """Return True if only the pool refers to the array."""
-        return sys.getrefcount(self.array) <= self.idle
+    def __init__(self, array: Array, wrapped: Any) -> None:
+        self.array, self.wrapped, self.idle = array, wrapped, 0
 
 
 class Pool:
-    """Buffers of one shape and type, [*shape].
-
-    >>> pool = Pool((2, 3), np.dtype("float32"))
-    >>> held = pool.take().array
-    >>> pool.take().array is held
-    False
-    >>> where = id(held)
-    >>> del held
-    >>> id(pool.take().array) == where
-    True
-    """
+    """Buffers of one shape and type, [*shape]."""
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], wrap: Callable[[Array], Any] | None = None
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], wrap: Callable[[Array], Any] = lambda array: None
     ) -> None:
         self.shape, self.dtype, self.wrap = shape, dtype, wrap
         self.slots: list[Slot] = []
 
-    def take(self) -> Slot:
-        """Return a buffer that no result refers to; its contents are arbitrary."""
-        for slot in self.slots:
-            if slot.free():
-                return slot
-        slot = Slot(self.shape, self.dtype, self.wrap)
-        self.slots = [*self.slots[-(MOST_KEPT - 1) :], slot]
-        return slot
+
+def lend(pools: Sequence[Pool]) -> list[Slot]:
+    """Return a buffer of each pool that no result refers to; its contents are arbitrary.
+
+    >>> pool = Pool((2, 3), np.dtype("float32"))
+    >>> [first], [second] = lend([pool]), lend([pool])
+    >>> first is second
+    True
+    >>> held = first.array
+    >>> lend([pool])[0] is first
+    False
+    """
+    lent = []
+    for pool in pools:
+        for slot in pool.slots:
+            if sys.getrefcount(slot.array) <= slot.idle:
+                break
+        else:
+            array = np.empty(pool.shape, pool.dtype)
+            slot = Slot(array, pool.wrap(array))
+            del array
+            # Counted while nobody else can have it, and in the same way as above.
+            slot.idle = sys.getrefcount(slot.array)
+            pool.slots = [*pool.slots[-(MOST_KEPT - 1) :], slot]
+        lent.append(slot)
+    return lent

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError, UsageError
@@ -23,7 +22,7 @@ Made = TypeVar("Made")
 
 
 class PerSize(Generic[Key, Made]):
-    """A cache of the most recently used results, by size. Threads share it: only one makes or uses a result at a time.
+    """Functions made for one size each, the most recently used. Threads share them: only one makes or runs one at a time.
 
     A forked child starts empty, because the threads of an engine do not exist in it.
     """
@@ -32,15 +31,14 @@ class PerSize(Generic[Key, Made]):
         self._start()
 
     def _start(self) -> None:
-        self.kept, self._lock, self._process = dict[Key, Made](), threading.Lock(), os.getpid()
+        self.kept, self._lock, self._process = dict[Key, Callable[..., Made]](), threading.Lock(), os.getpid()
 
     def __len__(self) -> int:
-        """Return the number of results that are kept."""
+        """Return the number of functions that are kept."""
         return len(self.kept)
 
-    @contextmanager
-    def at(self, size: Key, make: Callable[[Key], Made], *, most: int) -> Iterator[Made]:
-        """Yield the result for ``size``, from ``make`` if there is none yet; at most ``most`` results are kept."""
+    def run(self, size: Key, make: Callable[[Key], Callable[..., Made]], *given: Any, most: int) -> Made:
+        """Call the function for ``size``, from ``make`` if there is none yet; at most ``most`` functions are kept."""
         if self._process != os.getpid():
             self._start()
         with self._lock:
@@ -48,7 +46,7 @@ class PerSize(Generic[Key, Made]):
             while len(self.kept) >= most:
                 del self.kept[next(iter(self.kept))]
             self.kept[size] = make(size) if found is None else found
-            yield self.kept[size]
+            return self.kept[size](*given)
 
 
 class CompiledPart:
@@ -56,22 +54,21 @@ class CompiledPart:
 
     def __init__(self, part: GraphPart, compile: Compile) -> None:
         self.part, self.compile = part, compile
-        self.runners = PerSize[Size, Runner]()
+        self.runners = PerSize[Size, list[Array]]()
 
     def __call__(self, *values: Tensors) -> dict[str, Array]:
         size = self.part.frame_size(values)
         inputs = self.part.gather(values)
-        with self.runners.at(size, self._compiled, most=SIZES) as runner:
-            try:
-                made = runner(inputs)
-            except ClocksegError:
-                raise
-            except Exception as error:  # engines raise many types
-                raise NetworkError(
-                    f"the engine can't run part {self.part.name!r} ({_reason(error)}). Use another --engine, or export "
-                    "the network again."
-                ) from error
-        return self.part.bundle(values, made, size)
+        try:
+            made = self.runners.run(size, self._compiled, inputs, most=SIZES)
+        except ClocksegError:
+            raise
+        except Exception as error:  # engines raise many types
+            raise NetworkError(
+                f"the engine can't run part {self.part.name!r} ({_reason(error)}). Use another --engine, or export "
+                "the network again."
+            ) from error
+        return self.part.bundle(inputs, made, size)
 
     def _compiled(self, size: Size) -> Runner:
         try:

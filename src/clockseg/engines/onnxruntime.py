@@ -9,7 +9,7 @@ import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool
+from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_directory
@@ -97,7 +97,7 @@ class _Session:
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         arrays = [np.ascontiguousarray(array) for array in inputs]
-        slots = [pool.take() for pool in self.pools]
+        slots = lend(self.pools)
         for name, array in zip(self.built.inputs, arrays, strict=True):
             self.binding.bind_cpu_input(name, array)
         for name, slot in zip(self.built.outputs, slots, strict=True):

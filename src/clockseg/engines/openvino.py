@@ -6,13 +6,13 @@ import functools
 import importlib
 import types
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.buffers import Pool
+from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_limit, model_folder, prune
@@ -92,31 +92,36 @@ class _Request:
         self.library = library
         self.request = model.create_infer_request()
         libraries.keep_after_fork(self)
-        self.inputs = [(model.input(name), name in last) for name in built.inputs]
-        self.outputs = [(model.output(name), name in last) for name in built.outputs]
+        inputs = [(name, model.input(name)) for name in built.inputs]
+        outputs = [(name, model.output(name)) for name in built.outputs]
+        self.inputs = [_Port(port, _dtype(library, port), name in last) for name, port in inputs]
+        self.outputs = [_Port(port, _dtype(library, port), name in last) for name, port in outputs]
         self.pools = [
-            Pool(tuple(port.shape), _dtype(library, port), functools.partial(_wrap, library, port))
-            for port, _ in self.outputs
+            Pool(tuple(port.shape), dtype, functools.partial(_wrap, library, port)) for port, dtype, _ in self.outputs
         ]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
-        arrays = [self._read(array, *known) for array, known in zip(inputs, self.inputs, strict=True)]
-        slots = [pool.take() for pool in self.pools]
-        for array, (port, _) in zip(arrays, self.inputs, strict=True):
+        arrays, slots = [], lend(self.pools)
+        for given, (port, dtype, last) in zip(inputs, self.inputs, strict=True):
+            array = np.ascontiguousarray(given.transpose(_LAST) if last else given, dtype)
+            if dtype == _bf16() and not array.flags.writeable:
+                array = array.copy()
+            arrays.append(array)
             self.request.set_tensor(port, _wrap(self.library, port, array))
-        for slot, (port, _) in zip(slots, self.outputs, strict=True):
+        for slot, (port, _, _) in zip(slots, self.outputs, strict=True):
             self.request.set_tensor(port, slot.wrapped)
         self.request.infer()
-        return [
-            slot.array.transpose(_FIRST) if last else slot.array
-            for slot, (_, last) in zip(slots, self.outputs, strict=True)
-        ]
+        pairs = zip(slots, self.outputs, strict=True)
+        return [slot.array.transpose(_FIRST) if port.last else slot.array for slot, port in pairs]
 
-    def _read(self, array: Array, port: Any, last: bool) -> Array:
-        dtype = _dtype(self.library, port)
-        array = np.ascontiguousarray(array.transpose(_LAST) if last else array, dtype)
-        return array.copy() if dtype == _bf16() and not array.flags.writeable else array
+
+class _Port(NamedTuple):
+    """An input or output of a model; ``last``: its memory is laid out with the channels last."""
+
+    port: Any
+    dtype: np.dtype[Any]
+    last: bool
 
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)

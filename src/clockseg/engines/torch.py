@@ -124,13 +124,12 @@ class _CompiledPiece:
 
     def __init__(self, name: str, piece: Any, builder: _Builder) -> None:
         self.name, self.piece, self.builder = name, piece, builder
-        self.runners = PerSize[tuple[int, ...], Run]()
+        self.runners = PerSize[tuple[int, ...], Any]()
 
     def __call__(self, maps: dict[str, Any], size: tuple[int, ...]) -> dict[str, Any]:
         given = [maps[name] for name in self.piece.inputs]
         try:
-            with self.runners.at(size, self._runner, most=SIZES) as run:
-                made = run(*given)
+            made = self.runners.run(size, self._runner, *given, most=SIZES)
         except ClocksegError:
             raise
         except Exception as error:  # torch.compile raises many types

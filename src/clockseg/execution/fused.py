@@ -198,11 +198,15 @@ class Fused:
                 if size not in joint.verdicts:
                     joint.verdicts[size] = self._judge(joint, size, calls, [batch[i] for i in piece.span], given)
         part, _, shares = joint.verdicts[size]
-        if part is not None:
-            start = time.perf_counter()
-            made = part(*given)
-            _hand_out(made, joint, calls, time.perf_counter() - start, shares)
-        return part is not None
+        if part is None:
+            return False
+        start = time.perf_counter()
+        made = part(*given)
+        seconds, total = time.perf_counter() - start, sum(shares) or 1.0
+        for call, one, share in zip(calls, joint.parts, shares, strict=True):
+            call.value = {name: made[name] for name in (*one.outputs, FRAME_SIZE) if name in made}
+            call.seconds = seconds * share / total
+        return True
 
     def _judge(
         self, joint: Joint, size: Size, calls: Sequence[Lazy], span: Sequence[Lazy], given: Sequence[Tensors]
@@ -252,15 +256,6 @@ def _given(calls: Sequence[Lazy]) -> list[Tensors]:
     found = {id(one): one for call in calls for one in call.args if id(one) not in inside}
     values = (one.value if type(one) is Lazy else one for one in found.values())
     return [value for value in values if value is not None]
-
-
-def _hand_out(made: Tensors, joint: Joint, calls: Sequence[Lazy], seconds: float, shares: Sequence[float]) -> None:
-    """Give each call its tensors, and its share of the seconds."""
-    total = sum(shares)
-    for call, part, share in zip(calls, joint.parts, shares, strict=True):
-        names = (*part.outputs, FRAME_SIZE)
-        call.value = {name: made[name] for name in names if name in made}
-        call.seconds = seconds * share / total if total else 0.0
 
 
 def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:

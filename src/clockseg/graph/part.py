@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,36 +62,33 @@ class GraphPart:
         if FRAME_SIZE in values[0]:
             width, height = values[0][FRAME_SIZE]
             return int(width), int(height)
-        _, height, width, _ = self._find(IMAGE, values).shape
+        _, height, width, _ = next(value[IMAGE] for value in values if IMAGE in value).shape
         return width, height
 
     def gather(self, values: Sequence[Tensors]) -> list[Array]:
-        """This part's inputs, in order."""
-        return [self._find(name, values) for name in self.inputs]
+        """This part's inputs, in order; of a tensor in several of the values the first."""
+        given = {name: tensor for value in values[::-1] for name, tensor in value.items()}
+        for name in self.inputs:
+            if name not in given:
+                raise UsageError(
+                    f"part {self.name!r} reads tensor {name!r}, which it wasn't given; it was given "
+                    f"{', '.join(sorted(given)) or 'nothing'}."
+                )
+        return [given[name] for name in self.inputs]
 
-    def bundle(self, values: Sequence[Tensors], made: Sequence[Array], size: Size) -> dict[str, Array]:
-        """This part's value: the arrays it ``made``, and what it passes on as it came."""
-        found = dict(zip(self.made, made, strict=True))
-        found |= {name: self._find(name, values) for name in self.outputs if name not in found}
-        return {**found, FRAME_SIZE: np.array(size)}
+    def bundle(self, given: Sequence[Array], made: Sequence[Array], size: Size) -> dict[str, Array]:
+        """This part's value: the arrays it ``made``, and those of its inputs, ``given``, that it passes on."""
+        passed = {name: array for name, array in zip(self.inputs, given, strict=True) if name in self.outputs}
+        return {**passed, **dict(zip(self.made, made, strict=True)), FRAME_SIZE: np.array(size)}
 
     def read_by(self, built: Built) -> tuple[str, ...]:
         """Those of this part's inputs that its model reads, in the order of the model's; it only passes on the others."""
         return tuple(name for name in self.inputs if name == IMAGE or name in built.inputs)
 
-    @property
+    @cached_property
     def made(self) -> tuple[str, ...]:
         """The outputs that it computes; the others are inputs that it passes on."""
         return tuple(name for name in self.outputs if name not in self.inputs)
-
-    def _find(self, name: str, values: Sequence[Tensors]) -> Array:
-        for value in values:
-            if name in value:
-                return value[name]
-        raise UsageError(
-            f"part {self.name!r} reads tensor {name!r}, which it wasn't given; it was given "
-            f"{', '.join(sorted(name for value in values for name in value)) or 'nothing'}."
-        )
 
 
 @dataclass(frozen=True)
