@@ -22,12 +22,17 @@ from clockseg.graph.load import Dominators, Load, narrowest
 from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, REARRANGE, Graph, Node
 from clockseg.graph.places import Grid, grids
 from clockseg.graph.rule import divide
+from clockseg.graph.split import splits
 from clockseg.networks import cut_candidates
-from clockseg.networks.load import load
+from clockseg.networks.cut_settling import Cutting, settle
+from clockseg.networks.cut_source import Said, onnx_source
+from clockseg.networks.load import assemble, load
 from test_rule import evaluate
 
 KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT}
 Shapes = dict[str, tuple[int, ...]]
+DEEP = 1200
+"""More layers than Python allows calls inside of calls."""
 
 
 def net(text: str, side: int = 64) -> tuple[Graph, Shapes, dict[str, float]]:
@@ -457,3 +462,38 @@ def test_checkpoints_are_no_graphs(tmp_path: Path) -> None:
     (tmp_path / "it.safetensors").write_bytes(b"")
     with pytest.raises(UsageError, match="is a checkpoint; export it first"):
         cut_candidates.candidates(tmp_path / "it.safetensors")
+
+
+def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:
+    """A chain of many layers, then joined maps through layers that read constants, which are stored behind a long chain."""
+    build = networks.Builder()
+    fine = x = build.block("input", 3, 4, stride=4, to="fine")
+    for index in range(DEEP):
+        x = build.node("Relu", x, to=f"deep{index}")
+    x = build.node("Concat", build.conv(x, 4, 4), fine, axis=1)
+    factor = build.constant(np.ones((1, 8, 1, 1), np.float32))
+    for _ in range(DEEP // 10):
+        factor = build.node("Identity", factor)
+    x = build.node("Mul", x, factor)
+    for _ in range(DEEP):
+        x = build.node("Relu", x)
+    build.conv(x, 8, 5, kernel=1, to="scores")
+    onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
+    settled = settle(
+        onnx_source(tmp_path / "net.onnx"),
+        Said(size=(64, 32), mean=(0, 0, 0), std=(1, 1, 1)),
+        Cutting(measured=False, stages=10 * DEEP),
+        "net",
+    )
+    assert len(settled.sidecar.cuts) > 1
+    net_ = assemble(settled.model, settled.sidecar, engine=None)
+    assert all(part.body.build((64, 32)).outputs for part in net_.stages)
+
+
+def test_joined_maps_may_be_nested_as_deep() -> None:
+    nodes = [Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("j0", ("a", "b"), ("j0",), CONCAT, 1)]
+    nodes += [Node(f"j{i}", (f"j{i - 1}", "a"), (f"j{i}",), CONCAT, 1) for i in range(1, DEEP)]
+    graph = Graph((*nodes, Node("y", (f"j{DEEP - 1}", "w"), ("y",), PRODUCT, 1)), ("x",))
+    shapes = {node.outputs[0]: (1, 8, 16, 16) for node in graph.nodes}
+    [found] = splits(graph, [["a"], ["b"]], output="y", shapes=shapes)
+    assert found.leaves == ("a", "b", *["a"] * (DEEP - 1))

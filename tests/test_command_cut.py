@@ -17,6 +17,7 @@ from clockseg.cli._class_names import read_class_names, read_palette
 from clockseg.cli.main import main
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
+from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import Static
 from clockseg.networks import cut_check, cutting
 from clockseg.networks.cut_output import _class_axis
@@ -393,6 +394,52 @@ def test_a_size_that_is_fixed_in_the_file(tmp_path: Path) -> None:
     assert settled(tmp_path, model, said=Said(mean=SAID.mean, std=SAID.std, output="scores")).sidecar.input.width == 96
     with pytest.raises(UsageError, match="--size 64x64: the file is fixed to 96x64"):
         settled(tmp_path, model, said=Said(size=(64, 64)).over(SAID))
+
+
+def fixed_inside(kind: str) -> onnx.ModelProto:
+    """A network that declares a free height and width, and has constants inside that fit 128x64 only."""
+    build = networks.Builder()
+    low = build.block("input", 3, 8, stride=4, to="low")
+    deep = build.block(low, 8, 8, stride=2, to="deep")
+    if kind == "resize":
+        size = build.constant(np.array([1, 8, 16, 32], np.int64))
+        up = build.node("Resize", deep, "", "", size, mode="linear")
+    elif kind == "reshape":
+        flat = build.node("Reshape", deep, build.constant(np.array([1, 8, 128], np.int64)))
+        up = build.up_to(build.node("Reshape", flat, build.constant(np.array([1, 8, 8, 16], np.int64))), low, 8)
+    else:
+        flat = build.node("Reshape", deep, build.constant(np.array([1, 8, -1], np.int64)))
+        tokens = build.node("Add", flat, build.constant(np.ones((1, 8, 128), np.float32)))
+        shape = build.node("Shape", deep)
+        up = build.up_to(build.node("Reshape", tokens, shape), low, 8)
+    build.conv(build.node("Concat", up, low, axis=1), 16, 4, kernel=1, to="scores")
+    return build.model({"scores": 4})
+
+
+@pytest.mark.parametrize("kind", ["resize", "reshape", "positions"])
+def test_constants_inside_of_a_file_of_free_sizes(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = saved(tmp_path, fixed_inside(kind))
+    flags = ["--mean", "0.5", "--std", "0.2", "--engine", "openvino", "--out", str(tmp_path / "net.onnx")]
+    assert main(["cut", str(source), *flags]) == 0
+    assert "128x64" in capsys.readouterr().out
+    wide = np.zeros((90, 160, 3), np.uint8)
+    net = load(tmp_path / "net.onnx", engine="openvino")
+    assert net(wide).shape == (90, 160)
+    assert net.prepare(wide)["image"].shape == (1, 64, 128, 3)
+    assert main(["cut", str(source), *flags, "--overwrite", "--size", "96x64"]) == 2
+    assert "--size 96x64: the network fits 128x64 only" in capsys.readouterr().err
+    assert main(["inspect", str(source), "--repeat", "1"]) == 0
+    assert "128x64" in capsys.readouterr().out
+
+
+def test_a_sidecar_by_hand_for_constants_inside(tmp_path: Path) -> None:
+    said = Sidecar("fixed", Input("input", 128, 64), "scores", (("low",), ("deep",)), classes=networks.CLASSES)
+    net = load(networks.write_network(tmp_path, fixed_inside("resize"), said), engine="openvino")
+    assert net(np.zeros((64, 128, 3), np.uint8)).shape == (64, 128)
+    with pytest.raises(NetworkError, match=r"does not fit 114x64.*fits 128x64 only, cut it again"):
+        net(np.zeros((90, 160, 3), np.uint8))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
-from clockseg.graph.correction import network_alone, with_addition
+from clockseg.graph.correction import network_alone, repeated, with_addition
 from clockseg.networks.load import assemble, load, read
 from clockseg.networks.quantization import quantize
 from clockseg.training.stale_motion import Wander, past
@@ -285,3 +285,15 @@ def test_made_up_motion_leads_to_the_still() -> None:
     near = frames(replace(calm, near=1, near_shift=(0.1, 0.1), speeds=(1.0,)), labels=labels)
     changed = {float(np.mean(np.any(frame != still, axis=-1))) for frame in near}
     assert 0 < max(changed) < 0.9
+
+
+def test_constants_on_the_way_may_stand_behind_a_long_chain() -> None:
+    build = networks.Builder()
+    coarse = build.conv("input", 3, 4, stride=4, to="coarse")
+    factor = build.constant(np.ones((1, 4, 1, 1), np.float32))
+    for _ in range(1200):
+        factor = build.node("Identity", factor)
+    build.node("Mul", coarse, factor, to="scores")
+    made = repeated(build.model({"scores": 4}).graph, "coarse", "scores", reads="moved", prefix="again.")
+    assert len(made) == 1201
+    assert (list(made[-1].input), list(made[-1].output)) == (["moved", f"again.{factor}"], ["again.scores"])

@@ -191,7 +191,7 @@ def choose(
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
-    rows, note = _ranked(_rows(trunk, timed, stages, purpose), purpose)
+    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose)
     told = work if seconds is None else seconds
     chosen = _chosen(rows, lambda cuts: _judged(graph, shapes, told, output, cuts, purpose))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())

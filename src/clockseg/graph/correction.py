@@ -119,20 +119,24 @@ def _repeat(
     found: dict[str, onnx.NodeProto],
     prefix: str,
 ) -> None:
-    """``node`` and the constants that it reads, into ``found``; ``names``: of those tensors that are repeated, the new ones."""
-    known = dict(names)
-    for name in _reads(node):
-        if name in constants:
-            before: dict[str, str] = {}
-            _repeat(constants[name], before, constants, found, prefix)
-            known |= before
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.name = f"{prefix}{node.name}"
-    copy.input[:] = [known.get(name, name) for name in node.input]
-    copy.output[:] = [f"{prefix}{name}" if name else "" for name in node.output]
-    names |= dict(zip(node.output, copy.output, strict=True))
-    found[copy.name] = copy
+    """Add copies of ``node`` and of the constants that it reads to ``found``; ``names``: tensor -> the tensor of its copy."""
+    before: dict[str, onnx.NodeProto] = {}
+    todo = [*_reads(node)]
+    while todo:
+        maker = constants.get(todo.pop())
+        if maker is not None and maker.name not in before:
+            before[maker.name] = maker
+            todo += _reads(maker)
+    made = {name: f"{prefix}{name}" for one in (*before.values(), node) for name in one.output if name}
+    in_order = {one.name: one for one in constants.values() if one.name in before}
+    for one in (*in_order.values(), node):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(one)
+        copy.name = f"{prefix}{one.name}"
+        copy.input[:] = [made.get(name, names.get(name, name)) for name in one.input]
+        copy.output[:] = [made.get(name, "") for name in one.output]
+        found[copy.name] = copy
+    names |= {name: made[name] for name in node.output if name}
 
 
 def mended_at(

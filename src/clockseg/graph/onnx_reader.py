@@ -121,7 +121,7 @@ def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
 
 def _linear(static: Static, node: onnx.NodeProto) -> Kind:
     weights = node.input[1]
-    if static.constant(weights) is None and not _is_stored(static, weights):
+    if not _is_stored(static, weights):
         return _OTHER
     if node.op_type == "Conv":
         return _convolution(static, node)
@@ -132,11 +132,13 @@ def _linear(static: Static, node: onnx.NodeProto) -> Kind:
 
 
 def _is_stored(static: Static, tensor: str) -> bool:
-    """Return True if ``tensor`` is computed from constants alone, such as weights stored in 16 bits, but not if they are quantized."""
-    node = next((node for node in static.nodes if tensor in node.output), None)
-    if node is None or node.op_type not in ("Cast", "Identity"):
-        return False
-    return all(static.constant(name) is not None or _is_stored(static, name) for name in node.input if name)
+    """Return True for a constant, also one that is stored in 16 bits and cast, but not if it is quantized."""
+    while static.constant(tensor) is None:
+        node = next((node for node in static.nodes if tensor in node.output), None)
+        if node is None or node.op_type not in ("Cast", "Identity"):
+            return False
+        tensor = node.input[0]
+    return True
 
 
 def _convolution(static: Static, node: onnx.NodeProto) -> Kind:

@@ -46,9 +46,13 @@ class _Terms:
     nodes: dict[str, onnx.NodeProto]
 
     @cached_property
-    def makers(self) -> dict[str, onnx.NodeProto]:
-        """Tensor -> the node that makes it."""
-        return {tensor: node for node in self.nodes.values() for tensor in node.output}
+    def settled(self) -> set[str]:
+        """Tensors that do not depend on the frame."""
+        found = {"", *self.static.weights, *self.static.folded}
+        for node in self.nodes.values():
+            if found.issuperset(self.static.reads(node)):
+                found.update(node.output)
+        return found
 
     def add(self) -> None:
         """All terms, and their sums."""
@@ -110,15 +114,8 @@ class _Terms:
         return name
 
     def _dynamic(self, node: onnx.NodeProto) -> int:
-        """The position of the one input that isn't constant: the joined maps or what comes of them."""
-        return next(index for index, name in enumerate(node.input) if not self._settled(name))
-
-    def _settled(self, name: str) -> bool:
-        """Return True if ``name`` does not depend on the frame."""
-        maker = self.makers.get(name)
-        if maker is None:
-            return not name or self.static.constant(name) is not None
-        return all(map(self._settled, self.static.reads(maker)))
+        """Return the position of the one input that isn't constant: the joined maps, or a map computed from them."""
+        return next(index for index, name in enumerate(node.input) if name not in self.settled)
 
     def _by_channel(self, node: onnx.NodeProto) -> Iterator[tuple[int, int]]:
         """Yield the inputs of a channelwise node with one number per channel: their position, and the axis of the channels."""

@@ -150,11 +150,13 @@ def _joining(graph: Graph, product: Node) -> tuple[Node | None, tuple[str, ...]]
 def _leaves(graph: Graph, owners: Mapping[str, Sources], joined: Node) -> tuple[str, ...]:
     """Return the tensors that ``joined`` concatenates; nested concatenations of maps of different stages are flattened."""
     leaves: list[str] = []
-    for tensor in joined.inputs:
+    todo = [*reversed(joined.inputs)]
+    while todo:
+        tensor = todo.pop()
         node = graph.maker.get(tensor)
         inner = node is not None and node.kind == CONCAT and node.axis == joined.axis
         if node is not None and inner and len({owners.get(read) for read in node.inputs}) > 1:
-            leaves += _leaves(graph, owners, node)
+            todo += reversed(node.inputs)
         else:
             leaves.append(tensor)
     return tuple(leaves)

@@ -80,7 +80,16 @@ def _at(model: onnx.ModelProto, sidecar: Sidecar) -> Callable[[Size], Static]:
     def at(size: Size) -> Static:
         width, height = size
         floats = [sidecar.output, *filter(None, sidecar.scores)]
-        return fix(model, {sidecar.input.name: (1, 3, height, width)}, floats=floats)
+        try:
+            return fix(model, {sidecar.input.name: (1, 3, height, width)}, floats=floats)
+        except NetworkError as error:
+            own = f"{sidecar.input.width}x{sidecar.input.height}"
+            if own == f"{width}x{height}":
+                raise
+            raise NetworkError(
+                f"network {sidecar.name!r} does not fit {width}x{height}: {error} If it fits {own} only, cut it again with "
+                "`clockseg cut`, which then pads all frames to that size."
+            ) from error
 
     return at
 

@@ -113,6 +113,26 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
 
     ``floats``: tensors that are read as they are, beside the outputs.
     """
+    found = _begun(model, shapes, floats)
+    for node in model.graph.node:
+        walk(found, node)
+    name_bytes(found)
+    return found
+
+
+def misfit(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> tuple[Static, onnx.NodeProto] | None:
+    """Return the graph up to the first node that does not fit its inputs, and that node; None if all fit."""
+    found = _begun(model, shapes, ())
+    for node in model.graph.node:
+        try:
+            walk(found, node)
+        except NetworkError:
+            return found, node
+    return None
+
+
+def _begun(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], floats: Iterable[str]) -> Static:
+    """Return ``model`` with its constants and inputs, before its first node."""
     graph = model.graph
     outside = frozenset([*floats, *(value.name for value in graph.output)])
     found = Static(opsets=list(model.opset_import), ir_version=model.ir_version, floats=outside)
@@ -123,9 +143,6 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
     for value in graph.input:
         if value.name not in found.weights:
             found.types[value.name] = (value.type.tensor_type.elem_type, _input_shape(value, shapes))
-    for node in graph.node:
-        walk(found, node)
-    name_bytes(found)
     return found
 
 
@@ -159,6 +176,7 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
         _inline(found, node)
         return
     made = _infer(found, node)
+    _check_counts(found, node, made)
     values = _compute(found, node, made) if _is_known(found, node) else []
     if values:
         _settle(found, node, values)
@@ -172,6 +190,24 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
         found.limits.check_tensor(name, *shape)
         found.types[name] = shape
     found.nodes.append(node)
+
+
+def _check_counts(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
+    """Check the numbers that shape inference ignores: of elements that are reshaped, of channels that are summed."""
+    shapes = [found.types[name][1] if name in found.types else () for name in node.input]
+    if node.op_type == "Reshape" and node.output[0] in made:
+        given, wanted = math.prod(shapes[0]), math.prod(made[node.output[0]][1])
+    elif node.op_type == "Conv" and all(shapes[:2]):
+        given, wanted = shapes[0][1], shapes[1][1] * int(attribute(node, "group", 1))
+    elif node.op_type == "Gemm" and all(len(shape) == 2 for shape in shapes[:2]):
+        given, wanted = shapes[0][not attribute(node, "transA", 0)], shapes[1][int(attribute(node, "transB", 0))]
+    else:
+        return
+    if given != wanted:
+        raise NetworkError(
+            f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: it takes {wanted:,} elements or channels and "
+            f"is given {given:,}."
+        )
 
 
 def _check_batch(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:

@@ -22,13 +22,10 @@ from clockseg.graph.extraction import built, extract
 from clockseg.graph.neutral import Graph
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import Static, fix
-from clockseg.networks.cut_input import frame_input
+from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
 from clockseg.networks.cut_output import output_named
 from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
 from clockseg.types import Size
-
-LOOKED_AT = (512, 256)
-"""The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +149,7 @@ class _Network:
             raise UsageError(f"size {size}: this network's file is fixed to {reads.size[0]}x{reads.size[1]}.")
         if not (size is None or isinstance(size, tuple)):
             raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
+        reads = fitted(reads, size)
         made = cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output or "", ())
         name, _ = output_named(reads.model, made.static, output)
         return cls(made.name, made.model, made.size, made.frame, name, ())

@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from clockseg.types import Size
+
 NEAR = "clockseg.input"
 """Name of the network's own input behind a transpose."""
 
@@ -46,6 +48,15 @@ def one_frame(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     for output in model.graph.output:
         for dim in output.type.tensor_type.shape.dim[:1]:
             dim.Clear()
+    return model
+
+
+def of_size(model: onnx.ModelProto, name: str, size: Size) -> onnx.ModelProto:
+    """Return ``model`` with its input ``name``, [n, 3, h, w], fixed to ``size`` (width, height)."""
+    model = copied(model)
+    [value] = [value for value in model.graph.input if value.name == name]
+    for dim, side in zip(value.type.tensor_type.shape.dim[2:], reversed(size), strict=True):
+        dim.dim_value = side
     return model
 
 

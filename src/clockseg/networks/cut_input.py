@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import fix
-from clockseg.networks.cut_edits import one_frame, read_channels_first
+from clockseg.graph.static import Static, misfit
+from clockseg.networks.cut_edits import of_size, one_frame, read_channels_first
 from clockseg.networks.cut_source import Said, Told, Triple
 from clockseg.types import Size
 
+LOOKED_AT = (512, 256)
+"""The working size, WIDTH and HEIGHT, of a file that takes any and says none: shares of work hardly depend on it."""
 MULTIPLES = (1, 2, 4, 8, 16, 32, 64)
+_PROPORTIONS = (1, 2, 4 / 3, 16 / 9, 1 / 2)
+"""Width over height of the sizes that are tried where constants fix the number of positions alone."""
+_SMALLEST, _TRIES = 16, 60
+"""The smallest side of a size that is tried, and the number of sizes."""
 IMAGENET = "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
 
 
 class FrameInput(NamedTuple):
-    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; ``batch`` it had."""
+    """A network that reads one frame [1, 3, height, width] by ``name``; ``size`` if it is fixed; the ``batch`` it had.
+
+    ``multiple``: the multiple that its sides must have (``fitted``).
+    """
 
     model: onnx.ModelProto
     name: str
@@ -28,6 +40,7 @@ class FrameInput(NamedTuple):
     batch: int
     bytes: bool
     told: tuple[Told, ...]
+    multiple: int = 1
 
 
 def frame_input(model: onnx.ModelProto) -> FrameInput:
@@ -72,7 +85,9 @@ def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, 
         told.append(Told("scale", _shown(scale), "it reads whole numbers" if frame.bytes else why))
     if said.colour is None:
         told.append(Told("colour", "rgb", "as nearly all read; --colour bgr where pictures came from OpenCV"))
-    multiple = said.pad_multiple or _multiple(frame, (width, height), told)
+    multiple = said.pad_multiple or frame.multiple
+    if said.pad_multiple is None and multiple > 1:
+        told.append(Told("pad multiple", str(multiple), "the smallest at which its maps fit each other"))
     # Padding is what the network takes for the mean colour: it has the least to say there.
     grey = [min(255, max(0, round(value / scale))) for value in mean]
     red, green, blue = grey if said.colour != "bgr" else grey[::-1]
@@ -110,7 +125,7 @@ def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
             f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it anew "
             "with a free height and width."
         )
-    if said.size is None:
+    if said.size is None and all(one.what != "size" for one in frame.told):
         told.append(Told("size", _shown(frame.size), "fixed in the file"))
     return frame.size
 
@@ -144,17 +159,67 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
     return said.mean, said.std
 
 
-def _multiple(frame: FrameInput, size: Size, told: list[Told]) -> int:
-    """The smallest multiple whose odd multiples fit: a network that halves five times and adds skips needs 32."""
+def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None) -> FrameInput:
+    """Return ``frame`` with the multiple that its sides must have, or fixed to the one size that the network fits.
+
+    Some files declare a free height and width, and constants inside fit one size only. ``size``, ``multiple``: those that
+    the user gave. ``UsageError`` if the size is another than the only one.
+    """
     if frame.size is not None:
-        return 1
-    for multiple in MULTIPLES:
-        width, height = (multiple * (2 * max(1, side // (2 * multiple)) + 1) for side in size)
-        try:
-            fix(frame.model, {frame.name: (1, 3, height, width)})
-        except NetworkError:
-            continue
-        if multiple > 1:
-            told.append(Told("pad multiple", str(multiple), "the smallest at which its maps fit each other"))
-        return multiple
-    return 1
+        return frame
+    for one in MULTIPLES if multiple is None else (multiple,):
+        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
+        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size or LOOKED_AT)
+        if misfit_at(frame, (width, height)) is None:
+            return frame._replace(multiple=one)
+    only = _only_size(frame, size or LOOKED_AT)
+    if only is None:
+        return frame
+    if size not in (None, only):
+        raise UsageError(
+            f"--size {_shown(size)}: the network fits {_shown(only)} only, by constants inside the file; leave --size out, or "
+            "export it with a free height and width."
+        )
+    why = "the file fits this size only, by constants inside; frames are scaled to fit and padded"
+    return frame._replace(
+        model=of_size(frame.model, frame.name, only), size=only, told=(*frame.told, Told("size", _shown(only), why))
+    )
+
+
+def misfit_at(frame: FrameInput, size: Size) -> tuple[Static, onnx.NodeProto] | None:
+    """Return ``static.misfit`` of the network at ``size``."""
+    return misfit(frame.model, {frame.name: (1, 3, size[1], size[0])})
+
+
+def _only_size(frame: FrameInput, size: Size) -> Size | None:
+    """Return a size at which all nodes fit, found from the first one that doesn't at ``size``; None if there is none."""
+    wrong = misfit_at(frame, size)
+    if wrong is None:
+        return size
+    tries = itertools.islice(dict.fromkeys(_likely(*wrong, size)), _TRIES)
+    return next((one for one in tries if misfit_at(frame, one) is None), None)
+
+
+def _likely(found: Static, node: onnx.NodeProto, size: Size) -> Iterator[Size]:
+    """Yield sizes at which ``node`` may fit its inputs: those that bring one of their shapes at ``size`` to another."""
+    width, height = size
+    shapes = [found.shape(name) for name in node.input if name in found.types]
+    shapes += [tuple(map(int, found.folded[name])) for name in node.input if _is_list(found, name)]
+    pairs = [pair for pair in itertools.permutations(shapes, 2) if all(side > 0 for shape in pair for side in shape)]
+    sizes: list[tuple[float, float]] = []
+    for wanted, given in pairs:
+        for row in (2, 1) if len(wanted) == len(given) == 4 else ():
+            sizes.append((width * wanted[row + 1] / given[row + 1], height * wanted[row] / given[row]))
+    for wanted, given in pairs:
+        # Tokens, of which one may be none of the picture; how many there are says nothing of the proportions.
+        counts = [(math.prod(wanted), math.prod(given)), *zip(wanted, given, strict=False)]
+        ratios = [(one - extra) / (other - extra) for one, other in counts for extra in (0, 1) if min(one, other) > 1]
+        areas = [width * height * ratio for ratio in ratios if ratio != 1]
+        sizes += [(math.sqrt(area * wide), math.sqrt(area / wide)) for area in areas for wide in _PROPORTIONS]
+    for across, down in sizes:
+        if math.isclose(across, round(across)) and math.isclose(down, round(down)) and min(across, down) >= _SMALLEST:
+            yield round(across), round(down)
+
+
+def _is_list(found: Static, name: str) -> bool:
+    return name in found.folded and found.folded[name].ndim == 1 and found.folded[name].dtype == np.int64

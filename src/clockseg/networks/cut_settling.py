@@ -22,7 +22,7 @@ from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.networks.class_names import numbered
 from clockseg.networks.cut_check import in_half_precision, whole_part
-from clockseg.networks.cut_input import FrameInput, describe, frame_input
+from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
 from clockseg.networks.cut_names import Cuts, parse_cuts, stage_scores, tensor_named
 from clockseg.networks.cut_output import Outcome, outcome, output_named
 from clockseg.networks.cut_schedule import scores_of_stages
@@ -69,8 +69,8 @@ class Settled(NamedTuple):
 
 def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     """Everything that can be known without running the network; ``given``: what the user says of it."""
-    frame = frame_input(source.model)
     said = given.over(source.said)
+    frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
     reads, read_told = describe(frame, said, _by(source, given))
     made, output_told = _outcome(frame, reads, said)
     names, classes_told = _classes(said, made)
