@@ -101,7 +101,7 @@ def _calmer(screening: Screening, clock: str, foil: str) -> Claim:
 
 def _filmstrip(screening: Screening, clock: str, foil: str) -> Figure:
     def draw(path: Path) -> None:
-        schedule_filmstrip(screening, path, schedule=clock, foil=foil)
+        schedule_filmstrip(screening, path.with_name(f"{path.name}.png"), schedule=clock, foil=foil)
 
     stem = re.sub(r"\W+", "-", screening.name).strip("-")
     caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"

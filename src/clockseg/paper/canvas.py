@@ -134,6 +134,14 @@ class Raster:
         drawn[:, start : max(span.stop, start + 3)] = rgb(NOW)
         return drawn
 
+    def marked(self, frames: Sequence[int]) -> Image:
+        """Return the raster with a blue mark above each of ``frames``, uint8 RGB [height, width, 3]."""
+        drawn = self._back.copy()
+        for span in map(self.span, frames):
+            start = min(span.start, max(0, self.width - 3))
+            drawn[: self.inside.start, start : max(span.stop, start + 3)] = rgb(NOW)
+        return drawn
+
 
 def _bars(fired: np.ndarray, width: int) -> Image:
     """One row of pixels, [1, width, 3]; bars wide enough for it are a pixel apart."""

@@ -1,9 +1,9 @@
-"""Filmstrips of a screening: truth over output and when a schedule fired; and the rows that such figures are made of."""
+"""Filmstrips of a screening: labels, output and firings of a schedule; and the rows of pictures for such figures."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from clockseg.datasets.clips import ClipFrame
 from clockseg.errors import UsageError
@@ -15,21 +15,20 @@ from clockseg.paper.screening import Screening
 
 def schedule_filmstrip(
     screening: Screening,
-    stem: str | os.PathLike[str],
+    path: Path,
     *,
     schedule: str | None = None,
     foil: str | None = None,
     pictures: int = 6,
     title: str = "",
 ) -> None:
-    """Truth over output at some frames, and when the last stage fired (paper, figure of the adaptive clock).
+    """Write a PNG with labels and output at some frames, and when the last stage fired (paper, figure of the adaptive clock).
 
-    The first row is the human labels, on a clip without any the frame oracle's. ``pictures`` frames at equal distances
-    over the clip stand above their place in the rasters; where few are labelled, the labelled ones next to those.
+    The first row shows the human labels, or the frame oracle's for a clip without any. ``pictures`` frames at equal distances
+    stand above a raster that marks them; if only some frames are labelled, the nearest of those.
     ``schedule``: one of the screening's (default: its first); ``foil``: another one whose firings are shown below.
 
     >>> import tempfile
-    >>> from pathlib import Path
     >>> import numpy as np
     >>> from clockseg.datasets.clips import Clip
     >>> from clockseg.paper.screening import screen
@@ -39,31 +38,31 @@ def schedule_filmstrip(
     >>> frames = [ClipFrame(k, np.full((16, 24, 3), 80 * k, np.uint8), None) for k in range(3)]
     >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=frames)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     schedule_filmstrip(screening, f"{folder}/strip", pictures=2)
-    ...     sorted(os.listdir(folder))
-    ['strip.png', 'strip.svg']
+    ...     schedule_filmstrip(screening, Path(folder, "strip.png"), pictures=2)
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['strip.png']
     """
     schedule = screening.first if schedule is None else schedule
     shown = spread(len(screening), pictures, among=screening.labelled)
     _, *rows = picture_rows(screening, shown, [schedule] if screening.labelled else [ORACLE, schedule])
     contact_sheet(
-        stem,
+        path,
         rows,
         heads=frame_heads(screening, shown),
         title=title,
         rasters=[(name, screening.of(name).fired) for name in (schedule, foil) if name is not None],
         marks=shown,
-        legend=screening.legend(shown),
+        entries=screening.legend(shown),
     )
 
 
 def picture_rows(
     screening: Screening, positions: Sequence[int], schedules: Sequence[str], *, differences: bool = False
 ) -> list[Pictures]:
-    """The input, the truth (if any of these frames has it) and each schedule at ``positions``, drawn over the picture.
+    """Return rows for the input, the labels (if any of these frames has some) and each schedule at ``positions``.
 
-    Under each picture of a schedule stands the share of its pixels that agree with the oracle's; with ``differences`` a
-    row of those that don't comes first.
+    Under each picture of a schedule stands the share of pixels on which it agrees with the oracle; with ``differences`` a
+    row that shows the other pixels follows.
     """
     taken = {at: frame for at, frame in enumerate(screening.frames()) if at in positions}
     frames = [taken[at] for at in positions]
@@ -82,10 +81,10 @@ def _schedule_rows(screening: Screening, name: str, frames: dict[int, ClipFrame]
         return [Pictures(name, tinted)]
     notes = [f"{100 * screening.same(name, at):.1f} %" for at in frames]
     if not differences:
-        return [Pictures(name, tinted, notes, "as the oracle")]
+        return [Pictures(name, tinted, notes, "agreement")]
     oracle = {at: screening.of(ORACLE).labels(at) for at in frames}
     wrong = [differing(frame.image, given[at], oracle[at], screening.colours) for at, frame in frames.items()]
-    return [Pictures(name, tinted), Pictures("not as the oracle", wrong, notes, "as the oracle")]
+    return [Pictures(name, tinted), Pictures("unlike the oracle", wrong, notes, "agreement")]
 
 
 def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:
@@ -96,7 +95,7 @@ def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:
 
 
 def spread(count: int, pictures: int, *, among: Sequence[int] = ()) -> list[int]:
-    """The middles of ``pictures`` equal parts of 0..count-1; of ``among``, if it isn't empty, those next to them.
+    """Return the middles of ``pictures`` equal parts of 0..count-1, or the values of ``among`` nearest to them.
 
     >>> spread(100, 4), spread(100, 4, among=(0, 60, 61))
     ([12, 37, 62, 87], [0, 60, 61])

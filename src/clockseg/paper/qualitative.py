@@ -1,8 +1,8 @@
 """Windows in which a pipeline looks better or worse than skip-frame (the supplement's figures and its video of four panels).
 
-Protocol: a seeded sample of windows of all clips, each run as a shot of its own; ranked by how much more the 3-stage
+Protocol: a seeded sample of windows of all clips, each run as a shot of its own and ranked by how much more the 3-stage
 pipeline agrees with the frame oracle than skip-frame does. The best, the worst and a random one are drawn. Command:
-``clockseg reproduce qualitative --data DIR --weights DIR``. Cost: 24 windows of ten frames, three passes a frame.
+``clockseg reproduce qualitative --data DIR --weights DIR``. Cost: 24 windows of ten frames, three passes per frame.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from clockseg.clockwork.schedule import pipelined, skip_frame
 from clockseg.paper.report import Figure, Report
 from clockseg.paper.rows import Claim
 from clockseg.paper.screening import screen
 from clockseg.paper.source import Setting, Source
 from clockseg.paper.videos import pipeline_video
-from clockseg.paper.windows import Ranking, draw_window, picks, rank_windows
+from clockseg.paper.windows import Ranking, compared, draw_window, picks, rank_windows
 
 PROTOCOL = """\
-Windows of six frames that a seed draws from all clips, four more before each to fill the pipeline; ranked by what the
-3-stage pipeline's agreement with the frame oracle (mean IU over the window, classes of at least 0.1 % of the oracle's
-pixels) is above skip-frame's. On its firing frames skip-frame is the oracle, so it starts ahead; the paper's supplement
-shows the windows with the greatest gain, here the worst and a random one stand beside them."""
+A seeded sample of windows of six frames from all clips, each with four more frames before it that fill the pipeline. They are
+ranked by the gain of the 3-stage pipeline over skip-frame in agreement with the frame oracle (mean IU over the window, classes
+with at least 0.1 % of the oracle's pixels). Skip-frame equals the oracle on the frames on which it fires, so it has a head
+start. The paper's supplement shows the windows with the largest gain; here the worst and a random one are drawn too."""
 
 HEAD = ("rank", "clip", "frames", "pipeline", "skip-frame", "gained")
 ENDS = 1
@@ -57,11 +56,10 @@ def run(setting: Setting) -> Report:
 
 
 def _table(ranking: Ranking) -> tuple[tuple[str, ...], ...]:
-    shares = [(one.schedule, one.skip_frame, one.gained) for one in ranking.ranks]
-    lines = (
-        (str(place), one.clip, f"{one.frames[0]}-{one.frames[-1]}", *(f"{100 * share:.1f}" for share in found))
-        for place, (one, found) in enumerate(zip(ranking.ranks, shares, strict=True), start=1)
-    )
+    lines = []
+    for place, one in enumerate(ranking.ranks, start=1):
+        shares = (f"{100 * share:.1f}" for share in (one.pipeline, one.skip_frame, one.gained))
+        lines.append((str(place), one.clip, f"{one.frames[0]}-{one.frames[-1]}", *shares))
     return HEAD, *lines
 
 
@@ -74,10 +72,9 @@ def _gained(ranking: Ranking) -> Claim:
 
 
 def _draw(source: Source, ranking: Ranking, rank: int, name: str, path: Path) -> None:
-    draw_window(source.networks.full, source.clips, ranking, rank, path, name=name)
+    draw_window(source.networks.full, source.clips, ranking, rank, path.with_name(f"{path.name}.png"), name=name)
 
 
 def _panels(source: Source, path: Path) -> None:
     net = source.networks.full
-    schedules = {f"pipelined({len(net)})": pipelined(len(net)), "skip_frame(2)": skip_frame(2)}
-    pipeline_video(screen(net, source.clips[0], schedules), path.with_suffix(".mp4"))
+    pipeline_video(screen(net, source.clips[0], compared(net)), path.with_suffix(".mp4"))

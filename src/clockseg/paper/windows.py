@@ -1,21 +1,21 @@
-"""Windows of clips ranked by a schedule's gain over skip-frame; the best and the worst are drawn.
+"""Windows of clips ranked by the gain of a pipeline over skip-frame (figure of the paper's supplement).
 
-As the paper's supplement did: a sample of shots, ranked by what the pipeline gains over skip-frame. Here the worst and a
-random one are drawn too, and every rank is written down.
+The supplement shows the shots of a sample in which the pipeline gains most. Here the whole ranking is kept, and the worst window
+and a random one can be drawn too.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, pipelined, skip_frame
+from clockseg.clockwork.schedule import Named, pipelined, skip_frame
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.paper.contact_sheet import contact_sheet
@@ -24,15 +24,14 @@ from clockseg.paper.rows import ORACLE
 from clockseg.paper.screening import Screening, screen
 
 SKIP_FRAME = "skip_frame(2)"
-Score: TypeAlias = Literal["mean_iu", "pixel_acc"]
 
 
 @dataclass(frozen=True)
 class Sample:
     """The windows of the clips to compare.
 
-    Of all windows of ``length`` frames that lie side by side in the clips, ``count`` are drawn by ``seed``. Each is run
-    as a shot of its own, from ``lead`` frames before it that are neither scored nor shown: by then a pipeline is full.
+    Of all adjacent windows of ``length`` frames in the clips, ``count`` are drawn with ``seed``. Each is run as a shot of its
+    own, starting ``lead`` frames earlier, which are neither scored nor shown, so that a pipeline is full.
     """
 
     count: int = 24
@@ -61,108 +60,82 @@ class Window(NamedTuple):
 class Ranked:
     """The gain in one window: ``clip`` and ``frames``, their indices in it.
 
-    ``schedule`` and ``skip_frame`` are agreement with the frame oracle over the window, 0..1; ``gained`` their difference.
+    ``pipeline`` and ``skip_frame``: agreement with the frame oracle, the mean IU 0..1 over classes that hold at least
+    0.1 % of the oracle's pixels in the window; ``gained``: their difference.
     """
 
     window: Window
     clip: str
     frames: tuple[int, ...]
-    schedule: float
+    pipeline: float
     skip_frame: float
     gained: float
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Windows, the one that gained most first; and what was run in them: ``schedules``, the ranked one and skip-frame."""
+    """The windows of a sample, the one with the largest gain first, under the pipeline called ``schedule``."""
 
-    schedules: Mapping[str, Schedule | Named]
+    schedule: str
     sample: Sample
-    by: Score
     ranks: tuple[Ranked, ...]
 
-    @property
-    def schedule(self) -> str:
-        """The name of the schedule that was ranked."""
-        return next(iter(self.schedules))
-
     def facts(self) -> dict[str, Any]:
-        """Everything as plain values: what a report keeps."""
+        """Return plain values for the report."""
         lines = [{"rank": place, **asdict(one)} for place, one in enumerate(self.ranks, start=1)]
         for line in lines:
             del line["window"]
-        how = {"schedule": self.schedule, "against": SKIP_FRAME, "by": self.by, "sample": asdict(self.sample)}
+        how = {"schedule": self.schedule, "against": SKIP_FRAME, "by": "mean_iu", "sample": asdict(self.sample)}
         return how | {"windows": lines}
 
 
-def rank_windows(
-    net: StagedNetwork,
-    clips: Sequence[Clip],
-    *,
-    schedule: tuple[str, Schedule | Named] | None = None,
-    sample: Sample = Sample(),
-    by: Score = "mean_iu",
-) -> Ranking:
-    """Ranks sampled windows by how much more a schedule agrees with the frame oracle than ``skip_frame(2)`` does.
+def compared(net: StagedNetwork) -> dict[str, Named]:
+    """Return the schedules that are compared, by name: the pipeline of up to three stages, and skip-frame."""
+    depth = min(3, len(net))
+    return {f"pipelined({depth})": pipelined(depth), SKIP_FRAME: skip_frame(2)}
 
-    ``schedule``: its name and itself (default: a pipeline of three stages, or of as many as there are). ``by``: the score
-    of agreement, mean IU over classes that hold at least 0.1 % of the oracle's pixels, or pixel accuracy. Equal gains keep
-    the order of the clips. ``DataError`` if no clip is long enough.
+
+def rank_windows(net: StagedNetwork, clips: Sequence[Clip], sample: Sample = Sample()) -> Ranking:
+    """Rank sampled windows by how much more the pipeline agrees with the frame oracle than skip-frame does.
+
+    Windows with equal gains keep the order of the clips. ``DataError`` if no clip is long enough.
     """
-    if by not in ("mean_iu", "pixel_acc"):
-        raise UsageError(f'by={by!r}; windows are ranked by "mean_iu" or "pixel_acc".')
-    name, made = schedule or _pipeline(len(net))
-    if name == SKIP_FRAME:
-        raise UsageError(f"{SKIP_FRAME} against itself; give a schedule of another name.")
-    schedules = {name: made, SKIP_FRAME: skip_frame(2)}
-    windows = sampled(clips, sample)
-    found = []
+    schedules, windows, found = compared(net), sampled(clips, sample), []
     for index, clip in enumerate(clips):
         starts = [window.start for window in windows if window.clip == index]
         for start, frames in _cut(clip, starts, sample):
             screening = screen(net, clip, schedules, frames=frames)
-            found.append(_ranked(Window(index, start), screening, sample, by))
-    return Ranking(schedules, sample, by, tuple(sorted(found, key=lambda one: -one.gained)))
+            found.append(_ranked(Window(index, start), screening, sample))
+    return Ranking(next(iter(schedules)), sample, tuple(sorted(found, key=lambda one: -one.gained)))
 
 
 def draw_window(
-    net: StagedNetwork,
-    clips: Sequence[Clip],
-    ranking: Ranking,
-    rank: int,
-    stem: str | os.PathLike[str],
-    *,
-    name: str = "window",
+    net: StagedNetwork, clips: Sequence[Clip], ranking: Ranking, rank: int, path: Path, *, name: str = "window"
 ) -> None:
-    """Draws one window of ``clips`` as ``stem``.svg and ``stem``.png; ``rank`` 0 is the best, ``name`` stands in its title.
+    """Write one window of ``clips`` as a PNG; ``rank`` 0 is the best, ``name`` stands in its title.
 
-    Rows: input, truth where labelled, frame oracle, the schedule, skip-frame, and where each of them is not as the oracle.
+    Rows: input, labels if there are some, frame oracle, pipeline, skip-frame, and where each of these differs from the oracle.
     """
     found, sample = ranking.ranks[rank], ranking.sample
-    clip = clips[found.window.clip]
+    clip, schedules = clips[found.window.clip], compared(net)
     [(_, frames)] = _cut(clip, [found.window.start], sample)
-    screening = screen(net, clip, ranking.schedules, frames=frames)
+    screening = screen(net, clip, schedules, frames=frames)
+    scores = f"{ranking.schedule} {100 * found.pipeline:.1f}, {SKIP_FRAME} {100 * found.skip_frame:.1f}"
     contact_sheet(
-        stem,
-        picture_rows(screening, sample.shown, [ORACLE, *ranking.schedules], differences=True),
+        path,
+        picture_rows(screening, sample.shown, [ORACLE, *schedules], differences=True),
         heads=frame_heads(screening, sample.shown),
         title=f"{name}: {found.clip}, rank {rank + 1} of {len(ranking.ranks)}",
-        note=_note(ranking, found),
-        legend=screening.legend(sample.shown),
+        note=f"mean IU against the oracle: {scores} %",
+        entries=screening.legend(sample.shown),
     )
 
 
-def _pipeline(stages: int) -> tuple[str, Named]:
-    depth = min(3, stages)
-    return f"pipelined({depth})", pipelined(depth)
-
-
 def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
-    """The windows that the seed draws, in the order of the clips; videos are decoded once, for their length.
+    """Draw the windows, in the order of the clips; videos are decoded once, for their length.
 
     ``DataError`` if no clip is as long as one window and its lead.
 
-    >>> from pathlib import Path
     >>> pictures = tuple(Path(f"{number}.jpg") for number in range(30))
     >>> sampled([Clip("thirty", Path("thirty"), pictures, (None,) * 30)], Sample(count=2, length=6, lead=4))
     [Window(clip=0, start=10), Window(clip=0, start=22)]
@@ -182,7 +155,7 @@ def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
 
 
 def picks(count: int, ends: int, *, seed: int) -> dict[str, int]:
-    """The ranks (0 is the best of ``count``) that are drawn, by the names of their figures; none twice.
+    """Choose the ranks (0 is the best of ``count``) to draw, by the names of their figures; none twice.
 
     >>> picks(6, 2, seed=0)
     {'best-1': 0, 'best-2': 1, 'worst-1': 5, 'worst-2': 4, 'random': 3}
@@ -196,7 +169,7 @@ def picks(count: int, ends: int, *, seed: int) -> dict[str, int]:
 
 
 def _cut(clip: Clip, starts: Collection[int], sample: Sample) -> Iterator[tuple[int, list[ClipFrame]]]:
-    """The frames of the windows that begin at ``starts``, each with its lead, in one pass over the clip."""
+    """Yield the frames of the windows that begin at ``starts``, each with its lead, in one pass over the clip."""
     held: deque[ClipFrame] = deque(maxlen=sample.lead + sample.length)
     for position, frame in enumerate(islice(clip, max(starts, default=-sample.length) + sample.length)):
         held.append(frame)
@@ -204,16 +177,9 @@ def _cut(clip: Clip, starts: Collection[int], sample: Sample) -> Iterator[tuple[
             yield position + 1 - sample.length, list(held)
 
 
-def _ranked(window: Window, screening: Screening, sample: Sample, by: Score) -> Ranked:
-    scores = []
-    for schedule in (screening.first, SKIP_FRAME):
-        agreement = screening.agreement(schedule, sample.shown)
-        scores.append(agreement.mean_iu_of() if by == "mean_iu" else agreement.pixel_acc)
+def _ranked(window: Window, screening: Screening, sample: Sample) -> Ranked:
+    pipeline, skip = (
+        screening.agreement(schedule, sample.shown).mean_iu_of() for schedule in (screening.first, SKIP_FRAME)
+    )
     frames = tuple(screening.indices[at] for at in sample.shown)
-    return Ranked(window, screening.name, frames, scores[0], scores[1], scores[0] - scores[1])
-
-
-def _note(ranking: Ranking, found: Ranked) -> str:
-    score = "mean IU" if ranking.by == "mean_iu" else "pixel accuracy"
-    scores = f"{ranking.schedule} {100 * found.schedule:.1f}, {SKIP_FRAME} {100 * found.skip_frame:.1f}"
-    return f"{score} against the oracle: {scores} %"
+    return Ranked(window, screening.name, frames, pipeline, skip, pipeline - skip)
