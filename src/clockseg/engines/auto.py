@@ -1,4 +1,4 @@
-"""Choice of the fastest engine for a network at its working size on this machine, measured once and stored on disk."""
+"""Choice of the fastest engine for a network at its working size on this machine, measured and stored on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import json
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -34,15 +33,23 @@ SECONDS = 1.5
 RUNS = 4
 CLEARLY = 0.95
 """Another engine is taken if it needs less than this share of the first one's time."""
+CHECKED = "checked"
+"""The key beside the seconds of the engines under which the time of the last check is kept, in seconds since 1970."""
+CHECK_AFTER = 3600.0
+"""Seconds after which a measurement is checked again: the engine it chose runs a few times."""
+HOLDS = 1.25
+"""A measurement is repeated if the engine it chose now takes more than this times its seconds, or less by this factor."""
 
 
 def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str, threads: int | None) -> StagedNetwork:
     """``net`` in the fastest of ``contenders`` (name -> engine), all of which are installed.
 
     Where there are several, the uncut network is run in each by turns at its working size, once for this network, size,
-    precision, number of threads and machine; what came out is kept in ``engines.json`` in the cache folder
-    (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. An engine that
-    can't run the network drops out; if none can, the error is the first one's. A network of functions stays as it is.
+    precision, number of threads and machine; the seconds are kept in ``engines.json`` in the cache folder
+    (``clockseg.engines.cache_directory``) until ``clear_cache()``, or until an engine's version changes. At most once an
+    hour, the engine chosen is run a few times more: if its seconds no longer hold, for instance because they were measured
+    while the machine was busy, all are measured again. An engine that can't run the network drops out; if none can, the
+    error is the first one's. A network of functions stays as it is.
     """
     if not contenders:
         raise MissingDependency(f"no engine for precision {precision!r} is installed: pip install openvino")
@@ -52,12 +59,22 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
         return next(iter(contenders.values()))(net)
     image = _noise(net)
     key = _key(net, net.whole, image, precision, threads)
-    seconds = recall().get(key, {})
-    if set(seconds) != set(contenders):
+    known = recall().get(key, {})
+    seconds = {name: known[name] for name in contenders if name in known}
+    due = time.time() - known.get(CHECKED, 0.0) > CHECK_AFTER
+    if set(known) - {CHECKED} != set(contenders) or (due and not _holds(net, contenders, seconds, image)):
         seconds = measure(net, contenders, image)
-        remember(key, seconds)
-    seconds = {name: seconds[name] for name in contenders}
+        due = True
+    if due:
+        remember(key, seconds | {CHECKED: time.time()})
     return contenders[fastest(seconds)](net)
+
+
+def _holds(net: StagedNetwork, contenders: Mapping[str, Engine], seconds: Mapping[str, float], image: Any) -> bool:
+    """Return True if the engine that was fastest still takes about the seconds that were measured."""
+    chosen = fastest(seconds)
+    now = measure(net, {chosen: contenders[chosen]}, image, rounds=1)[chosen]
+    return seconds[chosen] / HOLDS <= now <= seconds[chosen] * HOLDS
 
 
 def fastest(seconds: Mapping[str, float]) -> str:
@@ -97,8 +114,13 @@ def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threa
     )
 
 
-def measure(net: StagedNetwork, contenders: Mapping[str, Engine], image: Any) -> dict[str, float]:
-    """Return median seconds of the uncut ``net`` on ``image`` in each engine, interleaved; infinite for one that cannot run it."""
+def measure(
+    net: StagedNetwork, contenders: Mapping[str, Engine], image: Any, *, rounds: int = ROUNDS
+) -> dict[str, float]:
+    """Return the seconds of the uncut ``net`` on ``image`` in each engine; infinite for one that cannot run it.
+
+    The engines run by turns, and the shortest run of each counts, which other work on the machine disturbs least.
+    """
     running: dict[str, Part] = {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     first: ClocksegError | None = None
@@ -113,10 +135,10 @@ def measure(net: StagedNetwork, contenders: Mapping[str, Engine], image: Any) ->
             first = first or error
     if not running and first is not None:
         raise first
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, whole in running.items():
             seconds[name] += _runs(whole, value)
-    return {name: statistics.median(found) if found else math.inf for name, found in seconds.items()}
+    return {name: min(found) if found else math.inf for name, found in seconds.items()}
 
 
 def _runs(whole: Part, value: Any) -> list[float]:
