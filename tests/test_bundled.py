@@ -12,7 +12,8 @@ from clockseg import UsageError, frame_oracle, load
 from clockseg.datasets import read_clips
 from clockseg.evaluation.labels import evaluate
 from clockseg.graph.correction import network_alone
-from clockseg.networks.load import BUNDLED, files_of, path_of, read
+from clockseg.networks import BUNDLED
+from clockseg.networks.load import files_of, path_of, read
 from video_making import data_folder
 
 TRUNCATED = ("street-stride8", "street-stride16")

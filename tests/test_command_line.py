@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
+import re
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clockseg.cli.main import main
+from clockseg.cli._progress import together
+from clockseg.cli.main import main, parser
+from clockseg.clockwork.trace import Progress, Tally
+from clockseg.networks import BUNDLED
 from networks import write_tiny
 from video_making import picture, write_video
 
@@ -79,3 +87,76 @@ def test_a_fault_of_our_own_is_not_hidden(video: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("clockseg.datasets.read_data", np.load)  # takes no layout
     with pytest.raises(TypeError):
         main(["evaluate", str(video)])
+
+
+def parsers(parser: argparse.ArgumentParser, name: str = "clockseg") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command with its parser."""
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                yield from parsers(below, f"{name} {word}")
+
+
+COMMANDS = dict(parsers(parser()))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_plain_text_and_names_all_networks(command: str) -> None:
+    text = COMMANDS[command].format_help()
+    assert "`" not in text, "markup of docstrings"
+    named = {name for name in BUNDLED if name in text.split("usage:")[1]}
+    if "a bundled network" in " ".join(text.split()) and "(street" in text:
+        assert named == set(BUNDLED)
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Yield every line of text in the package that proposes a command, with a word for each value that is filled in."""
+    for path in (Path(__file__).parents[1] / "src").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        inside = {id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values}
+        for node in nodes:
+            if id(node) in inside:
+                continue
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [one.value if isinstance(one, ast.Constant) else "X.toml" for one in parts]
+            if all(isinstance(text, str) for text in texts):
+                for found in re.findall(r"clockseg \w+(?: [\w.-]+){0,2} VIDEO[^\n]*", "".join(map(str, texts))):
+                    yield path.name, found
+
+
+def test_every_command_that_is_proposed_can_be_run() -> None:
+    proposed = [(name, line) for name, line in written() if "clockseg train clock" not in line]
+    assert len(proposed) >= 5
+    for name, line in proposed:
+        words = shlex.split(re.split(r"[(,]", line)[0].rstrip("."))
+        try:
+            parser().parse_args(words[1:])
+        except SystemExit:
+            pytest.fail(f"{name} proposes: {line}")
+
+
+def test_the_speed_of_a_run_that_is_resumed_is_of_its_own_frames(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    for videos, said in (
+        (1, "1100 of about 2000 frames, 5.0 FPS"),
+        (2, "0 of 2 videos done, 2 in progress, 2199 frames, 9.9 FPS"),
+    ):
+        now[0] = 0.0
+        with together(videos, quiet=False) as (update, _):
+            for done in range(1001, 1101):
+                for source in ("a.mp4", "b.mp4")[:videos]:
+                    if done == 1100:
+                        now[0] = 20.0
+                    update(source, Progress(source, done, 2000, Tally(("stage",))))
+        assert said in capsys.readouterr().err
+
+
+def test_the_engine_that_auto_chose_is_printed(video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = str(write_tiny(tmp_path))
+    for options, said in (([], True), (["--quiet"], False), (["--engine", "onnxruntime"], False)):
+        assert main(["segment", str(video), "--out", "results", "--overwrite", "--network", net, *options]) == 0
+        assert bool(re.search(r"tiny runs in (openvino|onnxruntime) ", capsys.readouterr().err)) == said

@@ -191,7 +191,8 @@ def test_extras_are_installed_from_the_clone() -> None:
     for path in [*PAGES, ROOT / "README.md", *(ROOT / "src").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"clockseg\[\w", text), f"{path.name}: the package is on no index"
-        assert set(re.findall(r"pip install '\.\[([\w-]+)\]'", text)) <= set(extras), path.name
+        named = re.findall(r"pip install '\.\[([\w-]+)\]'", text) + re.findall(r"\binstall\(['\"](\w+)['\"]\)", text)
+        assert set(named) <= set(extras), path.name
 
 
 def test_documentation_stays_short() -> None:

@@ -99,7 +99,8 @@ def test_a_figure_that_holds_is_checked_with_a_few_runs_of_one_engine(
     chosen(path, both)
     [before] = recall().values()
     runs = [one.runs for one in both.values()]
-    monkeypatch.setattr(time, "time", lambda at=time.time() + 86400: at)
+    tomorrow = time.time() + 86400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
     chosen(path, both)
     [after] = recall().values()
     assert [one.runs for one in both.values()] == [runs[0] + 1 + 1 + 4 + 1, runs[1]]  # with our own call

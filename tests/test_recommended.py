@@ -16,10 +16,10 @@ from clockseg import load, segment
 from clockseg.cli.cut import report
 from clockseg.cli.inspect import text
 from clockseg.clocks.spec import parse_schedule
+from clockseg.networks import BUNDLED
 from clockseg.networks.cut_settling import Cutting
 from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import CutNetwork, cut_network
-from clockseg.networks.load import BUNDLED
 from clockseg.networks.load import read as read_network
 from video_making import write_video
 

@@ -81,6 +81,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(names)}."
 
 
+def install(extra: str) -> str:
+    """Return the command that installs an extra; it is run in a clone because no package index has clockseg.
+
+    >>> install("plots")
+    "pip install '.[plots]' in the clone"
+    """
+    return f"pip install '.[{extra}]' in the clone"
+
+
 def place_outside(error: BaseException) -> str:
     """Return the place in code of the user's own that an error came from, such as "mine.py, line 5, in clock"; "" if none.
 

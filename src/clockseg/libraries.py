@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from clockseg.errors import MissingDependency, UsageError
+from clockseg.errors import MissingDependency, UsageError, install
 
 CPU_ENGINES = ("openvino", "onnxruntime")
 GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda", "onnxruntime-tensorrt")
@@ -109,7 +109,7 @@ def _onnxruntime(name: str) -> types.ModuleType:
     try:
         return _imported(name)
     except ImportError as error:
-        raise MissingDependency("ONNX Runtime is not installed: pip install '.[onnxruntime]' in the clone") from error
+        raise MissingDependency(f"ONNX Runtime is not installed: {install('onnxruntime')}") from error
 
 
 def _imported(name: str) -> types.ModuleType:

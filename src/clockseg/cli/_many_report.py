@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from clockseg.cli._progress import shown, together
+from clockseg.cli._progress import together
 from clockseg.cli._terminal import align, indented, percent
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError
@@ -32,11 +32,7 @@ class Report:
         self._ended: Callable[[str], None] = lambda source: None
 
     def __enter__(self) -> Self:
-        if len(self._inputs) == 1:
-            alone = self._stack.enter_context(shown(self._inputs[0].source, quiet=self._quiet))
-            self._update = lambda source, progress: alone(progress)
-        else:
-            self._update, self._ended = self._stack.enter_context(together(len(self._inputs), quiet=self._quiet))
+        self._update, self._ended = self._stack.enter_context(together(len(self._inputs), quiet=self._quiet))
         return self
 
     def __exit__(

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._terminal import indented
-from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError
+from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
 from clockseg.files import MAX_PIXELS
 from clockseg.libraries import ALL_ENGINES
+from clockseg.networks import BUNDLED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Named, Schedule
     from clockseg.datasets.clips import Clip
+
+
+NETWORK_HELP = (
+    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
+    f"(default: {BUNDLED[0]})"
+)
 
 
 class Unsaid(str):
@@ -105,10 +112,9 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("network")
     group.add_argument(
         "--network",
-        default=Unsaid("street"),
+        default=Unsaid(BUNDLED[0]),
         metavar="NAME|FILE",
-        help="a bundled network (street, street-large, street-stale, street-int8, street-large-int8), FILE.onnx with its "
-        "sidecar FILE.json beside it, or an FCN's FILE.safetensors (default: street)",
+        help=NETWORK_HELP,
     )
     add_engine_options(group)
 
@@ -209,14 +215,22 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
     """Raise ``MissingDependency`` with the line that installs ``extra``, if any of these libraries is missing."""
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
-        raise MissingDependency(f"{what} needs {' and '.join(missing)}: pip install '.[{extra}]' in the clone")
+        raise MissingDependency(f"{what} needs {' and '.join(missing)}: {install(extra)}")
 
 
 def load_network(args: argparse.Namespace) -> StagedNetwork:
     """Load the network these options ask for."""
     from clockseg.networks.load import load
 
-    return load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
+    net = load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
+    tell_engine(args, net)
+    return net
+
+
+def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
+    """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
+    if args.engine == "auto" and not (args.quiet or getattr(args, "json", False)):
+        print(f"clockseg: {indented(net.name)} runs in {net.engine} (--engine auto)", file=sys.stderr, flush=True)
 
 
 def parse_schedules(
@@ -309,9 +323,7 @@ def _check_folder(folder: Path) -> None:
 
 def add_plot_option(group: argparse._ArgumentGroup | argparse.ArgumentParser, what: str) -> None:
     """Add ``--plot``, which draws ``what``."""
-    group.add_argument(
-        "--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs pip install '.[plots]' in the clone)"
-    )
+    group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs {install('plots')})")
 
 
 def plots(args: argparse.Namespace) -> list[Path]:

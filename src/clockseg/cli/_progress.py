@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, plain lines otherwise."""
+"""Progress: bars on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.cli._terminal import behind, indented, one_line
 
@@ -15,134 +16,118 @@ if TYPE_CHECKING:
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
+Tellers: TypeAlias = "tuple[Callable[[str, Progress], None], Callable[[str], None]]"
+"""Two functions: one to call with the progress of a video, one to call when it has ended."""
 
 
 @contextmanager
 def shown(source: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """Yield a function to call with each frame's progress."""
-    if quiet:
-        yield lambda progress: None
-    elif sys.stderr.isatty():
-        with _bar(source) as update:
-            yield update
-    else:
-        yield _Lines(source)
+    with together(1, quiet=quiet) as (update, _):
+        yield partial(update, source)
 
 
 @contextmanager
-def together(videos: int, *, quiet: bool) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
-    """Yield two functions for several videos at once: one to call with the progress of a video, one when it has ended."""
+def together(videos: int, *, quiet: bool) -> Iterator[Tellers]:
+    """Yield the two functions for so many videos, several of which may be in progress at once."""
     if quiet:
         yield (lambda source, progress: None), (lambda source: None)
     elif sys.stderr.isatty():
         with _bars(videos) as both:
             yield both
     else:
-        lines = _ManyLines(videos)
+        lines = _Lines(videos)
         yield lines.update, lines.ended
 
 
-class _ManyLines:
-    """One line every ten seconds for all videos together."""
+class _Speed:
+    """Frames per second of this run: what was done before the first report of a video, as in a run resumed, is left out."""
 
-    def __init__(self, videos: int) -> None:
-        self._videos, self._done, self._frames = videos, 0, 0
-        self._running: dict[str, Progress] = {}
-        self._start = self._last = time.monotonic()
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._before: dict[str, int] = {}
+        self._done: dict[str, int] = {}
 
-    def update(self, source: str, progress: Progress) -> None:
-        self._running[source] = progress
-        now = time.monotonic()
-        if now - self._last < PLAIN_SECONDS:
-            return
-        self._last = now
-        frames = self._frames + sum(one.done for one in self._running.values())
-        print(
-            f"clockseg: {self._done} of {self._videos} videos done, {len(self._running)} in progress, {frames} frames, "
-            f"{frames / (now - self._start):.1f} fps",
-            file=sys.stderr,
-            flush=True,
-        )
+    def see(self, source: str, progress: Progress) -> None:
+        self._before.setdefault(source, progress.done - 1)
+        self._done[source] = progress.done
 
-    def ended(self, source: str) -> None:
-        self._done += 1
-        progress = self._running.pop(source, None)
-        self._frames += 0 if progress is None else progress.done
+    def fps(self, *sources: str) -> float:
+        """Return the rate of these videos; without any, that of all."""
+        frames = sum(self._done[source] - self._before[source] for source in sources or self._done)
+        return frames / max(time.monotonic() - self._start, 1e-9)
+
+    def frames(self) -> int:
+        """Return the frames of all videos, those of earlier runs included."""
+        return sum(self._done.values())
 
 
 class _Lines:
     """One line every ten seconds, so that logs stay short."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._start = self._last = time.monotonic()
+    def __init__(self, videos: int) -> None:
+        self._videos, self._ended = videos, 0
+        self._running: set[str] = set()
+        self._speed, self._last = _Speed(), time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._last < PLAIN_SECONDS:
-            return
-        self._last = now
+    def update(self, source: str, progress: Progress) -> None:
+        self._running.add(source)
+        self._speed.see(source, progress)
+        if time.monotonic() - self._last >= PLAIN_SECONDS:
+            self._last = time.monotonic()
+            text = self._alone(source, progress) if self._videos == 1 else self._all()
+            print(f"clockseg: {text}", file=sys.stderr, flush=True)
+
+    def ended(self, source: str) -> None:
+        self._ended += 1
+        self._running.discard(source)
+
+    def _alone(self, source: str, progress: Progress) -> str:
         of = f" of about {progress.expected}" if progress.expected else ""
-        print(
-            f"clockseg: {indented(self._source)}: {progress.done}{of} frames, {_state(progress, now - self._start)}",
-            file=sys.stderr,
-            flush=True,
+        return f"{indented(source)}: {progress.done}{of} frames, {_state(progress, self._speed.fps(source))}"
+
+    def _all(self) -> str:
+        return (
+            f"{self._ended} of {self._videos} videos done, {len(self._running)} in progress, {self._speed.frames()} frames, "
+            f"{self._speed.fps():.1f} FPS"
         )
 
 
-def _state(progress: Progress, seconds: float) -> str:
-    fps = progress.done / seconds if seconds else 0.0
+def _state(progress: Progress, fps: float) -> str:
     rates = (100 * (1.0 if rate is None else rate) for rate in progress.tally.fire_rate.values())
-    return f"{fps:.1f} fps, stages fire {' '.join(f'{rate:.0f}' for rate in rates)} %"
+    return f"{fps:.1f} FPS, stages fire {' '.join(f'{rate:.0f}' for rate in rates)} %"
 
 
 @contextmanager
-def _bars(videos: int) -> Iterator[tuple[Callable[[str, Progress], None], Callable[[str], None]]]:
-    """One bar for all videos, and one for each in progress."""
+def _bars(videos: int) -> Iterator[Tellers]:
+    """A bar for each video in progress, and one for all of several videos."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
-    start = time.monotonic()
+    speed = _Speed()
     with Bar(*columns, console=Console(file=behind(sys.stderr)), transient=True) as bar:
-        all = bar.add_task(f"{videos} videos", total=videos, state="")
+        all = None if videos == 1 else bar.add_task(f"{videos} videos", total=videos, state="")
         tasks: dict[str, Any] = {}
 
         def update(source: str, progress: Progress) -> None:
             if source not in tasks:
                 tasks[source] = bar.add_task(escape(one_line(source)), total=None, state="")
+            speed.see(source, progress)
+            # Headers lie: a clip may have more frames than it said.
             total = max(progress.expected, progress.done) if progress.expected else None
-            state = _state(progress, time.monotonic() - start)
+            state = _state(progress, speed.fps(source))
             bar.update(tasks[source], completed=progress.done, total=total, state=state)
 
         def ended(source: str) -> None:
             if source in tasks:
                 bar.remove_task(tasks.pop(source))
-            bar.advance(all)
+            if all is not None:
+                bar.advance(all)
 
         yield update, ended
-
-
-@contextmanager
-def _bar(source: str) -> Iterator[Callable[[Progress], None]]:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
-    start = time.monotonic()
-    with Bar(*columns, console=Console(file=behind(sys.stderr)), transient=True) as bar:
-        task = bar.add_task(escape(one_line(source)), total=None, state="")
-
-        def update(progress: Progress) -> None:
-            # Headers lie: a clip may have more frames than it said.
-            total = max(progress.expected, progress.done) if progress.expected else None
-            bar.update(task, completed=progress.done, total=total, state=_state(progress, time.monotonic() - start))
-
-        yield update
 
 
 def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:

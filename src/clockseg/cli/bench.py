@@ -28,7 +28,11 @@ scores enlarged, and the --baseline networks. Frames are decoded before anything
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg bench`` and its subcommands."""
-    parser = subparsers.add_parser("bench", help="measure latency and throughput here", description=__doc__)
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure latency and throughput here",
+        description="Measure what running costs on this machine. Options: clockseg bench pipeline --help",
+    )
     benches = parser.add_subparsers(metavar="WHAT", required=True)
     pipeline = benches.add_parser(
         "pipeline",

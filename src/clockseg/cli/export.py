@@ -12,7 +12,7 @@ from clockseg.errors import UsageError
 NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
 DESCRIPTION = """Write an imported or trained FCN as an ONNX file and its sidecar NAME.json.
 
-CHECKPOINT is a NAME.safetensors from `clockseg import` or `python -m recipes.fcn`. The graph takes any height and width."""
+CHECKPOINT is a NAME.safetensors from clockseg import or python -m recipes.fcn. The graph takes any height and width."""
 
 
 def add_parser(subparsers: Any) -> None:

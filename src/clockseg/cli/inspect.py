@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import add_engine_options, positive
+from clockseg.cli._options import NETWORK_HELP, add_engine_options, positive
 from clockseg.cli._terminal import align, count, in_bytes, percent, shown, sides
 from clockseg.errors import UsageError
+from clockseg.networks import BUNDLED
 
 if TYPE_CHECKING:
     from clockseg.graph.candidates import Candidate
@@ -31,10 +32,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "network",
         nargs="?",
-        default="street",
+        default=BUNDLED[0],
         metavar="NETWORK",
-        help="a bundled network (see --network of clockseg segment), an ONNX file with its sidecar beside it, or an FCN "
-        "checkpoint .safetensors (default: street)",
+        help=f"{NETWORK_HELP}; of an ONNX file without a sidecar, the cut candidates are shown",
     )
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")

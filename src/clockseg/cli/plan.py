@@ -29,7 +29,7 @@ recording, label for label as they would run, and timed by what their frames cos
 is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. Half of the
 video, in alternating blocks, chooses the plan and the other half checks it: both results are printed.
 
-FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml."""
+FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
 
 def add_parser(subparsers: Any) -> None:

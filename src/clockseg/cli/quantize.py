@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     )
     print(json.dumps(found.facts(), allow_nan=False) if args.json else text(found))
     if not (args.json or args.quiet):
-        print(f"{found.path}\nnext: clockseg segment {args.data[0]} --network {found.path}")
+        print(f"{found.path}\nnext: clockseg segment VIDEO --network {found.path} --out results")
     return 1 if account.troubles else 0
 
 

@@ -41,11 +41,11 @@ DESCRIPTION = f"""Reproduce a table or figure of the paper: published numbers ne
 {chr(10).join(f"  {name:<16} {what}" for name, what in EXPERIMENTS.items())}
 
 --data DIR holds the data sets in their official layouts: VOCdevkit, nyud, youtube-objects, cityscapes (docs/datasets.md).
---weights DIR holds the authors' weights, converted with `clockseg import` (docs/fcn8s.md).
+--weights DIR holds the authors' weights, converted with clockseg import (docs/fcn8s.md).
 
 With --standin, the same protocols run with the bundled network and need no weights. The tables then need a clip with labels
 on every frame in DIR/camvid/val (CLIP/images/*, CLIP/labels/*.png, classes.json); velocity, adaptive-videos and qualitative
-run on any videos in DIR, DIR/videos or DIR/davis, for example `--standin --data demo` after `make demo`.
+run on any videos in DIR, DIR/videos or DIR/davis, for example "--standin --data demo" after make demo.
 
 --out writes NAME.md, NAME.csv, NAME.json and the figures (pip install '.[plots]' in the clone). Stand-ins take one to ten
 minutes each on two cores, the paper's own data many hours without a GPU."""

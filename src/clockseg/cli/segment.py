@@ -20,9 +20,10 @@ from clockseg.cli._options import (
     count,
     kinds,
     positive,
+    tell_engine,
 )
 from clockseg.cli._terminal import indented
-from clockseg.errors import DataError
+from clockseg.errors import DataError, install
 from clockseg.files import MAX_HOURS, printable
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _add_many_options(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         metavar="auto|ADDRESS",
         help="run the jobs as actors of a Ray cluster on a file system shared with this machine, each with --threads cores "
-        "(default: this machine's cores divided by --jobs); needs pip install '.[ray]' in the clone",
+        f"(default: this machine's cores divided by --jobs); needs {install('ray')}",
     )
     group.add_argument(
         "--resume",
@@ -144,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
     args = as_planned(args, args.schedule)
     how = recipe(_pinned(args))
     work = how()
+    tell_engine(args, work.net)
     with Report(found, quiet=args.quiet) as report:
         outcomes = segment_many(
             found,

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _next(args: argparse.Namespace, found: TrainedClock) -> str:
     schedule = f'budget(learned("{found.path}"), network_rate=0.25)'
-    return f"clockseg segment VIDEO --network {args.network} --carry \"{args.carry}\" --schedule '{schedule}'"
+    return f"clockseg segment VIDEO --out results --network {args.network} --carry \"{args.carry}\" --schedule '{schedule}'"
 
 
 def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> TrainedClock:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.compiled import PerSize
-from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError
+from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError, install
 from clockseg.execution.machine import threads_or_all
 
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
@@ -153,4 +153,4 @@ def _library() -> types.ModuleType:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise MissingDependency("the engine 'torch' needs torch: pip install '.[torch]' in the clone") from error
+        raise MissingDependency(f"the engine 'torch' needs torch: {install('torch')}") from error

@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.errors import MissingDependency, NetworkError, UsageError, install
 
 try:
     import torch
     from torch import Tensor, nn
 except ImportError as error:
-    raise MissingDependency("cutting a module needs torch: pip install '.[torch]' in the clone") from error
+    raise MissingDependency(f"cutting a module needs torch: {install('torch')}") from error
 
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.graph.candidates import Candidate

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.errors import MissingDependency, NetworkError, UsageError, install
 from clockseg.networks.cut_input import normalisation
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
 from clockseg.networks.hf_folder import PROCESSOR, Folder, read_folder
@@ -20,7 +20,7 @@ try:
     import transformers
     from torch import Tensor, nn
 except ImportError as error:
-    raise MissingDependency(f"hf: needs {error.name}: pip install '.[transformers]' in the clone") from error
+    raise MissingDependency(f"hf: needs {error.name}: {install('transformers')}") from error
 
 from clockseg.networks.onnx_export import export
 

@@ -16,6 +16,7 @@ from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.correction import Addition, with_addition
 from clockseg.graph.staged import input_size, staged
+from clockseg.networks import BUNDLED
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
 
@@ -32,8 +33,6 @@ Such a module has ``read(path)``, which returns a graph and its sidecar, and ``l
 returns a staged network.
 """
 WEIGHTS = Path(str(resources.files("clockseg.networks"))) / "weights"
-BUNDLED = ("street", "street-large", "street-stale", "street-int8", "street-large-int8")
-"""Networks that come with clockseg; the first is the default."""
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, NetworkError, UsageError, nearest
+from clockseg.errors import MissingDependency, NetworkError, UsageError, install, nearest
 from clockseg.networks.class_names import ClassNames
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.onnx_export import export
@@ -74,9 +74,7 @@ def read_state(file: Path) -> dict[str, Tensor]:
             return read
         found: Any = torch.load(file, map_location="cpu", weights_only=True)
     except ImportError as error:
-        raise MissingDependency(
-            "reading .safetensors needs safetensors: pip install '.[torch]' in the clone"
-        ) from error
+        raise MissingDependency(f"reading .safetensors needs safetensors: {install('torch')}") from error
     except Exception as error:  # the readers raise what they like
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if isinstance(error, pickle.UnpicklingError):  # torch's own text says how to run what is in the file

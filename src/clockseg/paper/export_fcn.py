@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, UsageError
+from clockseg.errors import MissingDependency, UsageError, install
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
 from clockseg.paper.fcn_checkpoint import FCNDescription, read_state
@@ -52,7 +52,7 @@ def load_in_torch(path: Path, *, device: str, threads: int | None) -> StagedNetw
     try:
         from clockseg.paper.fcn_staged import load_staged
     except ImportError as error:
-        raise MissingDependency("running a checkpoint needs torch: pip install '.[torch]' in the clone") from error
+        raise MissingDependency(f"running a checkpoint needs torch: {install('torch')}") from error
     return load_staged(path, device=device, threads=threads)
 
 

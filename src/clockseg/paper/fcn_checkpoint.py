@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from clockseg.datasets import Classes
-from clockseg.errors import DataError, MissingDependency, NetworkError, nearest
+from clockseg.errors import DataError, MissingDependency, NetworkError, install, nearest
 from clockseg.files import whole
 from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from clockseg.types import Array, Size
@@ -165,4 +165,4 @@ def _safetensors(part: str = "") -> Any:
     try:
         return import_module(f"safetensors.{part}" if part else "safetensors")
     except ImportError as error:
-        raise MissingDependency("checkpoints need safetensors: pip install '.[torch]' in the clone") from error
+        raise MissingDependency(f"checkpoints need safetensors: {install('torch')}") from error

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import DataError, MissingDependency, UsageError
+from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.segmenting.workers import Here, OnProgress, Recipe, Task, TaskResult, sendable
 
 POLL_SECONDS = 0.5
@@ -111,7 +111,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise MissingDependency("a cluster needs Ray: pip install '.[ray]' in the clone") from error
+        raise MissingDependency(f"a cluster needs Ray: {install('ray')}") from error
     return ray
 
 

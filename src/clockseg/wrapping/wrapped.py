@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg.carry import parse_carry
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import Named, Schedule
-from clockseg.errors import MissingDependency, UsageError
+from clockseg.errors import MissingDependency, UsageError, install
 
 if TYPE_CHECKING:
     from torch import nn
@@ -83,7 +83,7 @@ def _check(module: Any, batch: Any) -> None:
     try:
         from torch import nn
     except ImportError as error:
-        raise MissingDependency("wrapping a module needs torch: pip install '.[torch]' in the clone") from error
+        raise MissingDependency(f"wrapping a module needs torch: {install('torch')}") from error
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."

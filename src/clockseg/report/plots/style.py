@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.errors import DataError, MissingDependency, UsageError
+from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import whole_together
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _matplotlib() -> tuple[Any, Any]:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency("figures need matplotlib: pip install '.[plots]' in the clone") from error
+        raise MissingDependency(f"figures need matplotlib: {install('plots')}") from error
     return matplotlib, Figure
 
 
