@@ -22,9 +22,8 @@ from clockseg.graph.heads import Head, feature_map, with_heads
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
+from clockseg.training.frames import HELD_OUT, length, plan, rank_correlation
 from clockseg.training.head_cells import Cells, Grid, draw
-from clockseg.training.head_frames import HELD_OUT, length, plan
-from clockseg.training.head_scores import rank_correlation
 from clockseg.training.heads import train_heads
 from clockseg.training.logistic import fit
 from networks import CLASSES, TINY, TWO_BRANCHES, Builder, tiny, two_branches, write_network
@@ -334,6 +333,8 @@ def test_rank_correlation_is_spearmans() -> None:
     b = (np.array(a) + rng.normal(0, 3, 40)).round().tolist()
     assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
     assert rank_correlation([1], [1]) is None
+    assert rank_correlation([1, 1, 2, 2], [1, 2, 3, 4]) == pytest.approx(0.8944, abs=1e-4)
+    assert rank_correlation(np.ones(3), np.arange(3.0)) is None
 
 
 # The command.

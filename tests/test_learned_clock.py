@@ -16,6 +16,7 @@ from clockseg.carry import Flow, Warp, identity
 from clockseg.clocks import PICTURE, Learned, Watch, budget, learned
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.datasets import Clip
 from clockseg.execution.recording import needs, record, replay
 from clockseg.files import InputChanged
 
@@ -167,37 +168,31 @@ def test_a_budget_keeps_to_its_rate_by_it(tmp_path: Path) -> None:
     assert abs(sum(record.fired[0] for record in records[1:]) / 119 - 0.25) < 0.03
 
 
-class _Clip:
-    """Pictures in memory as a clip, as far as training goes."""
-
-    def __init__(self, images: list[np.ndarray]) -> None:
-        self.images, self.name, self.path, self.taken = images, "made", Path("made"), range(len(images))
-
-    def frames(self, *, problem: object, vectors: bool):
-        from clockseg.datasets.clips import ClipFrame
-
-        return (ClipFrame(index, image, None, 0.0, None) for index, image in enumerate(self.images))
+def clip_of(images: list[np.ndarray]) -> Clip:
+    """Pictures in memory as a clip."""
+    paths = tuple(Path(f"{index}.png") for index in range(len(images)))
+    return Clip("made", Path("made"), paths, (None,) * len(images), read_image=lambda path: images[int(path.stem)])
 
 
 @pytest.mark.parametrize(("form", "carry"), [("frames", WARP), ("history", WARP), ("frames", identity)])
 def test_training_writes_a_clock_that_runs_and_resumes(tmp_path: Path, monkeypatch, form: str, carry) -> None:
     pytest.importorskip("torch")
     from clockseg.training import clock as training
-    from clockseg.training.clock_fit import Recipe
+    from clockseg.training.fitting import Recipe
 
     monkeypatch.setattr(training, "load", lambda network, **options: NET)
     out = tmp_path / "c.onnx"
-    choices = training.Choices(form=form, carry=carry, passes=2, recipe=Recipe(steps=6, save=3))
-    found = training.train_clock("light", [_Clip(moving(20))], out, choices=choices)
+    choices = training.Choices(form=form, carry=carry, passes=2, recipe=Recipe(steps=6, batch=64))
+    found = training.train_clock("light", [clip_of(moving(20))], out, choices=choices)
     said = json.loads(out.with_suffix(".json").read_text())
     assert said["trained"]["carry"] == str(carry)
     assert said["inputs"][-1] == "since"
     assert set(found.facts["held_out"]["agreement"][0]["firings"]) >= {"learned", "fixed rate"}
     before = out.read_bytes()
-    training.train_clock("light", [_Clip(moving(20))], out, choices=replace(choices, resume=True))
+    training.train_clock("light", [clip_of(moving(20))], out, choices=replace(choices, resume=True))
     assert out.read_bytes() == before
     with pytest.raises(UsageError, match=r"without --resume"):
-        training.train_clock("light", [_Clip(moving(20))], out, choices=replace(choices, resume=True, seed=1))
+        training.train_clock("light", [clip_of(moving(20))], out, choices=replace(choices, resume=True, seed=1))
     told = [record.signal[0] for _, record in run(NET, moving(4), carried(learned(str(out)), carry))]
     assert all(0 <= one <= 1 for one in told[1:])
 
@@ -225,18 +220,10 @@ def test_samples_are_what_would_be_shown_against_the_network() -> None:
     from clockseg.training.clock_samples import samples, takes
 
     levels = [0, 255] * 12
-    clip = _Clip([grey(level) for level in levels])
-    learn, held = takes(NET, [clip], identity, frames=24, warn=print, say=lambda *progress: None)
+    clip = clip_of([grey(level) for level in levels])
+    learn, held = takes(NET, [clip], identity, frames=24, warn=print)
     assert (len(learn.tape), len(held.tape)) == (20, 4)
     found = samples(learn, identity, (Input("now", (1, 1, 6, 8)), Input("fired", (1, 1, 6, 8))), passes=2, seed=0)
     apart = np.abs(found.values["now"] - found.values["fired"]).mean((1, 2, 3))
     assert 0 < found.change.mean() < 1
     assert np.allclose(apart, found.change)  # black shown on white changes all labels, black on black none
-
-
-def test_correlation_shares_ranks_among_equals() -> None:
-    pytest.importorskip("torch")
-    from clockseg.training.clock_score import correlation
-
-    assert correlation(np.array([1.0, 1, 2, 2]), np.array([1.0, 2, 3, 4])) == pytest.approx(0.8944, abs=1e-4)
-    assert correlation(np.ones(3), np.arange(3.0)) is None

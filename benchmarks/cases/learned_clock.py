@@ -19,9 +19,8 @@ from clockseg import load
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned import load as load_clock
 from clockseg.datasets import read_data
-from clockseg.training.clock import Choices, train_clock
+from clockseg.training.clock import Choices, score, train_clock
 from clockseg.training.clock_samples import takes
-from clockseg.training.clock_score import score
 
 OPTIONS = {"frames": 600, "passes": 4, "unseen": 600}
 CARRY = parse_carry("warp(flow)")
@@ -32,7 +31,7 @@ def measure(asked: Namespace) -> Facts:
     """Train and score."""
     teaching = [*(video(name) for name in VIDEOS), *read_data(data("davis"))]
     net = load("street", threads=1)
-    _, unseen = takes(net, camvid(), CARRY, frames=asked.unseen, warn=say, say=lambda *progress: None)
+    _, unseen = takes(net, camvid(), CARRY, frames=asked.unseen, warn=say)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for form in ("frames", "history"):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from clockseg.errors import TrainingError
 from clockseg.paper.fcn import FCN
-from clockseg.training.state import Log
+from clockseg.training.fitting import Log
 from recipes.batches import Batches
 from recipes.fcn.recipe import FCNRecipe, Loss, Phase
 from recipes.fcn.vgg16 import Mean

@@ -15,7 +15,7 @@ from clockseg.networks.framing import Framing
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.training.state import Log, load_state, save_state
+from clockseg.training.fitting import Log, load_state, save_state
 from clockseg.types import Image, Labels, Size
 from recipes.batches import Batches
 from recipes.fcn.fit import fit, prepared, start

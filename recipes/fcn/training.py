@@ -10,7 +10,7 @@ import torch
 from clockseg.datasets import Layout
 from clockseg.errors import UsageError
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.training.state import Log, log_to
+from clockseg.training.fitting import Log, log_to
 from recipes.fcn.phase import DEFAULTS, FCNChoices, Training, checkpoint_file, state_file
 from recipes.fcn.recipe import FCNRecipe
 from recipes.frames import Frames, read_frames

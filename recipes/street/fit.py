@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clockseg.errors import TrainingError, UsageError
-from clockseg.training.state import Log, load_state, save_state
+from clockseg.training.fitting import Log, load_state, save_state
 from recipes.batches import Batches
 from recipes.run import Run
 from recipes.street.network import AnyStreet, Scores, normalise

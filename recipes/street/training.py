@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from clockseg.errors import DataError, UsageError
-from clockseg.training.state import Log, log_to
+from clockseg.training.fitting import Log, log_to
 from recipes.batches import Batches
 from recipes.frames import Frames, read_frames
 from recipes.run import device, device_name

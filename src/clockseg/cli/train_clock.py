@@ -22,7 +22,7 @@ from clockseg.cli._terminal import align, percent, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.training.clock import TrainedClock
+    from clockseg.training.fitting import Trained
 
 DESCRIPTION = """Teach a small graph when the network is worth running.
 
@@ -96,15 +96,16 @@ def run(args: argparse.Namespace) -> int:
     return 1 if account.troubles else 0
 
 
-def _next(args: argparse.Namespace, found: TrainedClock) -> str:
+def _next(args: argparse.Namespace, found: Trained) -> str:
     schedule = f'budget(learned("{found.path}"), network_rate=0.25)'
     return f"clockseg segment VIDEO --out results --network {args.network} --carry \"{args.carry}\" --schedule '{schedule}'"
 
 
-def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> TrainedClock:
+def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> Trained:
+    from dataclasses import replace
+
     from clockseg.carry import parse_carry
-    from clockseg.training.clock import Choices, train_clock
-    from clockseg.training.clock_fit import Recipe
+    from clockseg.training.clock import RECIPE, Choices, train_clock
 
     choices = Choices(
         form=args.form,
@@ -113,7 +114,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], account: Account) -> T
         passes=args.passes,
         seed=args.seed,
         resume=args.resume,
-        recipe=Recipe() if args.steps is None else Recipe(steps=args.steps),
+        recipe=RECIPE if args.steps is None else replace(RECIPE, steps=args.steps),
     )
     quiet = args.quiet or args.json
     return train_clock(

@@ -22,7 +22,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,16 @@ class Sidecar:
     schedule: str | None = None
     correction: Correction | None = None
 
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The names of the stages: as given, else stage1, stage2, .."""
+        return self.stages or tuple(f"stage{index + 1}" for index in range(len(self.cuts)))
+
+    def with_scores(self, scores: Mapping[int, str]) -> Sidecar:
+        """Return a copy with these score maps (index of the stage -> tensor) beside those it has."""
+        have = [*self.scores, *[None] * (len(self.cuts) - len(self.scores))]
+        return replace(self, scores=tuple(scores.get(index, name) for index, name in enumerate(have)))
+
 
 def parse(text: str, *, source: str) -> Sidecar:
     """Parse a sidecar from JSON ``text``; ``source`` names it in errors."""
@@ -310,9 +321,8 @@ def _check(found: Sidecar, top: Fields) -> None:
     if found.ignore is not None and not 0 <= found.ignore <= MOST_CLASSES:
         raise top.wrong("ignore", f"it is 0 to {MOST_CLASSES}, or null")
     reads = None if found.correction is None else found.correction.reads
-    names = found.stages or tuple(f"stage{index + 1}" for index in range(len(found.cuts)))
-    if reads is not None and reads not in names:
-        raise top.wrong("correction", f"it reads one of the stages {', '.join(names)}, or null: the frame")
+    if reads is not None and reads not in found.stage_names:
+        raise top.wrong("correction", f"it reads one of the stages {', '.join(found.stage_names)}, or null: the frame")
 
 
 def read(path: Path) -> Sidecar:

@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,25 +79,32 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
     are numbered by operator; when the older goes, their paths are in its nodes' metadata.
     """
     width, height = size
-    axes = {INPUT: {2: "height", 3: "width"}, OUTPUT: {2: "scores_height", 3: "scores_width"}} if free else None
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    axes = {INPUT: {2: "height", 3: "width"}, OUTPUT: {2: "scores_height", 3: "scores_width"}} if free else {}
+    try:
+        found = traced(module if free else pooled(module), {INPUT: torch.zeros(1, 3, height, width)}, OUTPUT, axes=axes)
+    except Exception as error:  # whatever a module or the exporter raises
+        raise NetworkError(f"the network can't be exported at {_shown(size)}: {_first_line(error)}") from error
+    return _without_prefix(found)
+
+
+def traced(
+    module: nn.Module, inputs: Mapping[str, Tensor], output: str, *, axes: Mapping[str, Mapping[int, str]]
+) -> onnx.ModelProto:
+    """Export ``module``, called with ``inputs`` in their order, by tracing it; ``axes``: the free sides of named tensors."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _quiet():
         warnings.simplefilter("ignore")
         file = Path(folder) / "exported.onnx"
-        try:
-            with _quiet():
-                torch.onnx.export(
-                    module if free else pooled(module),
-                    (torch.zeros(1, 3, height, width),),
-                    str(file),
-                    dynamo=False,
-                    opset_version=OPSET,
-                    input_names=[INPUT],
-                    output_names=[OUTPUT],
-                    dynamic_axes=axes,
-                )
-        except Exception as error:  # whatever a module or the exporter raises
-            raise NetworkError(f"the network can't be exported at {_shown(size)}: {_first_line(error)}") from error
-        return _without_prefix(onnx.load(file))
+        torch.onnx.export(
+            module,
+            tuple(inputs.values()),
+            str(file),
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=[output],
+            dynamic_axes=dict(axes),
+        )
+        return onnx.load(file)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Trains a clock on unlabelled video: the network's own answers say what a firing would have changed."""
+"""Trains a clock on unlabelled video: the target is the share of the network's labels that a firing would change."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clockseg.carry import Carry, Flow, Warp
-from clockseg.clocks.learned import Input
+from clockseg.clocks import Clock, difference, learned, motion_residual
+from clockseg.clocks.learned import load as load_clock
+from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together
-from clockseg.networks.load import Engine, WorkingSize, load
-from clockseg.training.clock_fit import Recipe, fit, keep_samples, kept_samples
-from clockseg.training.clock_net import Form, exported, inputs_of
+from clockseg.networks.load import load
+from clockseg.training.clock_net import ClockNet, Form, exported, inputs_of
 from clockseg.training.clock_samples import Samples, Take, samples, takes
-from clockseg.training.clock_score import score
-from clockseg.training.state import Log, log_to
+from clockseg.training.fitting import Log, Recipe, Trained, check_resumed, fit, log_to
+from clockseg.training.frames import rank_correlation
+
+RECIPE = Recipe(steps=1500, batch=64, decay=1e-3)
+PERIODS = (4, 8)
+"""The fixed rates that a clock is compared at: one frame in so many."""
+_HALVINGS = 9
 
 
 @dataclass(frozen=True)
 class Choices:
-    """``form``: what the clock reads. ``carry``: that it will run under. ``frames``: of video, about, the network runs on;
-    ``passes``: over them with what is shown at other random ages. ``resume``: from the state beside the file."""
+    """Options of the training.
+
+    ``form``: what the clock reads. ``carry``: the one it will run under. ``frames``: of video to run the network on, about;
+    ``passes``: over them, at other random ages each. ``resume``: continue from the state beside the file.
+    """
 
     form: Form = "frames"
     carry: Carry = field(default_factory=lambda: Warp(Flow()))
@@ -34,26 +47,18 @@ class Choices:
     passes: int = 4
     seed: int = 0
     resume: bool = False
-    recipe: Recipe = field(default_factory=Recipe)
+    recipe: Recipe = RECIPE
 
     def __post_init__(self) -> None:
         if self.form not in ("frames", "history"):
             raise UsageError(f"form {self.form!r}; give frames or history.")
         if self.form == "history" and not self.carry.looks:
             raise UsageError(
-                f"the form history is made of motion, and the carry {self.carry} finds none; give the form frames, or "
-                'a carry such as "warp(flow)".'
+                f"the form history reads motion, and the carry {self.carry} estimates none; give the form frames, or a "
+                'carry such as "warp(flow)".'
             )
         if self.frames < 1 or self.passes < 1 or self.recipe.steps < 1:
             raise UsageError("a clock learns from at least 1 frame, 1 pass and 1 step.")
-
-
-@dataclass(frozen=True)
-class TrainedClock:
-    """The file that was written, and ``facts``: plain values, as in its sidecar."""
-
-    path: Path
-    facts: dict[str, Any]
 
 
 def train_clock(
@@ -62,71 +67,128 @@ def train_clock(
     out: Path,
     *,
     choices: Choices = Choices(),
-    engine: str | Engine = "auto",
-    precision: str = "f32",
-    threads: int | None = None,
-    size: WorkingSize | None = None,
     say: Log = lambda entry: None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Callable[[str], None] = lambda sentence: None,
-) -> TrainedClock:
-    """Write ``out`` (NAME.onnx), a clock for ``network`` under ``choices.carry``, and NAME.json, what it is and how good.
+    **options: Any,
+) -> Trained:
+    """Write ``out`` (NAME.onnx), a clock for ``network`` under ``choices.carry``, and NAME.json, its inputs and scores.
 
-    Beside it: NAME.log.jsonl, and NAME.state.pt to resume from. ``engine`` to ``size``: as of ``load``. Labels aren't read.
-    ``UsageError`` for a network that gives no labels, ``DataError`` where there are too few frames.
+    Beside it stand NAME.log.jsonl and NAME.state.pt, to resume from. ``options``: engine, precision, threads and size, as of
+    ``load``. Labels of ``clips`` are not read. ``UsageError`` for a network that gives no labels, ``DataError`` if there are
+    too few frames.
     """
-    net = load(network, engine=engine, precision=precision, threads=threads, size=size)
+    net = load(network, **options)
     inputs = inputs_of(choices.form, motion=choices.carry.looks)
-    state, logged = (out.with_name(f"{out.stem}.{end}") for end in ("state.pt", "log.jsonl"))
-    resumes = choices.resume and state.is_file()
-    settings = _settings(net.name, clips, choices, size)
-    kept = kept_samples(settings, state) if resumes else None
-    log = log_to(logged, say, fresh=not resumes)
-    learn, held = takes(net, clips, choices.carry, frames=choices.frames, warn=warn, say=progress)
-    found = kept or _gathered(learn, choices, inputs, settings, state)
-    log({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
-    fitted = fit(found, state, recipe=choices.recipe, seed=choices.seed, log=log)
-    trained = {
+    state = out.with_name(f"{out.stem}.state.pt")
+    settings = {
         "network": net.name,
-        "form": choices.form,
+        "size": options.get("size"),
+        "clips": [clip.name for clip in clips],
         "carry": str(choices.carry),
-        "frames": len(learn.tape),
-        "samples": len(found.change),
-        "steps": choices.recipe.steps,
-        "seed": choices.seed,
+        **{name: getattr(choices, name) for name in ("form", "frames", "passes", "seed")},
     }
+    if choices.resume:
+        check_resumed(state, settings)
+    log = log_to(out.with_name(f"{out.stem}.log.jsonl"), say, fresh=not choices.resume)
+    learn, held = takes(net, clips, choices.carry, frames=choices.frames, warn=warn, progress=progress)
+    found = samples(learn, choices.carry, inputs, passes=choices.passes, seed=choices.seed)
+    log({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
+    fitted = _fitted(found, choices, state, settings, log)
+    trained = settings | {"frames": len(learn.tape), "samples": len(found.change), "steps": choices.recipe.steps}
     told: dict[str, Any] = {"inputs": [one.name for one in inputs], "trained": trained}
-    _write(exported(fitted, inputs), told, out)
+    model = exported(fitted, inputs)
+    _write(model, told, out)
     told["held_out"] = score(str(out), held, choices.carry, seed=choices.seed)
     log({"event": "score", **told["held_out"]})
-    _write(exported(fitted, inputs), told, out)
-    return TrainedClock(out, {"clock": str(out), **told})
+    _write(model, told, out)
+    return Trained(out, {"clock": str(out), **told})
 
 
-def _gathered(learn: Take, choices: Choices, inputs: tuple[Input, ...], settings: str, state: Path) -> Samples:
-    found = samples(learn, choices.carry, inputs, passes=choices.passes, seed=choices.seed)
-    keep_samples(found, settings, state)
-    return found
+def _fitted(found: Samples, choices: Choices, state: Path, settings: dict[str, Any], log: Log) -> ClockNet:
+    torch.manual_seed(choices.seed)
+    values = {name: torch.from_numpy(value) for name, value in found.values.items()}
+    change = torch.from_numpy(found.change)
 
+    def loss(net: ClockNet, random: np.random.Generator) -> Tensor:
+        chosen = torch.from_numpy(random.integers(0, len(change), choices.recipe.batch))
+        picked = {name: value[chosen] for name, value in values.items()}
+        if choices.form == "frames" and random.random() < 0.5:  # a mirrored picture changes as much
+            picked = {name: value.flip(-1) if value.ndim == 4 else value for name, value in picked.items()}
+        return binary_cross_entropy_with_logits(net(picked), change[chosen])
 
-def _settings(name: str, clips: Sequence[Clip], choices: Choices, size: WorkingSize | None) -> str:
-    """Return the settings that a state must have been made with to be resumed from."""
-    said = {
-        "network": name,
-        "clips": [clip.name for clip in clips],
-        "form": choices.form,
-        "carry": str(choices.carry),
-        "frames": choices.frames,
-        "passes": choices.passes,
-        "seed": choices.seed,
-        "size": size,
-        "recipe": list(choices.recipe),
-    }
-    return json.dumps(said)
+    net = ClockNet.for_samples(values, change)
+    return fit(net, loss, choices.recipe, state, settings=settings, seed=choices.seed, resume=choices.resume, log=log)
 
 
 def _write(model: onnx.ModelProto, told: dict[str, Any], out: Path) -> None:
-    sidecar = out.with_suffix(".json")
-    with whole_together(out, sidecar) as (first, second):
+    with whole_together(out, out.with_suffix(".json")) as (first, second):
         first.write_bytes(model.SerializeToString())
         second.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def score(file: str, take: Take, carry: Carry, *, seed: int) -> dict[str, Any]:
+    """Return the scores of the clock in ``file`` on held-out frames beside those of simpler clocks, as plain values.
+
+    ``correlation``: rank correlation of each signal with the true change. ``agreement``: for each fixed rate, the number of
+    firings and the share of labels that are the network's own, over the frames after each clip's first; the thresholds of
+    the clocks are those at which they fire as often as the fixed rate on these very frames, or just less.
+    """
+    graph = load_clock(file)
+    found = samples(take, carry, graph.inputs, passes=2, seed=seed + 1)
+    rows = [{name: each[row : row + 1] for name, each in found.values.items()} for row in range(len(found.change))]
+    signals = {
+        "learned": np.array([float(graph.run(row).item()) for row in rows]),
+        _plain_name(carry): found.plain,
+        "since": found.values["since"][:, 0],
+    }
+    return {
+        "frames": len(take.tape),
+        "samples": len(found.change),
+        "correlation": {name: rank_correlation(signal, found.change) for name, signal in signals.items()},
+        "agreement": [_at_rate(file, take, carry, period) for period in PERIODS],
+    }
+
+
+def _plain_name(carry: Carry) -> str:
+    return "motion_residual" if carry.looks else "difference of pixels"
+
+
+def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]:
+    fixed = _played(take, carry, skip_frame(period))
+
+    def plain(threshold: float) -> Clock:
+        return motion_residual(threshold) if carry.looks else difference(threshold, of="pixels")
+
+    ways = {
+        "learned": _matched(take, carry, lambda threshold: learned(file, threshold), fixed[0]),
+        _plain_name(carry): _matched(take, carry, plain, fixed[0]),
+        "fixed rate": fixed,
+    }
+    return {
+        "period": period,
+        "firings": {name: fired for name, (fired, _) in ways.items()},
+        "pixels": {name: round(same, 5) for name, (_, same) in ways.items()},
+    }
+
+
+def _matched(take: Take, carry: Carry, clock: Callable[[float], Clock], most: int) -> tuple[int, float]:
+    """Return firings and agreement at the threshold at which the clock fires most often, but at most ``most`` times."""
+    low, high = 0.0, 1.0
+    best = _played(take, carry, clock(high))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = _played(take, carry, clock(middle))
+        if found[0] > most:
+            low = middle
+            continue
+        high, best = middle, found
+        if found[0] == most:
+            break
+    return best
+
+
+def _played(take: Take, carry: Carry, schedule: Named) -> tuple[int, float]:
+    """Return the number of firings, and the share of labels that are the network's own."""
+    told = list(take.changes(carried(schedule, carry)))
+    return sum(fired for fired, _ in told), 1 - float(np.mean([changed for _, changed in told]))

@@ -1,9 +1,10 @@
-"""The samples that a clock learns from: its inputs at random ages of the cached values, and the change by a firing."""
+"""Samples for a learned clock: its inputs at random ages of the cached values, and the share of labels a firing changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,36 +17,36 @@ from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
-from clockseg.errors import DataError, UsageError, VideoError
-from clockseg.execution.tape import Tape, Wanted, wanted
-from clockseg.training.head_frames import length
-from clockseg.types import Array, Image
+from clockseg.errors import DataError, UsageError
+from clockseg.execution.tape import Tape, wanted
+from clockseg.training.frames import Warn, decoded, lengths
+from clockseg.types import Array
 
 EVERY = 4
-"""Of the labels every fourth row and column are compared."""
+"""Labels are compared in every fourth row and column."""
 OLDEST = 24
-"""Frames that what is shown may be old."""
+"""Largest age of cached values, in frames."""
 SHORTEST = 10
-"""Frames of a clip that teaches."""
+"""Frames that a clip needs."""
 
 
 @dataclass(frozen=True)
 class Take:
-    """Frames on a tape, and the labels that the network gives for each when it runs whole."""
+    """Recorded frames, and the labels that the uncut network gives for each."""
 
     tape: Tape
     truth: list[Array] = field(default_factory=list)
 
     def changes(self, schedule: Named) -> Iterator[tuple[bool, float]]:
-        """Of each frame under ``schedule`` whether it fires, and the share of labels that aren't the network's own."""
+        """Yield for each frame under ``schedule`` if it fires, and the share of labels that are not the network's own."""
         for index, played in enumerate(self.tape.play(schedule)):
-            shown = sparse(played.output.value)
+            shown = _sparse(played.output.value)
             if not self.tape.begins(index):
                 yield any(played.record.fired), change(shown, self.truth[index])
 
 
 class Samples(NamedTuple):
-    """``values``: by input, [n, ..]; ``change``: what to predict, [n]; ``plain``: the signal of the clock it is to beat."""
+    """``values``: by input, [n, ..]; ``change``: the target, [n], 0..1; ``plain``: the signal of the simpler clock."""
 
     values: dict[str, Array]
     change: Array
@@ -54,7 +55,7 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True)
 class _Asker:
-    """A clock that notes what it is shown, and fires at random ages."""
+    """A clock that notes the inputs it is given, and fires at random ages."""
 
     inputs: tuple[Input, ...]
     seed: int
@@ -63,7 +64,7 @@ class _Asker:
     after: ClassVar[int] = 0
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """``state``: the history, and how old what is held gets before the next firing."""
+        """Decide; ``state``: the history, the age at which to fire next, and the number of firings."""
         rows, age, fires = state or ((), 0, -1)
         if tick.fires != fires:
             age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
@@ -74,11 +75,12 @@ class _Asker:
         return Decision(tick.since > age), (rows, age, tick.fires)
 
     def watches(self, stage: int) -> frozenset[Watch]:
-        """At what the clock in training will, and at what the plain one does."""
+        """Return the maps that the clock in training and the simpler clock read."""
         return watched(self.inputs, None) | (frozenset() if self.motion else frozenset({PICTURE}))
 
 
 def _plain(tick: Tick, motion: bool) -> float:
+    """Return the signal of the simpler clock: ``motion_residual``, or ``difference`` of the pixels without motion."""
     if motion:
         return float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
     view = tick.views[PICTURE]
@@ -86,29 +88,18 @@ def _plain(tick: Tick, motion: bool) -> float:
 
 
 def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int, seed: int) -> Samples:
-    """Every frame on which nothing fires, in ``passes`` passes over ``take`` that fire at other random ages each."""
+    """Return a sample per frame without a firing, from ``passes`` replays of ``take`` that fire at other random ages each."""
     found: list[tuple[dict[str, Array], float, float]] = []
     for index in range(passes):
         asker = _Asker(inputs, 1000 * seed + index, carry.looks)
         told = list(take.changes(carried(asker, carry)))
-        found += [
-            (values, changed, plain)
-            for (values, plain), (fired, changed) in zip(asker.noted, told, strict=True)
-            if not fired
-        ]
+        for (values, plain), (fired, changed) in zip(asker.noted, told, strict=True):
+            if not fired:
+                found.append((values, changed, plain))
     if not found:
         raise DataError("there are no frames to learn from; give videos of at least a second or two.")
     values = {one.name: np.concatenate([each[0][one.name] for each in found]) for one in inputs}
     return Samples(values, *(np.array([each[at] for each in found], np.float32) for at in (1, 2)))
-
-
-def sparse(output: Any) -> Array:
-    """Labels at every fourth row and column; ``UsageError`` where a network gives no labels."""
-    if not isinstance(output, np.ndarray) or output.ndim != 2 or output.dtype.kind not in "ui":
-        raise UsageError(
-            "a clock learns from labels [height, width], and this network gives none; cut it with its argmax."
-        )
-    return output[::EVERY, ::EVERY].copy()
 
 
 def takes(
@@ -117,52 +108,38 @@ def takes(
     carry: Carry,
     *,
     frames: int,
-    warn: Callable[[str], None],
-    say: Callable[[str, int, int], None],
+    warn: Warn,
+    progress: Callable[[str, int, int], None] = lambda what, done, of: None,
 ) -> tuple[Take, Take]:
-    """One pass of the network over the first frames of each clip, about ``frames`` in all: what teaches, and what scores.
+    """Run the network once over the first frames of each clip, about ``frames`` in all: a take to learn from, one to score on.
 
-    The last fifth of what is taken of each clip is kept apart. Clips under ``SHORTEST`` frames are left out.
+    The last fifth of what is taken of each clip is held out. Clips under ``SHORTEST`` frames are left out. ``DataError`` if
+    no frames are left, ``UsageError`` if the network gives no labels.
     """
-    keep = _kept(net, carry)
+    keep = wanted(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)])
     learn, score, done = Take(Tape(net, keep)), Take(Tape(net, keep)), 0
     share = max(SHORTEST, -(-frames // max(1, len(clips))))
-    for clip in clips:
-        count = min(share, _length(clip, warn))
-        for index, (image, vectors) in enumerate(_images(clip, count, carry.reads_vectors, warn)):
-            end = count - max(2, count // 5)
+    for clip, length in lengths(clips, warn):
+        if length < SHORTEST:
+            warn(f"clip {clip.name} has {length} frames; {SHORTEST} are needed. It is left out.")
+            continue
+        count = min(share, length)
+        end = count - max(2, count // 5)
+        for index, frame in enumerate(islice(decoded(clip, warn, vectors=carry.reads_vectors), count)):
             take = learn if index < end else score
-            output = take.tape.add(image, vectors=vectors, first=index in (0, end))
-            take.truth.append(sparse(output))
+            output = take.tape.add(frame.image, vectors=frame.vectors, first=index in (0, end))
+            take.truth.append(_sparse(output))
             done += 1
-            say("the network on every frame", done, min(frames, share * len(clips)))
+            progress("running the network on every frame", done, min(frames, share * len(clips)))
     if not len(learn.tape) or not len(score.tape):
         raise DataError("there are no frames to learn from; give videos, clips or folders of at least 10 frames.")
     return learn, score
 
 
-def _kept(net: StagedNetwork, carry: Carry) -> Wanted:
-    return wanted(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)])
-
-
-def _length(clip: Clip, warn: Callable[[str], None]) -> int:
-    try:
-        found = length(clip)
-    except (DataError, VideoError) as error:
-        warn(f"{error} Clip {clip.name} is left out.")
-        return 0
-    if found < SHORTEST:
-        warn(f"clip {clip.name} has {found} frames; {SHORTEST} are needed. It is left out.")
-        return 0
-    return found
-
-
-def _images(clip: Clip, count: int, vectors: bool, warn: Callable[[str], None]) -> Iterable[tuple[Image, Any]]:
-    if not count:
-        return
-    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=vectors)
-    try:
-        for _, frame in zip(range(count), frames, strict=False):
-            yield frame.image, frame.vectors
-    except (DataError, VideoError) as error:
-        warn(f"{error} The rest of clip {clip.name} is left out.")
+def _sparse(output: Any) -> Array:
+    """Return labels at every fourth row and column; ``UsageError`` for an output that is no label map."""
+    if not isinstance(output, np.ndarray) or output.ndim != 2 or output.dtype.kind not in "ui":
+        raise UsageError(
+            "a clock learns from labels [height, width], and this network gives none; cut it with its argmax."
+        )
+    return output[::EVERY, ::EVERY].copy()

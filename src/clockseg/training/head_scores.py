@@ -15,8 +15,8 @@ from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import fill
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.networks.framing import Framing, OwnSize
+from clockseg.training.frames import Part
 from clockseg.training.head_cells import Grid
-from clockseg.training.head_frames import Part
 from clockseg.types import Array, Image, Labels
 
 GAPS = (1, 2, 4, 8)

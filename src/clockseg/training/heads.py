@@ -30,8 +30,8 @@ from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.networks.load import Engine, WorkingSize, assemble, read
 from clockseg.networks.load import framing as framing_of
+from clockseg.training.frames import Plan, plan
 from clockseg.training.head_cells import Cells, Grid, draw, per_frame
-from clockseg.training.head_frames import Plan, plan
 from clockseg.training.head_scores import HeadScore, score_heads
 from clockseg.training.logistic import Fit, fit
 from clockseg.types import Size

@@ -24,6 +24,7 @@ from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import LABELS, GraphPart
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import Engine, WorkingSize, assemble, read
+from clockseg.training.fitting import Log, log_to
 from clockseg.training.stale_batches import Batches
 from clockseg.training.stale_export import corrected
 from clockseg.training.stale_fit import Recipe, fit
@@ -32,7 +33,6 @@ from clockseg.training.stale_net import STEM_STRIDE, Fusion, Shape
 from clockseg.training.stale_samples import Sample, Samples, gather
 from clockseg.training.stale_score import concluded, mended, score_clips, score_samples
 from clockseg.training.stale_teacher import Teacher, teacher
-from clockseg.training.state import Log, log_to
 from clockseg.types import Array
 
 FRAME = "frame"

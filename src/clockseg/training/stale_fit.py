@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from clockseg.errors import DataError
+from clockseg.training.fitting import load_state, save_state
 from clockseg.training.stale_batches import Batch, Batches
 from clockseg.training.stale_net import Fusion
 from clockseg.training.stale_samples import IGNORE
-from clockseg.training.state import load_state, save_state
 
 SAVED_SECONDS = 30
 """Between states that can be resumed from."""
