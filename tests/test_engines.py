@@ -25,7 +25,7 @@ from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.buffers import MOST_KEPT, Pool, lend
 from clockseg.engines.compiled import compiled
 from clockseg.errors import MissingDependency, NetworkError, UsageError
-from clockseg.execution.threads import Threaded
+from clockseg.execution.pipeline import Concurrent
 from clockseg.networks.load import load
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
@@ -113,7 +113,7 @@ def test_schedules_in_threads_give_what_they_give_serially(net: StagedNetwork, s
     oracle = [net(image) for image in images]
     serial = [output for output, _ in run(net, images, schedule)]
     with ThreadPoolExecutor(3) as pool:
-        threaded = [output for output, _ in run(net, images, schedule, executor=Threaded(pool))]
+        threaded = [output for output, _ in run(net, images, schedule, executor=Concurrent(pool))]
     assert all(np.array_equal(a, b) for a, b in zip(serial, threaded, strict=True))
     assert np.array_equal(serial[0], oracle[0])
     if schedule in (alternating, exponential):

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 import networks
 import symbolic
-from clockseg import Group, Schedule, Stage, StagedNetwork, UsageError, pipelined, run, skip_frame
+from clockseg import Group, Schedule, Stage, StagedNetwork, UsageError, pipelined, run
 from clockseg.clockwork.schedule import alternating
 from clockseg.engines import onnxruntime, openvino
 from clockseg.evaluation.stream import VirtualTimer, with_durations
 from clockseg.execution.machine import cores
 from clockseg.execution.pipeline import running, shares, stage_seconds
-from clockseg.execution.threads import Threaded, concurrent
 from clockseg.networks.load import load
 
 SECONDS = 10
@@ -243,8 +242,6 @@ def test_a_schedule_of_one_segment_needs_no_workers() -> None:
             assert [symbolic.frames_of(runner.session(frame)) for frame in "012"] == ["000", "110", "222"]
             assert runner.threads == (4,)
             assert not workers()
-    with concurrent(symbolic.network(), skip_frame(2)(3)) as found:
-        assert not isinstance(found, Threaded)
 
 
 @pytest.mark.parametrize(

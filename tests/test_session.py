@@ -35,7 +35,7 @@ from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
-from clockseg.execution.threads import Threaded
+from clockseg.execution.pipeline import Concurrent
 from symbolic import frames_of, network
 
 NET = network()
@@ -511,7 +511,7 @@ def test_firing_is_nested_and_staleness_is_told(schedule, seed) -> None:
 def test_threads_equal_serial(seed, schedule) -> None:
     images = clip(6, seed=seed)
     with ThreadPoolExecutor(3) as pool:
-        threaded = list(run(numeric(), images, schedule, executor=Threaded(pool)))
+        threaded = list(run(numeric(), images, schedule, executor=Concurrent(pool)))
     for (a, x), (b, y) in zip(threaded, run(numeric(), images, schedule), strict=True):
         np.testing.assert_array_equal(a, b)
         assert x._replace(seconds=None) == y._replace(seconds=None)

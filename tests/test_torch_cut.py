@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from clockseg import NetworkError, Session, UsageError, alternating, difference, pipelined, run
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.execution.threads import Threaded
+from clockseg.execution.pipeline import Concurrent
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import pick
 from clockseg.graph.torch_reader import read
@@ -307,7 +307,7 @@ def test_schedules_on_frames() -> None:
     assert all(np.array_equal(shown[t], oracle[t]) for t in (0, 2, 4))
     assert not any(np.array_equal(shown[t], oracle[t]) for t in (1, 3))
     with ThreadPoolExecutor(2) as pool:
-        at_once = [output for output, _ in run(net, frames, pipelined(2), executor=Threaded(pool))]
+        at_once = [output for output, _ in run(net, frames, pipelined(2), executor=Concurrent(pool))]
     assert all(np.array_equal(a, b) for a, (b, _) in zip(at_once, run(net, frames, pipelined(2)), strict=True))
 
 

@@ -71,8 +71,8 @@ class Tick(NamedTuple):
 class Decision(NamedTuple):
     """A clock's answer; ``signal`` is the number that the trace shows against the threshold.
 
-    ``refill``: no cached value is worth keeping (a scene cut), so the frame is run like a first one. Clocks keep their
-    states.
+    ``fire``: True if the stage fires. ``refill``: no cached value is worth keeping (a scene cut), so the frame is run like a
+    first one. Clocks keep their states.
     """
 
     fire: bool

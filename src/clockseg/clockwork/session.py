@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from clockseg.clockwork.lazy import Executed, Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
-from clockseg.clockwork.step import Memory, follow
+from clockseg.clockwork.step import Memory, advance
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError
@@ -44,8 +43,8 @@ class Session:
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
-        calls = partial(Executed, self._executor)
-        self.memory = memory = follow(self.net, self.schedule, self.memory, image, vectors, calls)
+        calls = Executed(self._executor)
+        self.memory = memory = advance(self.net, self.schedule, self.memory, image, vectors, calls)
         if memory.record.fill:
             self._executor.rehearse(memory, image, vectors)
         self.tally = self.tally.add(memory.record, first=first)

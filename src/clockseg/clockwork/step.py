@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.clock import PICTURE, Tick, View, Watch
+from clockseg.clockwork.clock import PICTURE, Decision, Tick, View, Watch
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executed, Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
@@ -15,6 +15,7 @@ from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
 
 NO_VIEW = View(None, None, None)
+FIRE, HOLD = Decision(True), Decision(False)
 
 
 class Cell(NamedTuple):
@@ -37,12 +38,16 @@ class Cell(NamedTuple):
     state: Any = None
 
 
+EMPTY = Cell(None, None, 0, fires=-1)
+"""The cell of a stage that has never fired."""
+
+
 class Memory(NamedTuple):
     """All that is kept between frames. ``t`` counts frames from the last fill.
 
     ``stages``: a cell for each; ``fused``: the output's. ``values``: the current values of stages and groups, by name.
-    ``output``: what the caller got. ``sight``: what the carry keeps of the frame. ``states``: after a fill that a clock asked
-    for, the clocks' states. Values are ``Lazy``: their ``value`` is there once the frame has been run.
+    ``output``: the output at the frame's size. ``sight``: what the carry keeps of the frame. Values are ``Lazy``: their
+    ``value`` is there once the frame has been run.
     """
 
     t: int
@@ -55,10 +60,6 @@ class Memory(NamedTuple):
     record: Record
 
 
-class Refill(Exception):
-    """A clock's answer that no cached value is worth keeping; the clocks' states."""
-
-
 def advance(
     net: StagedNetwork,
     schedule: Schedule,
@@ -68,46 +69,49 @@ def advance(
     calls: Calls,
     states: Sequence[Any] = (),
 ) -> Memory:
-    """Run one frame. Without a memory every stage fires: a fill. ``states``: those of the clocks, for a fill."""
+    """Run one frame, and return what is kept of it.
+
+    Every stage fires, a fill, if there is no memory, if it is of frames of another size, and if a clock asks for a refill;
+    ``states`` are then those of the clocks.
+    """
+    memory = memory if memory is not None and memory.shape == np.shape(image) else None
     frame = Frame(net, schedule, memory, image, calls)
     sight = frame.see(vectors) if schedule.carry.looks else None
     now: list[Cell] = []
     fired: list[bool] = []
     signals: list[float | None] = []
     for i, stage in enumerate(net.stages):
-        # A stage with a delay sees the stages before it as the previous frame left them.
+        past = EMPTY if memory is None else memory.stages[i]
+        # A stage with a delay reads the stages before it as the previous frame left them.
         late = memory is not None and schedule.delays[i] == 1
         before = memory.stages[:i] if memory is not None and late else now
         views = frame.look(schedule.watched[i], before) if schedule.watched[i] else {}
-        # Each clock decides. With nested firing, a stage fires only if the one before it does.
-        fires, signal, state = True, None, states[i] if states else None
-        if memory is not None:
-            past = memory.stages[i]
-            fires, signal, state = False, None, past.state
-            if i == 0 or late or fired[-1] or not schedule.nested:
-                fires, signal, state = frame.decide(i, memory, views)
-        if fires:
+        # Its clock decides; with nested firing, only if the stage before it fires.
+        answer, state = (FIRE, states[i] if states else None) if memory is None else (HOLD, past.state)
+        if memory is not None and (i == 0 or late or fired[-1] or not schedule.nested):
+            answer, state = frame.decide(i, memory, views)
+            if answer.refill:
+                kept = [state if j == i else cell.state for j, cell in enumerate(memory.stages)]
+                return advance(net, schedule, None, image, vectors, calls, kept)
+        if answer.fire:
             # It computes from the stage before it, and reflects the frame that this one reflects.
             source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
             trunk = calls.call(i, stage.name + ".body", stage.body, (source.trunk,))
             held = calls.call(i, stage.name + ".head", stage.head, (trunk,))
             motion = frame.since(source.motion) if late else source.motion
-            firings = 0 if memory is None else past.fires + 1
-            cell = Cell(trunk, held, source.frame, motion, 0, firings, views, views, state)
+            cell = Cell(trunk, held, source.frame, motion, 0, past.fires + 1, views, views, state)
         else:
             # It holds its values, which the carry brings to this frame where they are read.
             cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
         now.append(cell)
-        fired.append(fires)
-        signals.append(signal)
+        fired.append(bool(answer.fire))
+        signals.append(answer.signal)
     # Fresh and held values are fused; a carry may move the last output instead where nothing fired.
     values, fused, output, moved, carried = frame.fuse(now, fired)
-    kept = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
-    calls.settle([sight, *kept, *values.values(), output])
-    reflects = tuple([cell.frame for cell in now])
-    record = Record(
-        memory is None, tuple(fired), tuple(signals), reflects, Seconds.of(len(now), calls.made), moved, carried
-    )
+    used = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
+    calls.settle([sight, *used, *values.values(), output])
+    reflects, seconds = tuple([cell.frame for cell in now]), Seconds.of(len(now), calls.made)
+    record = Record(memory is None, tuple(fired), tuple(signals), reflects, seconds, moved, carried)
     return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
 
 
@@ -117,6 +121,7 @@ class Frame:
     def __init__(self, net: StagedNetwork, schedule: Schedule, memory: Memory | None, image: Any, calls: Calls) -> None:
         self.net, self.schedule, self.memory, self.image, self.calls = net, schedule, memory, image, calls
         self.t = 0 if memory is None else memory.t + 1
+        self.classes = net.classes
         self.took = 0.0 if memory is None else memory.record.seconds.network
         self.motion: Any = None
         self._prepared: Any = None
@@ -176,8 +181,8 @@ class Frame:
                 found[watch] = self.calls.read(shown)
         return found
 
-    def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[bool, float | None, Any]:
-        """Return the answer of the clock of stage ``i``: True if it fires, its signal, and its state."""
+    def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[Decision, Any]:
+        """Return the answer of the clock of stage ``i``, and its state."""
         past, calls = memory.stages[i], self.calls
         shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
         watched = shown.get(Watch("scores", i) if i else PICTURE, NO_VIEW)
@@ -193,15 +198,10 @@ class Frame:
             views=shown,
             travel=calls.read(self.since(past.motion)) if moved else None,
             output=calls.read(memory.fused.held),
-            classes=self.net.classes,
+            classes=self.classes,
             took=self.took,
         )
-        decision, state = calls.ask(self.schedule.clocks[i], tick, past.state)
-        if decision.refill:
-            states = [cell.state for cell in memory.stages]
-            states[i] = state
-            raise Refill(states)
-        return bool(decision.fire), decision.signal, state
+        return calls.ask(self.schedule.clocks[i], tick, past.state)
 
     def fuse(
         self, now: Sequence[Cell], fired: Sequence[bool]
@@ -294,22 +294,5 @@ def step(
     """
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
-    after = follow(net, schedule, memory, image, vectors, lambda: Executed(executor or Interpreter()))
+    after = advance(net, schedule, memory, image, vectors, Executed(executor or Interpreter()))
     return after.output.value, after
-
-
-def follow(
-    net: StagedNetwork,
-    schedule: Schedule,
-    memory: Memory | None,
-    image: Any,
-    vectors: Any,
-    calls: Callable[[], Calls],
-) -> Memory:
-    """Run the next frame; a fill without a memory, after a change of size, and where a clock asks for it."""
-    if memory is None or memory.shape != np.shape(image):
-        return advance(net, schedule, None, image, vectors, calls())
-    try:
-        return advance(net, schedule, memory, image, vectors, calls())
-    except Refill as cut:
-        return advance(net, schedule, None, image, vectors, calls(), cut.args[0])

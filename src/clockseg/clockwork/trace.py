@@ -72,26 +72,11 @@ class Tally:
 
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
+        seconds = record.seconds.network
         if first:
-            return Tally(
-                self.stages,
-                self.clips + 1,
-                self.frames + 1,
-                self.fires,
-                self.network,
-                self.seconds,
-                self.first_seconds + record.seconds.network,
-            )
-        fires = tuple(n + f for n, f in zip(self.fires, record.fired, strict=True))
-        return Tally(
-            self.stages,
-            self.clips,
-            self.frames + 1,
-            fires,
-            self.network + any(record.fired),
-            self.seconds + record.seconds.network,
-            self.first_seconds,
-        )
+            return self + Tally(self.stages, clips=1, frames=1, first_seconds=seconds)
+        fires = tuple(map(int, record.fired))
+        return self + Tally(self.stages, frames=1, fires=fires, network=int(any(fires)), seconds=seconds)
 
     def __add__(self, other: Tally) -> Tally:
         fires = tuple(a + b for a, b in zip(self.fires, other.fires, strict=True))

@@ -18,7 +18,7 @@ from clockseg.carry import Estimator, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.step import Memory, fill, follow
+from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record
 from clockseg.clockwork.watching import check, check_replayable, watches
 from clockseg.errors import UsageError
@@ -235,7 +235,7 @@ class Tape:
         _check_playable(made)
         calls, memory = Replaying(self, made.carry), None
         for index, frame in enumerate(self._frames):
-            memory = follow(self.net, made, None if frame.first else memory, Shot(self, index), None, lambda: calls)
+            memory = advance(self.net, made, None if frame.first else memory, Shot(self, index), None, calls)
             yield Played(memory.output, memory.record)
 
     def shape(self, index: int) -> tuple[int, ...]:
