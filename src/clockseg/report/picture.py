@@ -1,24 +1,26 @@
-"""The video that a page shows under the masks: a copy of the frames inside of it, or a file beside it."""
+"""The video that a page shows under the masks: a small copy of the frames embedded in it, or a file next to it."""
 
 from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+import cv2
 import numpy as np
 
 from clockseg.errors import ClocksegError, VideoError
 from clockseg.report.packed import packed
-from clockseg.report.proxy import frames_of, proxy
 from clockseg.report.run import Run
-from clockseg.types import Array
-from clockseg.video import Span, open_clip
+from clockseg.types import Array, Image, Size
+from clockseg.video import Clip, Span, open_clip
 from clockseg.video.decode import open_input
+from clockseg.video.overlay import OverlayWriter
 
 Choice = Literal["auto", "embed", "reference", "none"]
 """Whether the video is put into the page: "auto" puts in what is small."""
@@ -26,6 +28,12 @@ EMBEDDED_FRAMES = 3000
 """What is small: at most so many frames, two minutes at 25 a second."""
 EMBEDDED_BYTES = 32_000_000
 """And of an overlay, which is put in as it is, at most so many bytes."""
+SIDE = 720
+"""The largest side of a copy in pixels."""
+_LEAST_SIDE = 64
+"""Browsers' decoders refuse pictures of a few pixels; these are enlarged."""
+_COPY = {"crf": "26", "g": "24"}
+"""Encoder options of a copy: small, and with a key frame every second or so, so that a browser seeks in it exactly."""
 _PLAYED = {"h264": ("yuv420p", "yuvj420p"), "vp8": ("yuv420p",), "vp9": ("yuv420p",), "av1": ("yuv420p",)}
 
 
@@ -91,7 +99,7 @@ def _copy(run: Run) -> Picture:
         if clip.size != tuple(run.trace[0]["size"]):
             raise VideoError(f"{clip.path}: {clip.size} is not the size that was segmented. Give that video.")
         wanted = ((line["frame"], line["pts"]) for line in run.trace)
-        data = proxy(frames_of(clip, wanted), run.seconds, aspect)
+        data = copy(frames_of(clip, wanted), run.seconds, aspect)
     return Picture(run.seconds, _shown(clip.size, aspect), data)
 
 
@@ -102,6 +110,52 @@ def _clip(run: Run) -> Any:
     if first["pts"] is not None and first["time_base"]:
         span = Span(start=first["pts"] * Fraction(first["time_base"]))
     return open_clip(run.source or "", span=span)
+
+
+def frames_of(clip: Clip, wanted: Iterable[tuple[int, int | None]]) -> Iterator[Image]:
+    """Yield the pictures of a clip with these numbers and timestamps (``Frame.index``, ``Frame.pts``), in order.
+
+    ``VideoError`` if one is missing: then the clip is not the video that was segmented.
+    """
+    frames = iter(clip)
+    for number, pts in wanted:
+        found = next((frame for frame in frames if frame.index >= number), None)
+        if found is None or (found.index, found.pts) != (number, pts):
+            raise VideoError(f"{clip.path}: it has no frame {number} at {pts}. Give the video that was segmented.")
+        yield found.image
+
+
+def copy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1)) -> bytes:
+    """Return an MP4 of pictures, uint8 RGB [h, w, 3] each, at ``seconds`` (float64, increasing); ``aspect``: of a pixel.
+
+    All get the size of the first, scaled down; one of another size is stretched, as label maps on disk are.
+
+    >>> copy([np.zeros((2, 3, 3), np.uint8)], np.zeros(1))[4:8]
+    b'ftyp'
+    """
+    size: Size | None = None
+    # The index can only be moved to the front in a file with a name.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "frames.mp4"
+        with OverlayWriter(path, threads=2, options=_COPY) as writer:
+            for image, time in zip(images, seconds, strict=False):
+                size = size or copy_size((image.shape[1], image.shape[0]), aspect)
+                writer.append(np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8), float(time))
+        return path.read_bytes()
+
+
+def copy_size(size: Size, aspect: Fraction = Fraction(1)) -> Size:
+    """Return the size of a copy of pictures of ``size`` (w, h): even, with square pixels, neither large nor tiny.
+
+    >>> copy_size((1920, 1080)), copy_size((1, 1))
+    ((720, 404), (64, 64))
+    """
+    wide = size[0] * float(aspect)
+    scale = min(1.0, SIDE / max(wide, size[1]))
+    scale = max(scale, _LEAST_SIDE / min(wide, size[1])) if min(wide, size[1]) * scale < _LEAST_SIDE else scale
+    # A strip of one pixel would become too long.
+    width, height = (max(2, 2 * round(min(side * scale, 2 * SIDE) / 2)) for side in (wide, size[1]))
+    return width, height
 
 
 def _shown(size: tuple[int, int], aspect: Fraction) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import av
@@ -114,6 +114,7 @@ class OverlayWriter(FrameWriter):
     Times are the input's: variable rates stay variable, and frames without a time follow at ``fps``, or 25. ``size`` (w, h),
     or else the first picture, sets the size; odd sides are made even by repeating an edge pixel, and pictures of another
     size are fitted in on black, aspect kept. The bytes depend on the number of the encoder's ``threads`` (0: one per core).
+    ``options``: further options of the encoder.
     The file gets its name at ``close``; without any frame there is none. Leaving a ``with`` block closes, or aborts after
     an exception. VideoError if the file can't be written. ``clockseg.video.join`` adds the sound of the input.
 
@@ -132,9 +133,10 @@ class OverlayWriter(FrameWriter):
         fps: Fraction | float | None = None,
         threads: int = 0,
         size: Size | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(path, ".mp4", fps, _TIME_BASE)
-        self._threads, self._size = threads, size
+        self._threads, self._size, self._options = threads, size, options or {}
         self._reformatter = VideoReformatter()
 
     def append(
@@ -163,7 +165,7 @@ class OverlayWriter(FrameWriter):
         """Add the stream."""
         width, height = (side + side % 2 for side in size)
         name = encoder()
-        stream = self._part.container.add_stream(name, rate=self._fps, options=dict(_ENCODERS[name]))
+        stream = self._part.container.add_stream(name, rate=self._fps, options={**_ENCODERS[name], **self._options})
         if not isinstance(stream, av.VideoStream):
             raise VideoError(f"{name} is no video encoder")
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
