@@ -13,10 +13,10 @@ import symbolic
 from clockseg import Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
 from clockseg.cli.main import main
 from clockseg.evaluation.latency import Latency, measure, noise, pipeline_runners
-from clockseg.evaluation.stream import VirtualTimer, with_durations
 from clockseg.execution.pipeline import Runner, running
 from clockseg.networks.load import load
 from video_making import picture, write_video
+from virtual_time import VirtualTimer, with_durations
 
 WAYS = [
     "full",

@@ -18,10 +18,10 @@ import symbolic
 from clockseg import Group, Schedule, Stage, StagedNetwork, UsageError, pipelined, run
 from clockseg.clockwork.schedule import alternating
 from clockseg.engines import onnxruntime, openvino
-from clockseg.evaluation.stream import VirtualTimer, with_durations
 from clockseg.execution.machine import cores
 from clockseg.execution.pipeline import running, shares, stage_seconds
 from clockseg.networks.load import load
+from virtual_time import VirtualTimer, with_durations
 
 SECONDS = 10
 """After which a segment that waits for another gives up, if the other does not run."""

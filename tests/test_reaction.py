@@ -13,10 +13,18 @@ from hypothesis.extra.numpy import arrays
 from skimage.measure import label as components
 
 from clockseg.errors import UsageError
-from clockseg.evaluation.reaction import Lag, Reaction, Reactions, events, reaction
+from clockseg.evaluation.reaction import Lag, Reaction, Reactions, events
 
 SHAPE = (20, 30)
 DARK = np.zeros(SHAPE, np.uint8)
+
+
+def reaction(oracle, labels) -> Reaction:
+    """Return the reaction of one clip's label maps to the oracle's, frame by frame."""
+    clip = Reactions(1)
+    for now, shown in zip(oracle, labels, strict=True):
+        clip.see(now, [shown])
+    return clip.end()[0]
 
 
 def thing(*, label: int = 1, rows: slice = slice(4, 10), columns: slice = slice(5, 13)) -> np.ndarray:

@@ -17,10 +17,10 @@ from clockseg import DataError, Session, Stage, StagedNetwork, UsageError, frame
 from clockseg.cli import evaluate as command
 from clockseg.cli.main import main
 from clockseg.datasets import Classes, Clip
-from clockseg.evaluation.stream import Stream, VirtualTimer, WallTimer, stream, with_durations
-from clockseg.evaluation.streaming import evaluate_streaming
+from clockseg.evaluation.streaming import Stream, Timer, evaluate_streaming, stream
 from clockseg.execution.pipeline import Runner, running
 from toy_networks import CLASSES, toy, write_clip
+from virtual_time import VirtualTimer, with_durations
 
 
 def played(schedule, seconds, frames: int, *, fps: float = 1, how: str = "serial") -> Stream:
@@ -146,7 +146,7 @@ def test_fps_must_be_a_number_above_0(fps) -> None:
 
 
 def test_the_wall_timer_waits_at_least_as_long_as_it_should() -> None:
-    timer = WallTimer()
+    timer = Timer()
     until = timer.now() + 0.002
     timer.wait(until)
     assert timer.now() >= until
@@ -226,7 +226,7 @@ def test_clips_that_are_no_stream(monkeypatch) -> None:
     with pytest.raises(DataError, match="fewer than two frames; a stream needs two"):
         scored(1.0, clip(1))
     monkeypatch.setattr("clockseg.evaluation.streaming.MOST_BYTES", 60)
-    with pytest.raises(DataError, match="holds in memory; take less of it, such as --limit 1"):
+    with pytest.raises(DataError, match="holds in memory; take fewer frames, for example with --limit 1"):
         scored(1.0, clip(6))
     monkeypatch.undo()
     with pytest.raises(DataError, match="change their size at frame 2"):
@@ -291,7 +291,7 @@ def test_a_bad_clip_is_left_out(capsys, data) -> None:
     assert main(["evaluate", str(data), "--streaming", "500", "--json", "--quiet"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["schedules"][0]["frames"] == 6
-    assert "a stream needs two, of which the first isn't scored. Clip c is left out." in err
+    assert "a stream needs two, of which the first is not scored. Clip c is left out." in err
     assert main(["evaluate", str(data / "c"), "--streaming", "500", "--json", "--quiet"]) == 1
     assert capsys.readouterr().out == ""
 

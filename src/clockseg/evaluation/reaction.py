@@ -14,7 +14,7 @@ ends first, or 100 frames have passed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -224,17 +224,3 @@ class Reactions:
         for counts, lag in zip(self._counts, one.lags, strict=True):
             late = Lag(one.event.kind, otherwise, one.frames - 1)
             counts[late if lag is None else Lag(one.event.kind, "reacted", lag)] += 1
-
-
-def reaction(oracle: Iterable[Labels], labels: Iterable[Labels]) -> Reaction:
-    """The reaction of one clip's label maps [h, w] to the oracle's, frame by frame; one shape, as many of both.
-
-    >>> dark, light = np.zeros((2, 8, 8), np.uint8)
-    >>> light[2:6, 2:6] = 1
-    >>> reaction([dark, dark, light, light], [dark, dark, dark, light]).median()
-    1
-    """
-    clip = Reactions(1)
-    for now, shown in zip(oracle, labels, strict=True):
-        clip.see(now, [shown])
-    return clip.end()[0]

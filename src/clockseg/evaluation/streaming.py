@@ -1,14 +1,28 @@
-"""Streaming evaluation: what is shown at each frame's deadline, scored (see ``clockseg.evaluation.stream``)."""
+"""Streaming evaluation: frames arrive in real time, and the newest finished output is scored at each frame's deadline.
+
+Frame t arrives t / FPS seconds after frame 0. Its deadline is (t + 1) / FPS, when the next frame arrives. At each deadline the
+newest finished output is scored as the labels of frame t, whichever frame it was computed from. A network that takes at most
+one frame interval therefore scores as if it took no time.
+
+The network takes the newest frame as soon as it is free. Frames that were overtaken are dropped, and a schedule counts the frames it
+sees. Frame 0 is run before the stream begins and is not scored, so that there is an output at every deadline and all networks
+are scored on the same frames.
+
+After the streaming accuracy of Li, Wang, Ramanan: Towards Streaming Perception (ECCV 2020), which scores at t / FPS, where
+even a network that keeps up shows the previous frame.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import time
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,21 +31,109 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, confusion, finite
-from clockseg.evaluation.stream import Stream, Timer, stream
 from clockseg.execution.pipeline import Runner
 from clockseg.types import Labels
 
 MOST_BYTES = 4 << 30
-"""Of decoded frames in memory: a stream must not wait for a decoder."""
+"""The most bytes of decoded frames in memory: a stream must not wait for a decoder."""
+
+
+class Timer:
+    """The clock of a stream, in seconds of real time."""
+
+    def now(self) -> float:
+        """Return the seconds of the machine's monotonic clock."""
+        return time.perf_counter()
+
+    def wait(self, until: float) -> None:
+        """Return when ``now`` is at least ``until``."""
+        time.sleep(max(0.0, until - self.now()))
+
+
+class Shown(NamedTuple):
+    """One output of a stream: its frame, and when it was started and finished, in seconds from the start of the stream.
+
+    ``newest`` and ``oldest``: the newest and the oldest frame from which a stage contributed to it.
+    """
+
+    frame: int
+    start: float
+    finish: float
+    newest: int
+    oldest: int
+    output: Any
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Outputs of a network on a stream of ``frames`` frames at ``fps``, in order; the first is that of frame 0."""
+
+    fps: float
+    frames: int
+    outputs: tuple[Shown, ...]
+
+    def at_deadlines(self) -> list[Shown]:
+        """Return the newest finished output at the deadline of each frame from 1 on."""
+        finishes, frames = [one.finish for one in self.outputs], [one.frame for one in self.outputs]
+        # At most frame t: a network that takes no time may finish frame t + 1 exactly at the deadline of frame t.
+        counts = (
+            min(bisect_right(finishes, (t + 1) / self.fps), bisect_right(frames, t)) for t in range(1, self.frames)
+        )
+        return [self.outputs[count - 1] for count in counts]
+
+    @property
+    def dropped(self) -> int:
+        """The number of frames that were never run because a newer one had arrived."""
+        return self.frames - len(self.outputs)
+
+    def ages(self) -> list[float]:
+        """Return at each deadline the seconds since the newest frame in the shown output arrived; 1 / fps at best."""
+        return [(t + 1 - one.newest) / self.fps for t, one in enumerate(self.at_deadlines(), start=1)]
+
+    def oldest_ages(self) -> list[float]:
+        """Return the same for the oldest frame in the shown output."""
+        return [(t + 1 - one.oldest) / self.fps for t, one in enumerate(self.at_deadlines(), start=1)]
+
+
+def stream(runner: Runner, images: Sequence[Any], fps: float, *, timer: Timer | None = None) -> Stream:
+    """Run ``runner`` on ``images`` that arrive at ``fps`` by ``timer`` (None: real time); its session is reset first."""
+    if not images or not (fps > 0 and math.isfinite(fps)):
+        raise UsageError(f"{len(images)} frames at {fps} FPS; give at least one frame, at a number of FPS above 0.")
+    timing = timer or Timer()
+    runner.session.reset()
+    origins: list[int] = []
+    outputs = [_run(runner, images, 0, origins, timing, begin=0.0)._replace(start=0.0, finish=0.0)]
+    begin = timing.now()
+    arrivals = [begin + t / fps for t in range(len(images))]
+    while outputs[-1].frame < len(images) - 1:
+        newest = bisect_right(arrivals, timing.now()) - 1
+        if newest > outputs[-1].frame:
+            outputs.append(_run(runner, images, newest, origins, timing, begin))
+        else:
+            timing.wait(arrivals[newest + 1])
+    return Stream(fps, len(images), tuple(outputs))
+
+
+def _run(runner: Runner, images: Sequence[Any], frame: int, origins: list[int], timing: Timer, begin: float) -> Shown:
+    """Run one frame; ``origins``: the frames run since the last fill, which the indices in records refer to."""
+    start = timing.now() - begin
+    output = runner.session(images[frame])
+    finish = timing.now() - begin
+    record = runner.session.record
+    if record.fill:
+        origins.clear()
+    origins.append(frame)
+    runner.between()
+    return Shown(frame, start, finish, origins[max(record.reflects)], origins[min(record.reflects)], output)
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """Scores of the outputs shown at the deadlines of streams; addable. Every frame but the first of each clip counts.
+    """Scores of the outputs shown at the deadlines of streams; addable. Every frame except the first of each clip counts.
 
-    ``scores``: against human labels, on labelled frames; ``agreement``: against the uncut network's labels of that frame,
-    on all; ``oracle``: the uncut network's own ``scores``, as if it took no time. ``ages`` and ``oldest_ages``: seconds, as
-    of ``Stream``. ``on_time``: deadlines at which the output shown was that of their own frame.
+    ``scores``: against human labels, on labelled frames; ``agreement``: against the uncut network's labels of the same frame, on
+    all frames; ``oracle``: the uncut network's own ``scores``, as if it took no time. ``ages`` and ``oldest_ages``: seconds, as
+    in ``Stream``. ``on_time``: the number of deadlines at which the output shown was that of the same frame.
     """
 
     name: str
@@ -66,7 +168,7 @@ class Streamed:
 
     @property
     def kept(self) -> float | None:
-        """The share of the mean IU of an uncut network that takes no time; without labels None."""
+        """The share of the mIoU of an uncut network that takes no time; None without labels."""
         return finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
 
     def facts(self) -> dict[str, Any]:
@@ -99,12 +201,12 @@ def evaluate_streaming(
     progress: Callable[[str], None] = lambda sentence: None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[Streamed, ...]:
-    """Each runner's streams over all clips, in the order given, each clip's frames coming at ``fps``.
+    """Stream all clips at ``fps`` through each runner; results are in the order of ``runners``.
 
-    ``net``: its uncut form gives the labels to agree with and the classes (see ``evaluate``, as for ``classes`` and
-    ``warn``). Runners, one clip after another, have the machine to themselves, in an order that changes from clip to clip.
-    ``timer``: None for real time: a clip of n frames takes n / fps seconds a runner. A clip is decoded into memory first:
-    ``DataError`` if it is larger than ``MOST_BYTES`` or has less than two frames.
+    ``net``: its uncut form gives the classes and the labels to agree with; ``classes`` and ``warn`` as in ``evaluate``. Runners
+    run one after another, in an order that changes from clip to clip. ``timer``: None for real time, in which a clip of n
+    frames takes n / fps seconds per runner. A clip is decoded into memory first: ``DataError`` if it is larger than
+    ``MOST_BYTES`` or has fewer than two frames.
 
     >>> from clockseg.clockwork.network import Stage
     >>> evaluate_streaming(StagedNetwork("one", (Stage("a", str.upper),)), [], [], fps=30, classes=["dark", "light"])
@@ -127,7 +229,7 @@ def evaluate_streaming(
 
 
 class _Truth:
-    """References of one clip: its labels, and the uncut network's."""
+    """The references for one clip: its labels and those of the uncut network."""
 
     def __init__(
         self, net: StagedNetwork, frames: list[ClipFrame], classes: tuple[str, ...], lookup: Labels | None
@@ -137,7 +239,7 @@ class _Truth:
         self.oracle = [self.labels(uncut(frame.image), frame, uncut) for frame in frames]
 
     def labels(self, output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
-        """An output as labels of the classes that are scored."""
+        """Return an output as labels of the scored classes."""
         found = checked_labels(output, frame, net)
         return found if self.lookup is None else self.lookup[found]
 
@@ -181,12 +283,14 @@ def _decoded(clip: Clip, warn: Callable[[str], None]) -> list[ClipFrame]:
         if size > MOST_BYTES:
             raise DataError(
                 f"{clip.path}: more than {MOST_BYTES >> 30} GiB of frames, which a stream holds in memory; "
-                f"take less of it, such as --limit {len(frames) // 2}."
+                f"take fewer frames, for example with --limit {len(frames) // 2}."
             )
         if frame.image.shape != frames[0].image.shape:
-            raise DataError(f"{clip.path}: frames change their size at frame {frame.index}; a stream has one size.")
+            raise DataError(
+                f"{clip.path}: the frame size changes at frame {frame.index}; all frames of a stream need the same size."
+            )
     if len(frames) < 2:
-        raise DataError(f"{clip.path}: fewer than two frames; a stream needs two, of which the first isn't scored.")
+        raise DataError(f"{clip.path}: fewer than two frames; a stream needs two, of which the first is not scored.")
     return frames
 
 
