@@ -207,7 +207,7 @@ def test_a_broken_picture_leaves_a_gap_in_the_numbers(net, tmp_path) -> None:
     (folder / "thumbs.png").mkdir()
     done = segment(folder, tmp_path / "out", net, frame_oracle, write=("trace", "png"))
     assert [line["frame"] for line in read_trace(done.folder)] == [0, 2]
-    assert files(done.folder / "png") == ["000000.png", "000002.png"]
+    assert files(done.folder / "png") == ["0.png", "2.png"]
     assert done.problems == ("1.png could not be decoded",)
 
 

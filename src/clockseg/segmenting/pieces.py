@@ -126,7 +126,7 @@ class PieceResult:
 
     ``figures``: sums over its frames; ``problems``: a sentence for each loss; ``carry``: the carry in use at its end;
     ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``: the reason if there is no frame in
-    it, which is a loss only if there is none in the other pieces either.
+    it, which is a loss only if there is none in the other pieces either; ``files``: the names of the images taken.
     """
 
     figures: Figures
@@ -135,6 +135,7 @@ class PieceResult:
     end_seconds: float | None = None
     wall_seconds: float = 0.0
     empty: str = ""
+    files: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write the result into the piece's folder."""
@@ -146,7 +147,14 @@ class PieceResult:
         """Read the result in a piece's folder; None unless the piece is complete."""
         try:
             told = json.loads((folder / PIECE).read_text())
-            return cls(**told | {"figures": Figures.from_facts(told["figures"]), "problems": tuple(told["problems"])})
+            return cls(
+                **told
+                | {
+                    "figures": Figures.from_facts(told["figures"]),
+                    "problems": tuple(told["problems"]),
+                    "files": tuple(told["files"]),
+                }
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -212,7 +220,9 @@ def _run(
         clip.check_unchanged()
     figures = replace(run.figures, decoded=run.decoded, calm=None if calm is None else calm.counted[0])
     problems = (*clip.problems, *out.problems)
-    return PieceResult(figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty)
+    return PieceResult(
+        figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files)
+    )
 
 
 def flickers(net: StagedNetwork) -> Flickers:

@@ -208,6 +208,8 @@ class Work:
                 "stream": self.job.stream,
             }
         summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
+        files = [file for result in results for file in result.files]
+        summary |= {"files": files} if files else {}
         summary["problems"] = list(problems)
         planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary, problems)
@@ -294,7 +296,9 @@ def _join_pictures(found: Iterable[_Found], path: Path) -> None:
     path.mkdir()
     for one in found:
         for picture in one.path.iterdir():
-            linked(picture, path / f"{int(picture.stem) + one.start:06d}{picture.suffix}")
+            # Only videos, whose frames have numbers for names, are cut into several pieces.
+            name = f"{int(picture.stem) + one.start:06d}{picture.suffix}" if one.start else picture.name
+            linked(picture, path / name)
 
 
 def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:

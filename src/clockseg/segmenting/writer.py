@@ -18,7 +18,8 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record
 from clockseg.evaluation.values import gives_numbers
-from clockseg.segmenting.results import FILES
+from clockseg.files import printable
+from clockseg.segmenting.results import FILES, folder_name
 from clockseg.types import Array, Image, Size
 from clockseg.video import (
     Clip,
@@ -48,7 +49,7 @@ class ResultWriter(CloseOrAbort):
     ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``every``: the step
     between the frames taken; ``size``: (w, h) of the whole video's first frame, to which label maps and pictures are resized
     (None: of the first one here). Leaving a ``with`` block completes the files; after an exception they are incomplete.
-    ``end_seconds``: the end of the last frame taken, None where frames have no times.
+    ``end_seconds``: the end of the last frame taken, None where frames have no times. ``files``: the names of the images.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ResultWriter(CloseOrAbort):
         fps = None if clip.fps is None else clip.fps / every
         self.end_seconds: float | None = None
         self._every, self._period_seconds = every, 0.0 if fps is None else float(1 / fps)
+        self.files: list[str] = []
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
         with ExitStack() as stack:
@@ -96,6 +98,8 @@ class ResultWriter(CloseOrAbort):
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
             frame = replace(frame, duration=None)
+        if frame.file is not None:
+            self.files.append(printable(frame.file))
         for append in self._appends:
             append(frame, output, record)
         if self._trace is not None:
@@ -125,9 +129,20 @@ def _maps(video: LabelWriter | ValueWriter) -> Append:
 
 
 def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
-    """One file for each frame, written by ``write(output, path)``; their suffix is the folder's name."""
+    """Write one file per frame with ``write(output, path)``, named after the image, else by number; their suffix is the folder's name."""
     folder.mkdir(exist_ok=True)
-    return lambda frame, output, record: write(output, folder / f"{frame.index:06d}.{folder.name}")
+    taken: set[str] = set()
+
+    def append(frame: Frame, output: Array, record: Record) -> None:
+        name = stem = f"{frame.index:06d}" if frame.file is None else folder_name(Path(frame.file).stem)
+        number = 2
+        while name in taken:
+            name, number = f"{stem}-{number}", number + 1
+        if frame.file is not None:
+            taken.add(name)
+        write(output, folder / f"{name}.{folder.name}")
+
+    return append
 
 
 class _Overlay:
@@ -172,6 +187,7 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
     return json.dumps(
         {
             "frame": frame.index,
+            **({} if frame.file is None else {"file": printable(frame.file)}),
             "pts": frame.pts,
             "time_base": None if base is None else f"{base.numerator}/{base.denominator}",
             "pts_seconds": None if frame.pts_seconds is None else round(frame.pts_seconds, 6),

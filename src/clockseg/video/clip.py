@@ -72,7 +72,7 @@ class Frame:
     ``pts_seconds`` are None where the input has no times (images, raw streams). ``duration``, in the same units: how long it
     is shown, where the input says. ``decode_seconds`` is what decoding and converting it took. ``vectors``: what the codec
     says of its motion, where asked for; None where it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the
-    picture is as stored, a player stretches it.
+    picture is as stored, a player stretches it. ``file``: the name of the image file, None for frames of a video.
 
     >>> import numpy as np
     >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
@@ -87,6 +87,7 @@ class Frame:
     vectors: Vectors | None = None
     duration: int | None = None
     pixel_aspect: Fraction = Fraction(1)
+    file: str | None = None
 
     @property
     def pts_seconds(self) -> float | None:

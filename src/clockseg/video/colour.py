@@ -9,7 +9,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image
 from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
-from clockseg.video.side_data import SideDataReader, display_matrix, upright
+from clockseg.video.side_data import NO_CROP, Crop, SideDataReader, display_matrix, upright
 
 YCGCO = 8
 """The number of the YCgCo matrix in ITU-T H.273, used in lossless screen recordings."""
@@ -68,8 +68,8 @@ class ToRGB:
     was turned. One swscale context serves all frames: one a frame lets the memory grow.
     """
 
-    def __init__(self, max_pixels: int) -> None:
-        self.max_pixels = max_pixels
+    def __init__(self, max_pixels: int, crop: Crop = NO_CROP) -> None:
+        self.max_pixels, self.crop = max_pixels, crop
         self._reformatter = VideoReformatter()
         self._sdr: dict[Signal, ToSDR] = {}
         self.side_data = SideDataReader()
@@ -84,7 +84,7 @@ class ToRGB:
         self._look(picture)
         signal = signal_of(picture, peak_nits=self._peak_nits)
         image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
-        return upright(image, self.matrix)
+        return upright(self.crop(image), self.matrix)
 
     def _look(self, picture: av.VideoFrame) -> None:
         """Read the side data of the picture where it may have changed."""

@@ -18,11 +18,13 @@ from av.sidedata.sidedata import Type
 
 from clockseg.carry.vectors import BLOCK, Vectors
 from clockseg.errors import VideoError
+from clockseg.types import Size
 from clockseg.video.clip import WHOLE, Frame, Span
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason, video_stream
+from clockseg.video.endings import ends_early
 from clockseg.video.fields import deinterlaced
-from clockseg.video.side_data import turned
+from clockseg.video.side_data import NO_CROP, Crop, crop_of, turned
 
 # More than any encoder reorders by.
 _AHEAD = 8
@@ -77,24 +79,21 @@ def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rg
     for name in BLOCK.names or ():
         blocks[name] = told[name]
     size, reordered = (picture.width, picture.height), bool(stream.codec_context.has_b_frames)
-    return Vectors(index, blocks, size, coded_axes(size, to_rgb.matrix), reordered)
+    return Vectors(index, blocks, size, coded_axes(size, to_rgb.matrix, to_rgb.crop), reordered)
 
 
-def coded_axes(size: tuple[int, int], matrix: tuple[int, ...] | None) -> tuple[float, ...]:
-    """Return the affine map from the upright picture to the coded one of ``size`` (w, h): see ``Vectors``.
+def coded_axes(size: Size, matrix: tuple[int, ...] | None, crop: Crop = NO_CROP) -> tuple[float, ...]:
+    """Return the affine map from the upright, cropped picture to the coded one of ``size`` (w, h): see ``Vectors``.
 
     >>> coded_axes((4, 2), (0, 1, 0, -1, 0, 0, 0, 0, 1))  # a quarter turn clockwise: the right edge, x = 2, was the top
     (0, 1, 0, -1, 0, 2)
     """
-    width, height = size
-    if matrix is None:
-        return 1, 0, 0, 0, 1, 0
-    a, b, _, c, d = matrix[:5]
-    if abs(b) + abs(c) > abs(a) + abs(d):
-        x, y = (-1, width) if b < 0 else (1, 0), (-1, height) if c < 0 else (1, 0)
-        return 0, x[0], x[1], y[0], 0, y[1]
-    x, y = (-1, width) if a < 0 else (1, 0), (-1, height) if d < 0 else (1, 0)
-    return x[0], 0, x[1], 0, y[0], y[1]
+    left, right, top, bottom = crop.within(size)
+    a, b, _, c, d = (1, 0, 0, 0, 1) if matrix is None else matrix[:5]
+    right_way, down_way = (b, c) if turned(matrix) else (a, d)
+    x, at_x = (-1, size[0] - right) if right_way < 0 else (1, left)
+    y, at_y = (-1, size[1] - bottom) if down_way < 0 else (1, top)
+    return (0, x, at_x, y, 0, at_y) if turned(matrix) else (x, 0, at_x, 0, y, at_y)
 
 
 Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
@@ -172,9 +171,9 @@ class Movie:
 
     def frames(self, damage: Damage) -> Iterator[Frame]:
         """Decode the file again, and record losses in ``damage``."""
-        to_rgb = ToRGB(self.max_pixels)
         place = None if self.span.start is None else place_for(self._opened, self.span.start)
         with self._opened() as (container, stream):
+            to_rgb = ToRGB(self.max_pixels, crop_of(container, stream))
             if place is not None:
                 container.seek(place, stream=stream)
             asked = self.vectors and exports(stream)
@@ -201,6 +200,8 @@ class Movie:
                     duration=picture.duration or None,
                     pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
                 )
+            if container.format.name == "gif" and not damage.stopped and ends_early(self.path):
+                damage.stopped = "the file is cut short"
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:

@@ -16,26 +16,15 @@ from clockseg.files import MAX_PIXELS, SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video.movie import Movie
-from clockseg.video.stills import animated, animation_frames, animation_size, stills
+from clockseg.video.stills import animated, animation_frames, animation_size, pages, stills
 
-IMAGE_SUFFIXES = (
-    *(
-        ".avif",
-        ".bmp",
-        ".dib",
-        ".dpx",
-        ".hdr",
-        ".j2k",
-        ".jfif",
-        ".jp2",
-        ".jpe",
-        ".jpeg",
-        ".jpg",
-        ".pbm",
-        ".pcx",
-        ".pfm",
-    ),
-    *(".pgm", ".png", ".pnm", ".ppm", ".qoi", ".ras", ".sgi", ".tga", ".tif", ".tiff", ".webp", ".xwd"),
+IMAGE_SUFFIXES = tuple(
+    f".{name}"
+    for names in (
+        "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx",
+        "pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd",
+    )
+    for name in names.split()
 )
 """Suffixes of images in a folder; any other image can be given by its name."""
 _NO_FILES = (
@@ -110,7 +99,8 @@ def _open_file(
 def _images(path: Path, files: list[Path], max_pixels: int) -> Clip:
     sources = SourceFiles(files)
     source = partial(stills, files, max_pixels=max_pixels, unchanged=sources.check)
-    return Clip(path, Header(frames=len(files)), source, files=sources, kind="images")
+    count = len(files) if len(files) > 1 else len(pages(files[0]))
+    return Clip(path, Header(frames=count), source, files=sources, kind="images")
 
 
 def _check_timed(path: Path, span: Span | None) -> None:

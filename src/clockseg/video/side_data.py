@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import gc
+import re
+from collections.abc import Callable
+from logging import NullHandler, getLogger
+from typing import NamedTuple
 
 import av
 import numpy as np
+from av import VideoStream, logging
+from av.container import InputContainer
 from av.sidedata.sidedata import SideData, SideDataContainer, Type
 
-from clockseg.types import Image
+from clockseg.types import Image, Size
 
 _MOST_BYTES = 256_000_000
+# What other threads log while a container is described goes nowhere.
+getLogger("libav").addHandler(NullHandler())
 
 
 class SideDataReader:
@@ -42,6 +50,49 @@ class SideDataReader:
         except ValueError:
             return None
         return found
+
+
+class Crop(NamedTuple):
+    """The pixels at each side of a coded picture that are not shown."""
+
+    left: int = 0
+    right: int = 0
+    top: int = 0
+    bottom: int = 0
+
+    def within(self, size: Size) -> Crop:
+        """Return the crop of a picture of ``size`` (w, h): none if nothing would be left."""
+        left = (size[0] - self.left - self.right, size[1] - self.top - self.bottom)
+        return self if min(left) > 0 else NO_CROP
+
+    def __call__(self, image: Image) -> Image:
+        """Return the part of ``image`` that is shown."""
+        height, width = image.shape[:2]
+        left, right, top, bottom = self.within((width, height))
+        return image[top : height - bottom, left : width - right]
+
+
+NO_CROP = Crop()
+
+
+def crop_of(container: InputContainer, stream: VideoStream) -> Crop:
+    """Return how the container crops a stream (Matroska's PixelCrop, the clap box of MP4), besides what its codec crops.
+
+    PyAV shows the side data of streams only in the description of the container.
+    """
+    describe: Callable[[], str] | None = getattr(container, "dumps_format", None)
+    if describe is None or not container.format.name.startswith(("matroska", "mov,")):
+        return NO_CROP
+    level = logging.get_level()
+    logging.set_level(logging.INFO)
+    try:
+        described = describe()
+    finally:
+        logging.set_level(level)
+    of_stream = re.split(r"\n  Stream #0:(\d+)", described)
+    texts = dict(zip(of_stream[1::2], of_stream[2::2], strict=True))
+    found = re.search(r"Frame Cropping: (\d+)/(\d+)/(\d+)/(\d+)", texts.get(str(stream.index), ""), re.IGNORECASE)
+    return Crop(*map(int, found.groups())) if found else NO_CROP
 
 
 # The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.

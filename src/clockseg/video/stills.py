@@ -16,38 +16,46 @@ from clockseg.types import Array, Image, Size
 from clockseg.video.clip import Frame, Span
 from clockseg.video.colour import ToRGB, check_pixels
 from clockseg.video.decode import Damage, checked_stream, open_input, pictures
+from clockseg.video.endings import ends_early
+from clockseg.video.tiff import Page, pages
 
 
 def stills(
     files: Sequence[Path], damage: Damage, *, max_pixels: int, unchanged: Callable[[Path], None]
 ) -> Iterator[Frame]:
-    """Yield the pictures of files, upright by their EXIF data. A broken file leaves a gap, so that frame k is the k-th file.
+    """Yield the pictures of files, and all pages of a TIFF, upright by their EXIF data.
 
-    ``unchanged`` raises for a file that was replaced; it is called after each file is read.
+    Frames are numbered by files and pages, and what is broken leaves a gap. ``unchanged`` raises for a file that was replaced;
+    it is called after each file is read.
     """
     to_rgb = ToRGB(max_pixels)
-    for index, file in enumerate(files):
-        image = _still(file, to_rgb, damage)
+    for index, (file, page) in enumerate((one, page) for one in files for page in pages(one)):
+        image = _still(file, page, to_rgb, damage)
         unchanged(file)
         if image is not None:
-            yield Frame(index, image)
+            yield Frame(index, image, file=file.name)
 
 
-def _still(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
+def _still(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | None:
     """Decode a picture to uint8 RGB [h, w, 3]; None if that fails. Losses are recorded in ``damage``."""
     own = Damage()
     try:
-        # A pipe would wait for ever.
-        image = _decoded(file, to_rgb, own) if file.is_file() else None
+        image = _decoded(file, page, to_rgb, own) if file.is_file() else None
     except (av.FFmpegError, cv2.error, OSError, ValueError, VideoError):
         image = None
     damage.frames += image is not None
-    if image is None or own.stopped or own.undecodable or own.damaged:
-        damage.files.append(f"{file.name} could not be decoded{'' if image is None else ' whole'}")
+    if image is None or page.cut or own.stopped or own.undecodable or own.damaged or ends_early(file):
+        name = f"page {page.number + 1} of {file.name}" if page.number else file.name
+        damage.files.append(f"{name} could not be decoded{'' if image is None else ' whole'}")
     return image
 
 
-def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
+def _decoded(file: Path, page: Page, to_rgb: ToRGB, damage: Damage) -> Image | None:
+    if page.number:
+        # FFmpeg's option for it fails.
+        check_pixels(*page.size, to_rgb.max_pixels)
+        _, found = cv2.imreadmulti(str(file), page.number, 1, flags=cv2.IMREAD_COLOR)
+        return _rgb(found[0]) if found else None
     with open_input(file, max_pixels=to_rgb.max_pixels) as container:
         stream = checked_stream(file, container, to_rgb.max_pixels)
         found = list(islice(pictures(container, stream, damage), 1))
@@ -58,7 +66,11 @@ def _decoded(file: Path, to_rgb: ToRGB, damage: Damage) -> Image | None:
         return to_rgb(found[0])
     # PyAV doesn't show EXIF orientations with a mirror in them; OpenCV applies all eight.
     decoded = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_COLOR)
-    return to_rgb(found[0]) if decoded is None else np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+    return to_rgb(found[0]) if decoded is None else _rgb(decoded)
+
+
+def _rgb(image: Array) -> Image:
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 _MS = Fraction(1, 1000)
