@@ -169,10 +169,31 @@ def test_the_narrowest_way_through() -> None:
     load_ = Load(graph, work, "y")
     number = {node.name: index for index, node in enumerate(load_.nodes)}
     found = narrowest(load_, number["fa"], number["y"], most=3)
-    assert found is not None
-    assert [load_.nodes[one].name for one in found] == ["fa", "ca"]
-    assert narrowest(load_, number["fa"], number["y"], most=1) is None
-    assert narrowest(load_, number["fb"], number["d"], most=3) is None, "no way leads from the one to the other"
+    assert [[load_.nodes[one].name for one in nodes] for nodes in found] == [["fa", "ca"], ["fa", "cr"]]
+    assert narrowest(load_, number["fa"], number["y"], most=1) == ()
+    assert narrowest(load_, number["fb"], number["d"], most=3) == (), "no way leads from the one to the other"
+
+
+@pytest.mark.parametrize("pyramid", ["of one another", "of the frame"])
+def test_a_frame_that_is_injected_at_each_stage_passes_beside_the_trunk(pyramid: str) -> None:
+    second, third = ("p2", "p4") if pyramid == "of one another" else ("x", "x")
+    graph, shapes, work = net(f"""
+        p2 2 3 0 = pool x
+        p4 4 3 0 = pool {second}
+        p8 8 3 0 = pool {third}
+        a 2 8 10 = conv x
+        ja 2 11 0 = cat a p2
+        b 4 16 20 = conv ja
+        b1 4 16 20 = conv b
+        jb 4 19 0 = cat b1 p4
+        c 8 32 20 = conv jb
+        c1 8 32 20 = conv c
+        jc 8 35 0 = cat c1 p8
+        y 8 4 5 = product jc w
+    """)
+    found = candidates(graph, shapes, work, output="y")
+    assert sum(len(one.tensors) > 1 for one in found) >= 3
+    assert len(choose(graph, shapes, work, output="y", purpose="latency").cuts) == 3
 
 
 def test_dominators() -> None:
@@ -318,6 +339,22 @@ def test_what_can_not_be_chosen() -> None:
         chosen(UNET, 0)
     with pytest.raises(NetworkError, match="'z' is no tensor of this network"):
         candidates(*net(UNET), output="z")
+
+
+def test_without_a_place_to_cut_there_is_one_stage_and_the_reason() -> None:
+    branches = tuple(Node(name, ("x",), (name,)) for name in "abcde")
+    graph = Graph((*branches, Node("top", tuple("abcde"), ("values", "ids"))), ("x",), frozenset({"ids"}))
+    shapes = {"x": (1, 3, 64, 64), **dict.fromkeys((*"abcde", "values", "ids"), (1, 8, 32, 32))}
+    work = dict.fromkeys("abcde", 1.0)
+    [only] = candidates(graph, shapes, work, output="ids")
+    assert (only.tensors, only.every_frame, only.then) == (("ids",), 1.0, ())
+    for purpose in ("time", "latency", "detail"):
+        found = choose(graph, shapes, work, output="ids", purpose=purpose)
+        assert (found.cuts, found.stages) == ((("ids",),), (1.0,))
+        assert found.note == (
+            "only 1 of 3 stages: no tensor was found between the frame and the output through which all that follows is "
+            "computed."
+        )
 
 
 @st.composite

@@ -322,6 +322,56 @@ def test_class_ids_without_scores_behind_them(tmp_path: Path) -> None:
     assert set(np.unique(load(found.file, engine="openvino")(frame()))) <= {0, 1}
 
 
+def test_a_network_without_a_place_to_cut_goes_on_with_one_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = networks.Builder()
+    build.nodes.append(
+        helper.make_node("TopK", ["input", build.constant(np.array([1], np.int64))], ["most", "ids"], axis=1)
+    )
+    model = build.model({})
+    model.graph.output.append(helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 1, None, None]))
+    (tmp_path / "names.txt").write_text("red\ngreen\nblue")
+    source, out = saved(tmp_path, model), tmp_path / "net.onnx"
+    flags = [
+        "--mean",
+        "0",
+        "--std",
+        "1",
+        "--size",
+        "96x64",
+        "--classes",
+        str(tmp_path / "names.txt"),
+        "--out",
+        str(out),
+    ]
+    assert main(["cut", str(source), *flags]) == 0
+    assert "only 1 of 3 stages: no tensor was found" in capsys.readouterr().out
+    assert sidecar.read(out.with_suffix(".json")).cuts == (("ids",),)
+    assert np.array_equal(load(out, engine="openvino")(frame()), frame().argmax(2))
+    assert main(["inspect", str(source), "--size", "96x64", "--repeat", "1"]) == 0
+    assert "only 1 of 3 stages: no tensor was found" in capsys.readouterr().out
+
+
+def test_an_operator_that_openvino_lacks_runs_in_onnx_runtime(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    build = networks.Builder()
+    low = build.block("input", 3, 4, stride=2, to="low")
+    build.nodes.append(
+        helper.make_node("MaxPool", [low], ["pooled", "places"], kernel_shape=[2, 2], strides=[2, 2], name="pool")
+    )
+    deep = build.block(build.block("pooled", 4, 4), 4, 4)
+    full = build.node("MaxUnpool", deep, "places", kernel_shape=[2, 2], strides=[2, 2])
+    build.conv(full, 4, 5, kernel=1, to="scores")
+    source = saved(tmp_path, build.model({"scores": 5}, size=(64, 96)))
+    said = Said(mean=SAID.mean, std=SAID.std)
+    found = cut_network(source, tmp_path / "net.onnx", said=said, cutting=BY_WORK, repeat=1)
+    assert found.inspection.engine == "onnxruntime"
+    assert load(found.file)(frame()).shape == (64, 96)
+    with pytest.raises(NetworkError, match="the engine can't compile part"):
+        cut_network(source, tmp_path / "no.onnx", said=said, cutting=BY_WORK, engine="openvino", repeat=1)
+
+
 def one_channel(sigmoid: bool) -> onnx.ModelProto:
     build = networks.Builder(5)
     low = build.block("input", 3, 8, stride=2, to="low")

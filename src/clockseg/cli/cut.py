@@ -146,7 +146,7 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
     from clockseg.networks.cut_settling import Cutting
-    from clockseg.networks.cutting import cut_network
+    from clockseg.networks.cutting import cut_network, first_able
 
     _check_options(args)
     check_new_network(args.out, overwrite=args.overwrite)
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
         scores=args.scores,
         schedule=args.schedule,
     )
-    source = _source(args, said)
+    source = first_able(args.engine, lambda name: _source(args, said, name))
     print(report(cut_network(source, args.out, said=said, cutting=cutting, engine=args.engine, threads=args.threads)))
     return 0
 
@@ -198,13 +198,12 @@ def _said(args: argparse.Namespace) -> Said:
     )
 
 
-def _source(args: argparse.Namespace, said: Said) -> Source:
+def _source(args: argparse.Namespace, said: Said, engine_name: str) -> Source:
     from clockseg.engines import engine
     from clockseg.networks.cut_source import onnx_source
-    from clockseg.networks.cutting import check_engine
 
     kind, _, rest = args.model.partition(":")
-    runs = engine(check_engine(args.engine), threads=args.threads)
+    runs = engine(engine_name, threads=args.threads)
     if kind == "hf":
         need("torch", "transformers", what="hf:", extra="transformers")
         from clockseg.networks.hf import hf_source

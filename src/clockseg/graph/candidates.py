@@ -40,7 +40,8 @@ class Trunk:
     """All ``places`` to cut a network at, and the ``chain`` of those, by position, that lead to the last of it: the end.
 
     What runs on a frame on which the first k stages of many fire depends only on cut k and the last one: ``pairs``.
-    ``load``: the network with every concatenation split, as it will run.
+    ``load``: the network with every concatenation split, as it will run. ``found``: False if there is no place to cut, so
+    that the only place is the output, behind a single stage.
     """
 
     load: Load
@@ -48,6 +49,7 @@ class Trunk:
     pairs: Mapping[tuple[int, int], Pair]
     shapes: Shapes
     grids: Mapping[str, Grid]
+    found: bool = True
 
     @cached_property
     def chain(self) -> tuple[int, ...]:
@@ -109,14 +111,11 @@ class Trunk:
 
 
 def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output: str) -> Trunk:
-    """The trunk of the network that leads to ``output``; NetworkError where there is nothing to cut at."""
+    """Return the trunk of the network that leads to ``output``; NetworkError if that is no tensor of it."""
     load, found_at = split_load(graph, shapes, work, output), grids(graph, shapes)
     cuts = tuple(cut for cut in places(load, graph, shapes, found_at) if _accepted(graph, cut, output))
     if not cuts:
-        raise NetworkError(
-            f"no place to cut was found on the way to {output!r}: no tensor of some work through which all else leads. "
-            "Name the cuts yourself."
-        )
+        return Trunk(load, ((output,),), {}, shapes, found_at, found=False)
     return Trunk(load, cuts, _pairs(load, cuts), shapes, found_at)
 
 

@@ -193,7 +193,7 @@ def choose(
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
     rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose)
     told = work if seconds is None else seconds
-    chosen = _chosen(rows, lambda cuts: _judged(graph, shapes, told, output, cuts, purpose))
+    chosen = _chosen(rows, output, lambda cuts: _judged(graph, shapes, told, output, cuts, purpose))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
 
@@ -201,10 +201,12 @@ def _fewer(trunk: Trunk, found: int, stages: int) -> str:
     """Why there are fewer stages than were wanted."""
     if found == stages:
         return ""
-    few = len(trunk.chain) <= found
-    why = (
-        f"there are only {found} places to cut at" if few else "no longer row of the places that were tried can be cut"
-    )
+    if not trunk.found:
+        why = "no tensor was found between the frame and the output through which all that follows is computed"
+    elif len(trunk.chain) <= found:
+        why = f"there {'is' if found == 1 else 'are'} only {found} place{'s' * (found > 1)} to cut at"
+    else:
+        why = "no longer row of the places that were tried can be cut"
     return f"only {found} of {stages} stages: {why}. "
 
 
@@ -279,8 +281,8 @@ def _all_reach(row: Row) -> bool:
     return row.reaching == (1 << len(row.indices)) - 1
 
 
-def _chosen(rows: Sequence[Row], judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
-    """The first of ``rows`` that the cut rule takes, and the first with another first cut as runner-up."""
+def _chosen(rows: Sequence[Row], output: str, judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
+    """Return the first of ``rows`` that the cut rule takes, with the next one of another first cut; else a single stage."""
     best: Choice | None = None
     for row in rows:
         if best is not None and row.cuts[0] == best.cuts[0]:
@@ -289,8 +291,9 @@ def _chosen(rows: Sequence[Row], judge: Callable[[tuple[Cut, ...]], Choice | Non
         if best is not None and choice is not None:
             return replace(best, runner_up=choice)
         best = best or choice
+    best = best or judge(((output,),))
     if best is None:
-        raise NetworkError("no row of the candidates can be cut at; name the cuts yourself.")
+        raise NetworkError(f"the network can't be cut at its output {output!r} either; name the cuts yourself.")
     return best
 
 

@@ -202,27 +202,33 @@ def _meeting(first: int, second: int, parents: Sequence[int], depths: Sequence[i
     return first
 
 
-def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[int, ...] | None:
-    """The fewest nodes, at most ``most``, through which every way leads from what ``node`` needs to what it gives, up to
-    ``end``; ``node`` itself among them. None if there are more, or no way leads there.
+def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int, ...], ...]:
+    """Return the smallest sets of nodes, ``node`` among them, through which every path from the frame to its readers leads.
 
-    Found as the most ways that share no node (Menger): each search adds one, and what the last one reached is cut off.
+    ``end``: only nodes that it needs count. Of the sets of the smallest size, at most ``most``, these are the one nearest to
+    the frame and the one nearest to the readers; they may be the same. Empty if a set would be larger, or nothing up to
+    ``end`` reads ``node``.
+
+    Found as the largest number of paths that share no node (Menger): each search adds a path, and the nodes that the last
+    search reached are those before the cut.
     """
     within = load.above[end]
-    source = load.above[node]
     sinks = _after(load, node, within)
-    if not sinks:
-        return None
-    flow = _Flow(load, within, source, sinks)
+    if not sinks or any(FRAME in load.reads[one] for one in _members(sinks)):
+        return ()
+    flow = _Flow(load, within, load.above[node], sinks)
     for _ in range(most + 1):
-        reached = flow.search()
-        if reached is not None:
-            return tuple(one for one in sorted({key >> 1 for key in reached}) if one * 2 + 1 not in reached)
-    return None
+        before = flow.search()
+        if before is not None:
+            behind = flow.reaching()
+            early = (one for one in _members(within) if 2 * one in before and 2 * one + 1 not in before)
+            late = (one for one in _members(within) if 2 * one + 1 in behind and 2 * one not in behind)
+            return tuple(dict.fromkeys([tuple(early), tuple(late)]))
+    return ()
 
 
 def _after(load: Load, node: int, within: int) -> int:
-    """The set of what needs ``node``, itself left out."""
+    """Return the set of nodes that need ``node``, itself left out."""
     found = 1 << node
     for index in range(node + 1, len(load.nodes)):
         if within >> index & 1 and any(one != FRAME and found >> one & 1 for one in load.reads[index]):
@@ -230,17 +236,22 @@ def _after(load: Load, node: int, within: int) -> int:
     return found & ~(1 << node)
 
 
+def _members(nodes: int) -> Iterator[int]:
+    return (index for index in range(nodes.bit_length()) if nodes >> index & 1)
+
+
 class _Flow:
-    """Ways from ``source`` to ``sinks`` that share no node; each node is an entry (2n) and an exit (2n + 1)."""
+    """Paths from the frame and ``source`` to ``sinks`` that share no node; a node is an entry (2n) and an exit (2n + 1)."""
 
     def __init__(self, load: Load, within: int, source: int, sinks: int) -> None:
         self.load, self.within, self.source, self.sinks = load, within, source, sinks
         self.used: set[tuple[int, int]] = set()
-        """Edges that ways take."""
+        """Edges on paths."""
 
     def search(self) -> set[int] | None:
-        """Add a way; None if that was done, else everything that a further way could reach."""
-        came: dict[int, int | None] = {2 * one: None for one in range(len(self.load.nodes)) if self.source >> one & 1}
+        """Add a path and return None; if there is no further one, return everything that one could reach."""
+        starts = [one for one in _members(self.within) if self.source >> one & 1 or FRAME in self.load.reads[one]]
+        came: dict[int, int | None] = {2 * one: None for one in starts}
         todo = deque(came)
         while todo:
             here = todo.popleft()
@@ -253,6 +264,20 @@ class _Flow:
                     return None
                 todo.append(there)
         return set(came)
+
+    def reaching(self) -> set[int]:
+        """Return everything from which a further path could reach a sink."""
+        back: dict[int, list[int]] = {}
+        for here in (side for one in _members(self.within) for side in (2 * one, 2 * one + 1)):
+            for there in self._steps(here):
+                back.setdefault(there, []).append(here)
+        found = {2 * one for one in _members(self.sinks)}
+        todo = [*found]
+        while todo:
+            new = set(back.get(todo.pop(), ())) - found
+            found |= new
+            todo += new
+        return found
 
     def _steps(self, here: int) -> Iterator[int]:
         node, leaving = divmod(here, 2)

@@ -154,7 +154,7 @@ class _Places:
         """Single tensors and sets of them, ``step`` of the work apart, in order."""
         single = self._apart(self._single(), step)
         cuts: list[tuple[int, ...]] = [(node,) for node in single]
-        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._bytes(nodes)))
+        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._bytes(nodes), -sum(nodes)))
         for nodes in several:
             if all(abs(self._upto(nodes) - self._upto(other)) >= 2 * step for other in cuts):
                 cuts.append(nodes)
@@ -244,20 +244,22 @@ class _Places:
         return grid is None, math.prod(shape), not first, round(self.above[node], 4), -node
 
     def _several(self, single: list[int]) -> Iterator[tuple[int, ...]]:
-        """Sets of nodes between which no way leads, that part what has no single narrow tensor."""
+        """Yield sets of nodes, none computed from another, that divide a region without a single narrow tensor."""
         for end in {*single, self.load.maker[self.load.output]}:
             start = self._nearest(end, single)
             region = self.load.above[end] & ~(self.load.above[start] if start != FRAME else 0)
             if self.load.share(region) < _REGION:
                 continue
-            inside = [node for node in range(end) if region >> node & 1 and self._forks(node) and self._is_one(node)]
+            inside = [node for node in range(end) if region >> node & 1 and self._is_one(node)]
+            # Where later stages read the frame as well, no single tensor holds what one stage passes to the next.
+            injected = sum(FRAME in self.load.reads[node] for node in range(end) if region >> node & 1) > 1
+            if not injected:
+                inside = [node for node in inside if len(self.load.readers[node]) > 1]
             for node in inside[:: 1 + len(inside) // _TRIES]:
-                nodes = narrowest(self.load, node, end, most=MOST_TENSORS)
-                if nodes is not None and len(nodes) > 1 and self._side_by_side(nodes, region):
-                    yield nodes
-
-    def _forks(self, node: int) -> bool:
-        return len(self.load.readers[node]) > 1
+                found = narrowest(self.load, node, end, most=MOST_TENSORS)
+                for nodes in found if injected else found[:1]:
+                    if len(nodes) > 1 and self._side_by_side(nodes, region):
+                        yield nodes
 
     def _side_by_side(self, nodes: tuple[int, ...], region: int) -> bool:
         """Return True if all ``nodes`` are in ``region`` and can be cut at, and none is computed from another."""

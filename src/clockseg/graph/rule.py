@@ -134,9 +134,9 @@ def check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owne
         )
 
 
-def check_movable(graph: Graph, *passed: Sequence[str]) -> None:
-    """Nothing that passes from part to part holds positions or other whole numbers."""
-    bad = [name for tensors in passed for name in tensors if name in graph.integers]
+def check_movable(graph: Graph, passed: Sequence[str]) -> None:
+    """Check that no tensor in ``passed``, from part to part, holds positions or other whole numbers."""
+    bad = [name for name in passed if name in graph.integers]
     if bad:
         raise NetworkError(
             f"{_join(bad[:3])} would pass from one part to another and holds whole numbers, such as the positions that "
@@ -270,9 +270,8 @@ class _Work:
         groups = self._groups(fused, held, border)
         stages = tuple(self._stage(index, held[index], scores[index]) for index in range(len(self.cuts)))
         found = Division(stages, groups, finish, border, self.output)
-        check_movable(
-            self.graph, [t for s in stages for t in (*s.trunk, *s.held)], [t for g in groups for t in g.outputs]
-        )
+        passed = [*(t for s in stages for t in (*s.trunk, *s.held)), *(t for g in groups for t in g.outputs)]
+        check_movable(self.graph, [tensor for tensor in passed if tensor != self.output])
         return found
 
     def _finish(self) -> tuple[tuple[str, ...], str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import onnx
 from onnx import external_data_helper
@@ -18,10 +19,11 @@ from clockseg.clockwork.schedule import schedule_for
 from clockseg.clockwork.watching import check
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.files import publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
+from clockseg.libraries import CPU_ENGINES
 from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_edits import batched
 from clockseg.networks.cut_schedule import RECOMMENDED
@@ -31,6 +33,7 @@ from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble
 
 AUTO = Cutting()
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,8 @@ def cut_network(
         raise UsageError(f"{out}: give a name that ends in .onnx.")
     source = onnx_source(source) if isinstance(source, Path) else source
     found = settle(source, said, cutting, out.stem)
-    compile = by_name(check_engine(engine), threads=threads)
-    running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     tolerance, tolerance_told = _tolerance(found)
-    apart = _checked(found, running, compile, tolerance)
+    apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
     schedule, schedule_told = _schedule(running, cutting)
     told = replace(found.sidecar, schedule=schedule)
     with _folder_beside(out) as folder:
@@ -108,28 +109,36 @@ def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
     return HALF_TOLERANCE, (Told("tolerance", f"{HALF_TOLERANCE:g}", why),)
 
 
-def _checked(found: Settled, running: StagedNetwork, compile: Engine, tolerance: float | None) -> Apart:
-    """In parts as whole; and where a batch was made one, as with the batch."""
+def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[Apart, StagedNetwork]:
+    """Compare the network in parts with the whole and, where a batch was made one, with the batch; return it compiled."""
+    running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))
     apart = check_cut(running, images, tolerance=tolerance)
     if found.frame.batch == 1:
-        return apart
+        return apart, running
     frame, output = found.frame, found.sidecar.output
     as_it_was = whole(batched(found.model, frame.name, frame.batch, output), found.sidecar.input, output)
     batch = replace(running, whole=compile(as_it_was).stages[0].body)
-    return apart.worst(check_cut(batch, images, tolerance=tolerance))
+    return apart.worst(check_cut(batch, images, tolerance=tolerance)), running
 
 
-def check_engine(engine: str) -> str:
-    """Return the engine that checks run in: "auto" would time the network in several engines first.
+def first_able(engine: str, run: Callable[[str], Found]) -> Found:
+    """Return ``run(engine)``; for "auto", of the first engine on the CPU that is installed and can run the network.
 
-    >>> check_engine("onnxruntime")
-    'onnxruntime'
+    The error is the first engine's. The engine "auto" itself would time the network in several engines first.
+
+    >>> first_able("onnxruntime", str.upper)
+    'ONNXRUNTIME'
     """
-    if engine != "auto":
-        return engine
-    return "openvino" if installed("openvino") else "onnxruntime"
+    names = [engine] if engine != "auto" else [name for name in CPU_ENGINES if installed(name)] or [*CPU_ENGINES[:1]]
+    errors = []
+    for name in names:
+        try:
+            return run(name)
+        except NetworkError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 @contextmanager
