@@ -22,18 +22,18 @@ MAX_HOURS = 100.0
 
 
 def printable(text: str) -> str:
-    """Return a path as text that any reader of UTF-8 takes: bytes that are not UTF-8 become ``\\xNN``.
+    r"""Return a path as text that any reader of UTF-8 takes: bytes that are not UTF-8 become ``\xNN``.
 
-    >>> printable("a\udce6.mp4"), printable("日.mp4")
-    ('a\\\\xe6.mp4', '日.mp4')
+    >>> print(printable("a\udce6.mp4"), printable("日.mp4"))
+    a\xe6.mp4 日.mp4
     """
     return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def from_printable(text: str) -> str:
-    """Return the path of which ``printable`` made ``text``.
+    r"""Return the path of which ``printable`` made ``text``.
 
-    >>> from_printable("a\\\\xe6.mp4") == "a\udce6.mp4", from_printable("日.mp4")
+    >>> from_printable(r"a\xe6.mp4") == "a\udce6.mp4", from_printable("日.mp4")
     (True, '日.mp4')
     """
     if os.path.lexists(text):
@@ -42,7 +42,7 @@ def from_printable(text: str) -> str:
 
 
 def part_name(path: Path) -> Path:
-    """The temporary name of a file.
+    """Return the temporary name of a file.
 
     >>> part_name(Path("out/overlay.mp4")).name
     '.overlay.mp4.part'
@@ -52,9 +52,9 @@ def part_name(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """The temporary name to write ``path`` under; where the block ends well the file gets its own, in place of an older one.
+    """Yield a temporary name to write ``path`` under; the file is renamed, in place of an older one, where the block ends well.
 
-    A block left by an exception, an interrupt included, leaves no part of it, and what was there before stays.
+    After an exception, an interrupt included, the temporary file is removed and the older one stays.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_together(*paths: Path) -> Iterator[tuple[Path, ...]]:
-    """The temporary names of files that mean something only together: all get theirs, or all stay as they were."""
+    """Yield the temporary names of files that belong together: all are renamed, or none is."""
     parts = {part_name(path): path for path in paths}
     try:
         yield tuple(parts)

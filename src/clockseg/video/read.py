@@ -16,7 +16,8 @@ from clockseg.files import MAX_PIXELS, SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video.movie import Movie
-from clockseg.video.stills import animated, animation_frames, animation_size, pages, stills
+from clockseg.video.stills import animated, animation_frames, animation_size, stills
+from clockseg.video.tiff import pages
 
 IMAGE_SUFFIXES = tuple(
     f".{name}"
