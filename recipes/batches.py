@@ -12,20 +12,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from clockseg.types import Array, Image, Labels
-from recipes.frames import Frames
+from clockseg.types import Array, Image
 
 Place = tuple[int, int]
 """The step of a batch, and the number of a view in it."""
 
 
 class Drawn(Protocol):
-    """A source of views of frames, such as `augment.Views`."""
+    """A source of views of pictures, such as `augment.Views`; its length is the number of pictures."""
 
-    @property
-    def frames(self) -> Frames: ...
+    def __len__(self) -> int: ...
     def rare(self) -> Array: ...
-    def draw(self, index: int, rare: Array, rng: np.random.Generator) -> tuple[Image, Labels]: ...
+    def draw(self, index: int, rare: Array, rng: np.random.Generator) -> tuple[Image, Array]: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Batches:
     replacement: bool = False
 
     def from_step(self, first: int) -> Iterator[list[Tensor]]:
-        """Pictures [n, h, w, 3] and labels [n, h, w], uint8, from batch `first` on."""
+        """Pictures [n, h, w, 3], uint8, and what is to be learnt about them, such as labels, from batch `first` on."""
         return iter(
             DataLoader(
                 _Drawing(self, self.views.rare()),
@@ -68,7 +66,7 @@ class _Drawing(Dataset[tuple[np.ndarray, np.ndarray]]):
 
     def __getitem__(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         rng = np.random.default_rng([self.batches.seed, *place])
-        frames = len(self.batches.views.frames.frames)
+        frames = len(self.batches.views)
         index = int(rng.integers(frames)) if self.batches.replacement else self._in_turn(place, frames)
         return self.batches.views.draw(index, self.rare, rng)
 

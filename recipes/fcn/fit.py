@@ -63,6 +63,7 @@ def fit(
     mean: Mean,
     log: Log,
     *,
+    ignore: int,
     minutes: float | None,
     check: Callable[[], None],
 ) -> None:
@@ -71,7 +72,7 @@ def fit(
     `check` is called after each `recipe.every` steps and at the end. `TrainingError` if the loss is no longer finite.
     """
     where = next(run.net.parameters()).device
-    ignore, losses = batches.views.frames.classes.ignore, []
+    losses: list[float] = []
     checked = run.step
     views, began = batches.from_step(run.step), time.monotonic() - run.seconds
     while (done := progress(run, phase.iterations, minutes)) < 1:

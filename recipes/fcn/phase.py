@@ -92,7 +92,9 @@ class Training:
             save_state({**run.state(), "made": self.made(phase)}, state_file(self.out, phase))
             self.score(net, phase, run.step)
 
-        fit(run, phase, self.recipe, self.batches(), self.mean, self.log, minutes=self.choices.minutes, check=check)
+        batches, ignore = self.batches(), self.frames.classes.ignore
+        minutes = self.choices.minutes
+        fit(run, phase, self.recipe, batches, self.mean, self.log, ignore=ignore, minutes=minutes, check=check)
         return self.save(net, phase)
 
     def build(self, phase: Phase, before: Path | None) -> FCN:

@@ -24,6 +24,9 @@ class WholeFrames:
     frames: Frames
     working: Size | None = None
 
+    def __len__(self) -> int:
+        return len(self.frames.frames)
+
     def rare(self) -> Array:
         """No class is preferred."""
         return np.empty(0, int)

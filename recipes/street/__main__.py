@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     _add_train(commands)
-    _add_export(commands)
+    add_export(commands, "DIR/street.safetensors of a training")
     return top
 
 
@@ -82,12 +82,13 @@ def _add_train(commands: Any) -> None:
     command.set_defaults(run=train)
 
 
-def _add_export(commands: Any) -> None:
+def add_export(commands: Any, checkpoint: str) -> None:
+    """Add the command that exports a checkpoint; `checkpoint` describes that file."""
     command = commands.add_parser(
         "export", help="write a trained network as ONNX",
         description="Trace a checkpoint, compare the graph with the module, and write FILE.onnx with its sidecar.",
     )  # fmt: skip
-    command.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="DIR/street.safetensors of a training")
+    command.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help=checkpoint)
     command.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
     command.add_argument(
         "--size", type=size, metavar="WIDTHxHEIGHT", help="working size for the sidecar (default: the training's)"
@@ -112,7 +113,7 @@ def train(args: argparse.Namespace) -> int:
         resume=args.resume,
         iterations=args.iterations,
         batch=args.batch,
-        view=_box(args.size),
+        view=box(args.size),
         minutes=args.minutes,
         bf16=None if args.precision is None else args.precision == "bf16",
     )
@@ -138,12 +139,13 @@ def export(args: argparse.Namespace) -> int:
     need_torch("exporting")
     from recipes.street.export import export
 
-    found = export(args.checkpoint, args.out, size=_box(args.size), half=args.half)
+    found = export(args.checkpoint, args.out, size=box(args.size), half=args.half)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
 
 
-def _box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
+def box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the size that `--size` gave; `UsageError` unless it has both sides."""
     if isinstance(given, int):
         raise UsageError(f"--size {given}: give WIDTHxHEIGHT, such as 320x256.")
     return given
@@ -152,14 +154,15 @@ def _box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
 def _line(entry: dict[str, Any]) -> str:
     """Return the line to print for an entry of the log."""
     if entry["event"] == "score":
-        scores = ", ".join(f"{name} {_percent(iu)}" for name, iu in entry["iu"].items())
-        return f"{entry['of']}: mIoU {_percent(entry['mean_iu'])} ({scores})"
+        scores = ", ".join(f"{name} {percent(iu)}" for name, iu in entry["iu"].items())
+        return f"{entry['of']}: mIoU {percent(entry['mean_iu'])} ({scores})"
     if entry["event"] == "step":
         return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
     return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """Return a share as a percentage, or a dash for None."""
     return "-" if share is None else f"{100 * share:.1f}"
 
 

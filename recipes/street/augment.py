@@ -43,6 +43,9 @@ class Views:
     settings: Augmentation = Augmentation()
     rare_share: float = 0.03
 
+    def __len__(self) -> int:
+        return len(self.frames.frames)
+
     def rare(self) -> Array:
         """Ids of the classes with less than `rare_share` of the pixels."""
         return np.flatnonzero(self.frames.shares() < self.rare_share)

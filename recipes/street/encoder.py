@@ -94,7 +94,12 @@ class SamePadConv(nn.Conv2d):
         self.same = same_padding(kernel, stride) * 2 if stride == 2 else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(F.pad(x, self.same) if self.same else x)
+        x = F.pad(x, self.same) if self.same else x
+        if self.groups == 1 or x.is_cuda or not torch.is_autocast_enabled("cpu"):
+            return super().forward(x)
+        # oneDNN's gradients of channelwise convolutions take several times as long in bfloat16.
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(x.float()).to(x.dtype)
 
 
 def conv_bn(

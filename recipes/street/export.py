@@ -48,6 +48,7 @@ def export(checkpoint: Path, out: Path, *, size: Size | None = None, half: bool 
     net, description = load_network(checkpoint)
     description = replace(description, working=size or description.working)
     model = to_onnx(net)
+    model.doc_string = f"clockseg {out.stem}: see {out.stem}.md for what it was trained on and its terms"
     check_parity(net, model)
     if half:
         model = narrowed(model)
@@ -79,7 +80,6 @@ def to_onnx(net: AnyStreet) -> onnx.ModelProto:
     model = onnx.load_from_string(written.getvalue())
     del model.graph.output[len(net.shape.cuts) + 1 :]
     fold_pads(model.graph)
-    model.doc_string = "clockseg street: see street.md for what it was trained on and its terms"
     onnx.checker.check_model(model)
     return model
 

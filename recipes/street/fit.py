@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,10 @@ from recipes.run import Run
 from recipes.street.network import AnyStreet, Scores, normalise
 from recipes.street.recipe import Recipe
 
+Loss: TypeAlias = Callable[[Scores, Tensor, Tensor], Tensor]
+"""Scores as the network's `coarse` gives them, normalised pictures, and what is to be learnt about these -> the loss.
+
+A loss without a gradient says that there is nothing to learn."""
 REPORTS = 40
 """Lines in the log, and states saved, over a training."""
 SAVE_SECONDS = 180.0
@@ -60,30 +64,30 @@ def fit(
     run: Run,
     recipe: Recipe,
     batches: Batches,
+    loss_of: Loss,
     out: Path,
     log: Log,
     *,
-    teachers: Sequence[AnyStreet] = (),
+    check: Callable[[Run], None] = lambda run: None,
     minutes: float | None = None,
     resume: bool = False,
     bf16: bool = False,
 ) -> AnyStreet:
     """Trains to the recipe's end, or to `minutes` if that comes first (the rate falls to zero either way).
 
-    Returns the averaged network. `out/state.pt` is written along the way; with `resume` it is gone on from.
+    Returns the averaged network. `out/state.pt` is written along the way; with `resume` it is gone on from. `check` is
+    called at each report.
     `TrainingError` if the loss is no longer finite.
     """
     device = next(run.net.parameters()).device
     if resume and (out / "state.pt").exists():
         _restore(run, out / "state.pt", device)
-    frames = batches.views.frames
-    weights = class_weights(torch.tensor(frames.shares(), dtype=torch.float32), recipe.rare).to(device)
     views, began, reported = batches.from_step(run.step), time.monotonic() - run.seconds, 0
     saved = time.monotonic()
     while (done := progress(run, recipe.iterations, minutes)) < 1:
-        images, labels = (part.to(device, non_blocking=True) for part in next(views))
+        images, targets = (part.to(device, non_blocking=True) for part in next(views))
         rate = recipe.rate * rate_factor(done, recipe.warm_up)
-        loss = _step(run, normalise(images), labels, rate, weights, recipe, frames.classes.ignore, teachers, bf16)
+        loss = _step(run, normalise(images), targets, rate, recipe, loss_of, bf16)
         run.step, run.seconds = run.step + 1, time.monotonic() - began
         if (due := int(progress(run, recipe.iterations, minutes) * REPORTS)) > reported:
             reported = due
@@ -96,6 +100,7 @@ def fit(
                     "minutes": round(run.seconds / 60, 3),
                 }
             )
+            check(run)
             saved = -math.inf
         if time.monotonic() - saved > SAVE_SECONDS:
             save_state(run.state(), out / "state.pt")
@@ -126,20 +131,7 @@ def rate_factor(done: float, warm_up: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up)))
 
 
-def _step(
-    run: Run,
-    images: Tensor,
-    labels: Tensor,
-    rate: float,
-    weights: Tensor,
-    recipe: Recipe,
-    ignore: int,
-    teachers: Sequence[AnyStreet],
-    bf16: bool,
-) -> Tensor:
-    if not teachers and not bool((labels != ignore).any()):
-        # Nothing to learn from; the mean over no pixel is no number.
-        return torch.zeros(())
+def _step(run: Run, images: Tensor, targets: Tensor, rate: float, recipe: Recipe, loss_of: Loss, bf16: bool) -> Tensor:
     images = images.contiguous(memory_format=torch.channels_last)
     run.net.train()
     for part in frozen_parts(run.net, recipe):
@@ -147,9 +139,10 @@ def _step(
     for group in run.optimiser.param_groups:
         group["lr"] = rate * group["share"]
     with torch.autocast(images.device.type, torch.bfloat16, enabled=bf16):
-        answers = teach(teachers, images) if teachers else None
         scores = run.net.coarse(images)
-    loss = segmentation_loss(scores, labels, weights, recipe, ignore, answers)
+    loss = loss_of(scores, images, targets)
+    if not loss.requires_grad:
+        return loss
     if not bool(torch.isfinite(loss)):
         raise TrainingError(
             f"the loss is {loss.item()} at step {run.step + 1}, at a rate of {rate:g}: the steps are too large. Train again "
@@ -161,6 +154,22 @@ def _step(
     run.optimiser.step()
     average_into(*run.averaged, min(recipe.average, (1 + run.step) / (10 + run.step)))
     return loss.detach()
+
+
+def loss_on_labels(
+    shares: Tensor, recipe: Recipe, ignore: int, teachers: Sequence[AnyStreet] = (), *, bf16: bool = False
+) -> Loss:
+    """Return the loss on labels [n, h, w] and on the answers of teachers; `shares`: of each class among the labels."""
+    weights = class_weights(shares, recipe.rare)
+
+    def loss(scores: Scores, images: Tensor, labels: Tensor) -> Tensor:
+        if not teachers and not bool((labels != ignore).any()):
+            return torch.zeros(())  # the mean over no pixel is no number
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=bf16):
+            answers = teach(teachers, images) if teachers else None
+        return segmentation_loss(scores, labels, weights.to(images.device), recipe, ignore, answers)
+
+    return loss
 
 
 @torch.no_grad()

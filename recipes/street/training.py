@@ -20,7 +20,7 @@ from recipes.frames import Frames, read_frames
 from recipes.run import device, device_name
 from recipes.street.augment import Views
 from recipes.street.checkpoint import Description, load_network, save_network
-from recipes.street.fit import fit, start
+from recipes.street.fit import fit, loss_on_labels, start
 from recipes.street.network import AnyStreet, build, framing, load_imagenet
 from recipes.street.recipe import STREET, TEACHER, Recipe, shortened
 from recipes.street.validate import report, score_frames, torch_labeller
@@ -62,7 +62,7 @@ def train(
     `teachers` are trained first, each into `out/teacher-K`; one that is there whole already is used as it is.
     Clips named in `hold_out` are left out of training and scored at the end; so is the folder `validation`.
     """
-    _check_out(out, resume=choices.resume)
+    check_out(out, "street", resume=choices.resume)
     frames = read_frames(data)
     tests = {"held out": frames.of(hold_out)} if hold_out else {}
     if validation is not None:
@@ -79,9 +79,9 @@ def train(
     return _train_one(known, out, recipe, choices, nets, tests, say)
 
 
-def _check_out(out: Path, *, resume: bool) -> None:
-    """A training is not to be overwritten by one that was started without --resume."""
-    there = [name for name in ("state.pt", "street.safetensors") if (out / name).exists()]
+def check_out(out: Path, name: str, *, resume: bool) -> None:
+    """Refuse with a `UsageError` to overwrite the training of network `name` in `out` by one started without --resume."""
+    there = [name for name in ("state.pt", f"{name}.safetensors") if (out / name).exists()]
     if there and not resume:
         raise UsageError(
             f"{out} holds a training already ({', '.join(there)}): go on with it by --resume, or give another --out."
@@ -126,9 +126,9 @@ def _train_one(
     run = start(net, recipe, where)
     teachers = [teacher.to(where, memory_format=torch.channels_last) for teacher in teachers]
     bf16 = where.type == "cuda" if choices.bf16 is None else choices.bf16
-    best = fit(
-        run, recipe, batches, out, log, teachers=teachers, minutes=choices.minutes, resume=choices.resume, bf16=bf16
-    )
+    shares = torch.tensor(frames.shares(), dtype=torch.float32)
+    loss = loss_on_labels(shares, recipe, frames.classes.ignore, teachers, bf16=bf16)
+    best = fit(run, recipe, batches, loss, out, log, minutes=choices.minutes, resume=choices.resume, bf16=bf16)
     description = Description(net.shape, recipe.working, frames.classes)
     save_network(best, description, out / "street.safetensors")
     for name, test in tests.items():

