@@ -457,6 +457,13 @@ def test_inspect_of_a_bare_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "of time" in out
 
 
+def test_inspect_of_several_outputs_shows_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(bare(tmp_path)), "--repeat", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "multiply-adds to scores" in shown
+    assert "shown for scores, one of 4 outputs; --output NAME selects another" in shown
+
+
 def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = networks.write_tiny(tmp_path)
     assert main(["inspect", str(path), "--cuts", "--json", "--stages", "2", "--size", "96x64"]) == 0
@@ -470,7 +477,6 @@ def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the network has 4 outputs: give --output"),
         (["--output", "score_3"], "'score_3' is no tensor of this network. Did you mean scores_3"),
         (["--output", "scores", "--size", "640"], "has no sidecar; give WIDTHxHEIGHT"),
     ],

@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import networks
 from clockseg.cli._class_names import read_class_names, read_palette
+from clockseg.cli.cut import report
 from clockseg.cli.main import main
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
@@ -96,6 +97,17 @@ def test_the_file_is_copied_and_the_sidecar_runs(tmp_path: Path, capsys: pytest.
     told = capsys.readouterr().out
     for line in ("stage 2 ends at mid 1x12x16x24", "clockseg segment VIDEO --network", "in parts as whole: "):
         assert line in told
+
+
+def test_the_next_lines_name_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = cut(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep", scores="-,-,-"))
+    for there in ((), ("onnxruntime",), ("torch",)):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name, there=there: name in there or None)
+        told = report(found)
+        assert ("clockseg quantize" in told) == ("onnxruntime" in there)
+        assert ("clockseg train heads" in told) == ("torch" in there)
 
 
 def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import clockseg
 from clockseg.cli.main import main
 from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
@@ -139,6 +140,31 @@ def test_an_export_that_gives_something_else_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
     with pytest.raises(NetworkError, match="a fault of the export; nothing was written"):
         onnx_export.export(torch.nn.Conv2d(3, 4, 3, 2, 1), (32, 32), engine=openvino, of="torch")
+
+
+class Halving(torch.nn.Module):
+    """Takes multiples of 4 alone, as GLPN takes multiples of 32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.halve = torch.nn.Conv2d(3, 3, 3, 2, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        deep = self.halve(self.halve(image))
+        return image + torch.nn.functional.interpolate(deep, scale_factor=4)
+
+
+def test_a_size_that_a_network_does_not_take() -> None:
+    with pytest.raises(
+        NetworkError, match=r"not take frames of 46x33; the nearest size .* is 48x36 \(multiples of 4\)"
+    ):
+        onnx_export.export(Halving(), (46, 33), engine=openvino, of="torch")
+    with pytest.raises(NetworkError, match="the nearest size that it takes is 48x36"):
+        clockseg.cut(Halving().eval(), torch.zeros(1, 3, 33, 46), at=["halve@1"])
+    net = clockseg.cut(Halving().eval(), torch.zeros(1, 3, 36, 48), at=["halve@1"])
+    for run in (net, net.uncut()):
+        with pytest.raises(NetworkError, match="the nearest size that it takes is 48x36"):
+            run(torch.zeros(1, 3, 33, 46))
 
 
 def test_an_operator_that_can_not_be_exported_is_named(capfd: pytest.CaptureFixture[str]) -> None:

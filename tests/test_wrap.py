@@ -143,6 +143,22 @@ def test_the_form_is_the_module_s_own(form, output, frames) -> None:
         assert after[0][0] is None
 
 
+def test_an_output_by_its_number(frames) -> None:
+    class Two(Plain):
+        def forward(self, image):
+            made = super().forward(image)
+            return made, 2 * made
+
+    torch.manual_seed(0)
+    for output in (0, "0"):
+        module = Two().eval()
+        wanted = module(frames[0])[0]
+        wrap(module, "skip_frame(2)", output=output)
+        made, other = module(frames[0])
+        assert torch.allclose(made, wanted, atol=1e-5)
+        assert other is None
+
+
 def test_other_tensors_need_a_word(frames) -> None:
     module = Plain(lambda scores: {"out": scores, "aux": scores * 2}).eval()
     clocked = wrap(module)

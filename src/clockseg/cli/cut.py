@@ -299,7 +299,9 @@ def _notes(found: CutNetwork) -> str:
 
 
 def _next(found: CutNetwork) -> str:
-    """Format the commands to run next."""
+    """Format the commands to run next, of those whose libraries are installed."""
+    from clockseg.engines.auto import installed
+
     file, stages = found.file, len(found.sidecar.cuts)
     lines = [
         f"recommended schedule: {found.sidecar.schedule or 'none'}",
@@ -308,12 +310,13 @@ def _next(found: CutNetwork) -> str:
         "  # which schedules pay, clocks on stages among them, measured on your video:",
         f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]
-    if found.sidecar.classes and not found.sidecar.scores and stages > 1:
+    if found.sidecar.classes and not found.sidecar.scores and stages > 1 and installed("torch"):
         lines += [
             "  # class scores for clocks to watch, learned from unlabelled video:",
             f"  clockseg train heads {file} VIDEO --out {_beside(file, 'heads')}",
         ]
-    lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {_beside(file, 'int8')}"]
+    if installed("onnxruntime"):
+        lines += ["  # int8:", f"  clockseg quantize {file} VIDEO --out {_beside(file, 'int8')}"]
     return "\n".join(lines)
 
 

@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument(
         "--output",
         metavar="NAME",
-        help="with --cuts: the tensor that candidates must lead to (default: the network's output)",
+        help="with --cuts: the tensor that candidates must lead to (default: the sidecar's or the first output)",
     )
     group.add_argument(
         "--stages", type=positive, metavar="N", help="with --cuts: how many stages to choose (default: 3)"
@@ -180,6 +180,8 @@ def cuts_text(found: CutCandidates) -> str:
     time = "" if found.seconds is None else f", {1e3 * found.seconds:.1f} ms uncut, node by node in OpenVINO"
     names = [f"reads {name} {sides(shape)}" for name, shape in found.inputs.items()]
     names += [f"gives {name} {sides(shape)}" for name, shape in found.outputs.items()]
+    if len(found.outputs) > 1:
+        names.append(f"shown for {found.output}, one of {len(found.outputs)} outputs; --output NAME selects another")
     head = f"{found.network}: {width}x{height}, {count(found.multiply_adds)} multiply-adds to {found.output}{time}"
     rows: list[tuple[str, ...]] = [
         ("cut at", "stride", "channels", "size", "above", "of time", "every frame", "skip", "now")

@@ -9,7 +9,7 @@ import logging
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
@@ -98,9 +98,42 @@ def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.ex
     except ClocksegError:
         raise
     except Exception as error:  # torch.export raises what it likes
+        check_shape(module, example)
         raise NetworkError(_refusal(error)) from error
     _check(program)
     return program
+
+
+MULTIPLES = (2, 4, 8, 16, 32, 64)
+
+
+def check_shape(module: nn.Module, example: Tensor) -> None:
+    """Raise ``NetworkError`` with the nearest size that ``module`` takes, if it fails on a frame of the shape of ``example``.
+
+    >>> check_shape(nn.Conv2d(3, 4, 1), torch.zeros(1, 3, 8, 8))
+    """
+    reason = _failure(module, example, example.shape)
+    if reason is None:
+        return
+    *outer, height, width = example.shape
+    for multiple in MULTIPLES:
+        down, across = (-(-side // multiple) * multiple for side in (height, width))
+        if (down, across) != (height, width) and _failure(module, example, (*outer, down, across)) is None:
+            raise NetworkError(
+                f"the network does not take frames of {width}x{height}; the nearest size that it takes is {across}x{down} "
+                f"(multiples of {multiple}), so give that one. Its own error: {reason}"
+            )
+    raise NetworkError(f"the network fails on frames of {width}x{height}: {reason}")
+
+
+def _failure(module: nn.Module, example: Tensor, shape: Sequence[int]) -> str | None:
+    """Return the first line of the error that ``module`` raises on zeros of ``shape``; None if it raises none."""
+    try:
+        with _evaluating(module), torch.no_grad():
+            module(torch.zeros(tuple(shape), dtype=example.dtype, device=example.device))
+    except Exception as error:  # modules raise what they like
+        return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return None
 
 
 @contextmanager

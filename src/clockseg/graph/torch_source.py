@@ -14,7 +14,7 @@ from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.split import splits
-from clockseg.graph.torch_export import pick
+from clockseg.graph.torch_export import check_shape, pick
 from clockseg.graph.torch_extraction import Settle, Shared, Step, Tensors, frozen, shared, split_up
 from clockseg.graph.torch_reader import Program, read
 
@@ -188,9 +188,17 @@ class Piece:
             for name, t in zip(self.outputs, made, strict=True)
         }
 
+    def _whole(self, image: Tensor) -> Tensors:
+        try:
+            given = self.source.module(image)
+        except RuntimeError:
+            check_shape(self.source.module, image)
+            raise
+        return (pick(given, self.source.output),)
+
     def _inside(self, shape: tuple[int, ...]) -> Inside:
         if self.kind == "whole":
-            return lambda image: (pick(self.source.module(image), self.source.output),)
+            return self._whole
         there = self.source.at(shape)
         if (self.kind, self.index) not in there.pieces:
             ends = there.ends(self.kind, self.index)

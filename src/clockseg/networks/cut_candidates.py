@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from clockseg.graph.neutral import Graph
 from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import Static, fix
 from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
-from clockseg.networks.cut_output import output_named
 from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
 from clockseg.types import Size
 
@@ -58,7 +57,7 @@ def candidates(
     """List the cuts that ``network`` allows: a bundled one, an ONNX file with or without a sidecar, or a torch module.
 
     From the frame on; shares are of multiply-adds. ``output``: the tensor that all is for; by default the sidecar's, or
-    the only one. ``size``, of a file: the working size, as for ``load``; by default the sidecar's or the file's own, else
+    the first one. ``size``, of a file: the working size, as for ``load``; by default the sidecar's or the file's own, else
     512x256. ``example``, for a module: a tensor such as it reads, as for ``cut``. ``NetworkError``, ``UsageError``: what
     can't be read, or what to give.
 
@@ -151,8 +150,7 @@ class _Network:
             raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
         reads = fitted(reads, size)
         made = cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output or "", ())
-        name, _ = output_named(reads.model, made.static, output)
-        return cls(made.name, made.model, made.size, made.frame, name, ())
+        return replace(made, output=output or reads.model.graph.output[0].name)
 
     @cached_property
     def static(self) -> Static:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError
 from clockseg.graph.sidecar import Input
+from clockseg.graph.torch_export import check_shape
 from clockseg.networks.cut_check import TOLERANCE, apart, noise, picture, whole
 from clockseg.networks.cut_source import Told
 from clockseg.types import Array, Size
@@ -47,6 +48,7 @@ def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], S
     gives something else than the module. ``of``: who made the module, in what is told.
     """
     module = module.eval()
+    check_shape(module, torch.zeros(1, 3, size[1], size[0]))
     other = (size[0] + 64, size[1])
     try:
         model = to_onnx(module, size, free=True)

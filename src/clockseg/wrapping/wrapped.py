@@ -29,7 +29,7 @@ def wrap(
     processor: Any = None,
     at: Cuts = "auto",
     stages: int = 3,
-    output: str | None = None,
+    output: str | int | None = None,
     batch: Batch | None = None,
     tolerance: float = 1e-4,
 ) -> Clocked:
@@ -70,7 +70,7 @@ def wrap(
     how = Wrapping(
         None if isinstance(chosen, str) else chosen,
         parse_carry(carry) if isinstance(carry, str) else carry,
-        Staging(engine, precision, threads, at, stages, output),
+        Staging(engine, precision, threads, at, stages, None if output is None else str(output)),
         None if processor is None else Normalisation.of(processor),
         batch,
         tolerance,
