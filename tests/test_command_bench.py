@@ -151,7 +151,7 @@ def test_a_table_for_people(capsys, network) -> None:
     assert head.split()[0] == "threads"
     assert [" ".join(row.split()[:-8]) for row in rows] == WAYS
     assert next(row.split()[2] for row in rows if "pipelined(2) concurrent" in row) == "1+1"
-    assert err.splitlines() == ["clockseg: round 0 of 1", "clockseg: round 1 of 1"]
+    assert err.splitlines()[-2:] == ["clockseg: round 0 of 1", "clockseg: round 1 of 1"]
 
 
 def test_a_video_that_is_too_short(capsys, network, tmp_path) -> None:

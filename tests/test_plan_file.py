@@ -10,7 +10,8 @@ import pytest
 
 from clockseg import DataError, UsageError
 from clockseg.cli import main
-from clockseg.cli._options import add_network_options, add_schedule_options, as_planned
+from clockseg.cli._options import add_network_options
+from clockseg.cli._schedules import add_schedule_options, as_planned
 from clockseg.planning.schedule_file import FORMAT, ScheduleFile, read_schedule_file, write_schedule_file
 
 RUN = {"network": "street", "size": "320x240", "precision": "bf16"}

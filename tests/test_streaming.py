@@ -229,7 +229,7 @@ def test_clips_that_are_no_stream(monkeypatch) -> None:
     with pytest.raises(DataError, match="holds in memory; take fewer frames, for example with --limit 1"):
         scored(1.0, clip(6))
     monkeypatch.undo()
-    with pytest.raises(DataError, match="change their size at frame 2"):
+    with pytest.raises(DataError, match="the frame size changes at frame 2"):
         scored(1.0, replace(clip(3, labelled=()), view=lambda array, index: array[:, : 8 - index // 2]))
     with pytest.raises(DataError, match=r"has 3 classes .*, network 'exact' has 2"):
         scored(1.0, replace(clip(3), classes=Classes(("a", "b", "c"), ((0, 0, 0),) * 3)))
@@ -281,7 +281,7 @@ def test_a_table_for_people(capsys, data) -> None:
     assert main(["evaluate", str(data), "--streaming", "500", "--schedule", "skip_frame(2)", "--quiet"]) == 0
     out, err = capsys.readouterr()
     head, full, skip = out.splitlines()
-    assert head.split()[:3] == ["schedule", "mean", "IU"]
+    assert head.split()[:3] == ["schedule", "mIoU", "kept"]
     assert (full.split()[0], skip.split()[0]) == ("full", "skip_frame(2)")
     assert err == ""
 

@@ -5,30 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import sys
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._terminal import indented
-from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
+from clockseg.cli._terminal import say
+from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import MAX_PIXELS
 from clockseg.libraries import ALL_ENGINES
 from clockseg.networks import BUNDLED
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clockseg.clockwork.network import StagedNetwork
-    from clockseg.clockwork.schedule import Named, Schedule
     from clockseg.datasets.clips import Clip
-
-
-NETWORK_HELP = (
-    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
-    f"(default: {BUNDLED[0]})"
-)
 
 
 class Unsaid(str):
@@ -107,75 +98,87 @@ def working_size(text: str) -> int | tuple[int, int] | str:
     return "own" if text == "own" else size(text)
 
 
+NETWORK_HELP = (
+    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
+    f"(default: {BUNDLED[0]})"
+)
+
+
+SHARED: dict[str, dict[str, Any]] = {
+    "--network": {"default": Unsaid(BUNDLED[0]), "metavar": "NAME|FILE", "help": NETWORK_HELP},
+    "--engine": {
+        "default": "auto",
+        "choices": ALL_ENGINES,
+        "help": "inference engine (default: auto, the fastest one installed, measured for the network, size and machine; "
+        "torch for a .safetensors file; cuda is torch on a GPU)",
+    },
+    "--precision": {
+        "default": Unsaid("f32"),
+        "choices": ("f32", "bf16"),
+        "help": "arithmetic precision (default: f32; bf16 is faster on processors that support it)",
+    },
+    "--threads": {"type": positive, "metavar": "N", "help": "engine threads (default: one per core)"},
+    "--size": {
+        "type": working_size,
+        "metavar": "N|WIDTHxHEIGHT|own",
+        "help": "working size: the longer side, a box that frames are fitted into, or own for each frame's own size "
+        "(default: the network's)",
+    },
+    "--schedule": {
+        "metavar": "SPEC",
+        "help": "frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
+        "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
+        "paced(.., RATE), carried(.., CARRY) to give any of these its own carry, package.module:object, or a FILE.toml "
+        "written by clockseg tune or plan",
+    },
+    "--carry": {
+        "metavar": "SPEC",
+        "help": "how outputs are propagated to frames without a firing: identity (reuse as is) or "
+        '"warp(flow|codec|auto, scale=0.5)" (motion compensation); default: what each schedule says, else identity',
+    },
+    "--layout": {
+        "metavar": "SPEC",
+        "help": "directory layout of DATA: clips, pascal, nyud, youtube_objects, cityscapes, camvid or davis, with options "
+        'as in "pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" turns its pictures into sequences; or '
+        "package.module:function (default: detected)",
+    },
+    "--every": {"type": positive, "default": 1, "metavar": "N", "help": "process every N-th frame only (default: 1)"},
+    "--limit": {"type": positive, "metavar": "N", "help": "stop after N processed frames"},
+    "--max-pixels": {
+        "type": positive,
+        "default": MAX_PIXELS,
+        "metavar": "N",
+        "help": "refuse larger pictures before decoding them (default: %(default)s pixels)",
+    },
+    "--write": {"type": kinds, "metavar": "KINDS"},
+    "--overwrite": {"action": "store_true", "help": "replace existing results"},
+    "--json": {"action": "store_true", "help": "print one JSON object and nothing else"},
+    "--quiet": {"action": "store_true", "help": "print warnings and errors only, no progress"},
+}
+"""The options that several commands have, as arguments of ``add_argument``."""
+
+
+def add_options(group: argparse._ActionsContainer, *names: str, **changed: Any) -> None:
+    """Add options of ``SHARED`` by name; ``changed``: arguments of ``add_argument`` that differ here."""
+    for name in names:
+        group.add_argument(name, **SHARED[name] | changed)
+
+
 def add_network_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--network`` and the engine options."""
     group = parser.add_argument_group("network")
-    group.add_argument(
-        "--network",
-        default=Unsaid(BUNDLED[0]),
-        metavar="NAME|FILE",
-        help=NETWORK_HELP,
-    )
+    add_options(group, "--network")
     add_engine_options(group)
 
 
 def add_engine_options(group: argparse._ActionsContainer) -> None:
     """Add ``--engine``, ``--precision``, ``--threads`` and ``--size``."""
-    group.add_argument(
-        "--engine",
-        default="auto",
-        choices=ALL_ENGINES,
-        help="inference engine (default: auto, the fastest one installed, measured once per network, size and machine; "
-        "torch for a .safetensors file; cuda is torch on a GPU)",
-    )
-    group.add_argument(
-        "--precision",
-        default=Unsaid("f32"),
-        choices=("f32", "bf16"),
-        help="arithmetic precision (default: f32; bf16 is faster on processors that support it)",
-    )
-    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
-    group.add_argument(
-        "--size",
-        type=working_size,
-        metavar="N|WIDTHxHEIGHT|own",
-        help="working size: the longer side, a box that frames are fitted into, or own for each frame's own size "
-        "(default: the network's)",
-    )
-
-
-def add_schedule_options(
-    parser: argparse.ArgumentParser, *, several: bool, default: str = "the network's recommendation"
-) -> None:
-    """Add ``--schedule`` and ``--carry``."""
-    group = parser.add_argument_group("schedule")
-    more = "; repeat the option to compare several" if several else ""
-    group.add_argument(
-        "--schedule",
-        action="append" if several else "store",
-        metavar="SPEC",
-        help="frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
-        "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
-        "paced(.., RATE), carried(.., CARRY) to give any of these its own carry, package.module:object, or a FILE.toml "
-        f"written by clockseg tune or plan (default: {default}){more}",
-    )
-    group.add_argument(
-        "--carry",
-        metavar="SPEC",
-        help="how outputs are propagated to frames without a firing: identity (reuse as is) or "
-        '"warp(flow|codec|auto, scale=0.5)" (motion compensation); default: what each schedule says, else identity',
-    )
+    add_options(group, "--engine", "--precision", "--threads", "--size")
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--layout``, which ``read_data_options`` reads."""
-    parser.add_argument_group("data").add_argument(
-        "--layout",
-        metavar="SPEC",
-        help="directory layout of DATA: clips, pascal, nyud, youtube_objects, cityscapes, camvid or davis, with options as in "
-        '"pascal(split=\'seg11valid\')"; "translated(shift=16, of=pascal)" turns its pictures into sequences; or '
-        "package.module:function (default: detected)",
-    )
+    add_options(parser.add_argument_group("data"), "--layout")
 
 
 def read_data_options(args: argparse.Namespace, path: str | Path) -> list[Clip]:
@@ -187,23 +190,28 @@ def read_data_options(args: argparse.Namespace, path: str | Path) -> list[Clip]:
 
 def add_frames_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--every``, ``--limit`` and ``--quiet``."""
-    group = parser.add_argument_group("frames")
-    group.add_argument(
-        "--every", type=positive, default=1, metavar="N", help="process every N-th frame only (default: 1)"
-    )
-    group.add_argument("--limit", type=positive, metavar="N", help="stop after N processed frames")
-    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
+    add_options(parser.add_argument_group("frames"), "--every", "--limit")
+    add_options(parser, "--quiet")
 
 
-def add_pixels_option(group: argparse._ActionsContainer) -> None:
-    """Add ``--max-pixels``."""
-    group.add_argument(
-        "--max-pixels",
-        type=positive,
-        default=MAX_PIXELS,
-        metavar="N",
-        help="refuse larger pictures before decoding them (default: %(default)s pixels)",
-    )
+def add_plot_option(group: argparse._ActionsContainer, what: str) -> None:
+    """Add ``--plot``, which draws ``what``."""
+    text = f"draw {what} (needs {install('plots')})"
+    group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=text)
+
+
+def new_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    """Add a command that calls ``run`` with its options, and return its parser."""
+    parser = commands.add_parser(name, help=help, description=description)
+    parser.set_defaults(run=run)
+    return parser
 
 
 def need_torch(what: str) -> None:
@@ -230,54 +238,7 @@ def load_network(args: argparse.Namespace) -> StagedNetwork:
 def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
     """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
     if args.engine == "auto" and not (args.quiet or getattr(args, "json", False)):
-        print(f"clockseg: {indented(net.name)} runs in {net.engine} (--engine auto)", file=sys.stderr, flush=True)
-
-
-def parse_schedules(
-    texts: list[str] | None, net: StagedNetwork, carry: str | None = None
-) -> list[tuple[str, Schedule]]:
-    """Parse each specification into a schedule for this network; without any, take the network's recommendation.
-
-    ``carry``: the carry of all of them; None: each one's own. The returned text of a specification includes its carry.
-    """
-    from dataclasses import replace
-
-    from clockseg.carry import parse_carry
-    from clockseg.clocks.spec import parse_schedule, spelled
-    from clockseg.clockwork.schedule import schedule_for
-    from clockseg.clockwork.watching import check
-
-    given = None if carry is None else parse_carry(carry)
-    found = []
-    for text in texts or [recommended(net)]:
-        try:
-            file = bool(texts) and text.endswith(".toml")
-            name, made = _from_file(text, net) if file else (text, parse_schedule(text, imports=bool(texts)))
-            schedule = schedule_for(made, len(net))
-            schedule = schedule if given is None else replace(schedule, carry=given)
-            check(net, schedule)
-        except UsageError as error:
-            if texts:
-                raise
-            raise NetworkError(f"the schedule that the sidecar of {net.name!r} recommends: {error}") from error
-        found.append((spelled(name, schedule.carry), schedule))
-    return found
-
-
-def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
-    """Read a schedule file written by ``clockseg tune`` or ``plan``; returns its text and the schedule."""
-    from clockseg.planning.schedule_file import read_schedule_file
-
-    found = read_schedule_file(path)
-    doubt = found.doubt(net) if len(found.stages or net.stages) == len(net) else None
-    if doubt:
-        print(f"clockseg: warning: {indented(f'{path}: {doubt}')}", file=sys.stderr)
-    return found.schedule, found
-
-
-def recommended(net: StagedNetwork) -> str:
-    """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
-    return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
+        say(f"{net.name} runs in {net.engine} (--engine auto)")
 
 
 def check_new_files(*files: Path, overwrite: bool) -> None:
@@ -321,11 +282,6 @@ def _check_folder(folder: Path) -> None:
         raise DataError(f"{folder}: this folder is not writable ({error.strerror}). Give another one.") from error
 
 
-def add_plot_option(group: argparse._ArgumentGroup | argparse.ArgumentParser, what: str) -> None:
-    """Add ``--plot``, which draws ``what``."""
-    group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=f"draw {what} (needs {install('plots')})")
-
-
 def plots(args: argparse.Namespace) -> list[Path]:
     """Return the file of ``--plot``, if given; ``UsageError`` for an unknown ending, ``MissingDependency`` without matplotlib.
 
@@ -339,55 +295,3 @@ def plots(args: argparse.Namespace) -> list[Path]:
     check_plot(args.plot)
     need("matplotlib", what="--plot", extra="plots")
     return [args.plot]
-
-
-def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Namespace:
-    """Fill in the network, size and precision named by the plans among ``schedules``, unless given as options.
-
-    ``UsageError`` if an option or another plan contradicts.
-    """
-    from clockseg.planning.schedule_file import read_schedule_file
-
-    plans = [(text, read_schedule_file(text).run) for text in schedules if text is not None and text.endswith(".toml")]
-    said: dict[str, tuple[str, Any]] = {}
-    for path, run in plans:
-        for option, text in run.items():
-            value = _value(path, option, text)
-            before = said.setdefault(option, (path, value))
-            if before[1] != value:
-                raise UsageError(
-                    f"{path} is a plan for --{option} {text}, {before[0]} for {_shown(before[1])}; give one at a time."
-                )
-    return argparse.Namespace(**vars(args) | {name: _agreed(args, name, *one) for name, one in said.items()})
-
-
-def _value(path: str, option: str, text: str) -> Any:
-    """Parse ``text`` as the option of that name would."""
-    if option != "size":
-        return text
-    try:
-        return working_size(text)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"{path}: {error}.") from None
-
-
-def _agreed(args: argparse.Namespace, option: str, path: str, value: Any) -> Any:
-    given = getattr(args, option)
-    if given is None or isinstance(given, Unsaid) or _same(option, given, value):
-        return value
-    raise UsageError(
-        f"--{option} {_shown(given)}, but {path} is a plan for {_shown(value)} only; leave --{option} "
-        "out, or run clockseg plan again for it."
-    )
-
-
-def _same(option: str, given: Any, value: Any) -> bool:
-    if option != "network":
-        return bool(given == value)
-    from pathlib import Path
-
-    return bool(given == value) or (Path(given).exists() and Path(given).resolve() == Path(value).resolve())
-
-
-def _shown(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

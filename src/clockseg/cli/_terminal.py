@@ -1,12 +1,16 @@
-"""Text for the terminal: tables, figures with units, and control characters made harmless."""
+"""Text for the terminal: messages, results, tables, figures with units, and control characters made harmless."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeVar, cast
+
+T = TypeVar("T")
 
 # Control characters but for tab and newline, those of C1, and what turns the direction of writing or breaks lines.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -87,6 +91,30 @@ def plain_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+def say(text: object) -> None:
+    """Print a message on standard error."""
+    print(f"clockseg: {indented(text)}", file=sys.stderr, flush=True)
+
+
+def warn(text: object) -> None:
+    """Print a warning on standard error."""
+    say(f"warning: {text}")
+
+
+def fail(text: object) -> None:
+    """Print an error on standard error."""
+    say(f"error: {text}")
+
+
+def print_result(args: argparse.Namespace, facts: Mapping[str, Any], text: Callable[[], str]) -> None:
+    """Print ``facts`` as one JSON object if ``--json`` was given, else the text.
+
+    >>> print_result(argparse.Namespace(json=True), {"frames": 3}, lambda: "3 frames")
+    {"frames": 3}
+    """
+    print(json.dumps(facts, allow_nan=False) if args.json else text())
+
+
 def percent(share: float | None) -> str:
     """Format a share as a percentage.
 
@@ -111,6 +139,17 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(_padded(row, widths, left)).rstrip() for row in rows)
+
+
+def columns(items: Iterable[T], cells: Mapping[str, Callable[[T], str]], *, left: int = 1) -> str:
+    """Format a table with one row per item; ``cells``: for each heading, the text of an item below it.
+
+    >>> print(columns([2, 10], {"n": str, "square": lambda n: str(n * n)}))
+    n   square
+    2        4
+    10     100
+    """
+    return align([list(cells), *([cell(item) for cell in cells.values()] for item in items)], left=left)
 
 
 def _padded(row: Sequence[str], widths: Sequence[int], left: int) -> list[str]:

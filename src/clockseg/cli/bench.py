@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import add_network_options, load_network, positive
+from clockseg.cli._options import add_network_options, add_options, load_network, new_command, positive
 from clockseg.cli._pipelines import Pipelines, add_baseline_option, load_baselines
-from clockseg.cli._terminal import align
+from clockseg.cli._terminal import columns, print_result, say
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,33 +24,28 @@ threads) and ahead (delayed segments when the output has left); beside them the 
 scores enlarged, and the --baseline networks. Frames are decoded before anything is measured; without VIDEO they are noise."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """``clockseg bench`` and its subcommands."""
-    parser = subparsers.add_parser(
-        "bench",
-        help="measure latency and throughput here",
-        description="Measure what running costs on this machine. Options: clockseg bench pipeline --help",
-    )
+def add_parser(commands: Any) -> None:
+    """Add ``clockseg bench`` and its subcommands."""
+    text = "Measure what running costs on this machine. Options: clockseg bench pipeline --help"
+    parser = commands.add_parser("bench", help="measure latency and throughput here", description=text)
     benches = parser.add_subparsers(metavar="WHAT", required=True)
-    pipeline = benches.add_parser(
-        "pipeline",
-        help="latency and throughput of pipelines against the full network",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "latency and throughput of pipelines against the full network"
+    pipeline = new_command(benches, "pipeline", run_pipeline, help=help, description=DESCRIPTION)
     pipeline.add_argument("video", nargs="?", metavar="VIDEO", help="frames to run on (default: noise)")
     add_network_options(pipeline)
     add_baseline_option(pipeline)
-    pipeline.add_argument("--frames", type=positive, default=24, metavar="N", help="frames a round (default: 24)")
+    pipeline.add_argument("--frames", type=positive, default=24, metavar="N", help="frames per round (default: 24)")
     pipeline.add_argument("--rounds", type=positive, default=8, metavar="N", help="rounds to measure (default: 8)")
-    pipeline.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    pipeline.add_argument("--quiet", action="store_true", help="no progress, warnings and errors only")
-    pipeline.set_defaults(run=run_pipeline)
+    add_options(pipeline, "--json", "--quiet")
 
 
 def run_pipeline(args: argparse.Namespace) -> int:
     """Measure and print."""
     from clockseg.evaluation.latency import measure, noise, pipeline_runners
+
+    def progress(done: int) -> None:
+        if not args.quiet:
+            say(f"round {done} of {args.rounds}")
 
     net = load_network(args)
     pipelines = Pipelines(args, load_network, net)
@@ -61,8 +54,8 @@ def run_pipeline(args: argparse.Namespace) -> int:
     hows: tuple[How, ...] = ("serial", "ahead") if net.engine.startswith("torch") else ("serial", "concurrent", "ahead")
     beside = truncations(args, net, threads) | dict(load_baselines(args, load_network))
     with pipeline_runners(pipelines.threaded, threads=threads, images=images, hows=hows, beside=beside) as runners:
-        found = measure(runners, images, rounds=args.rounds, progress=lambda done: _told(args, done))
-    print(json.dumps(facts(args, net, threads, found), allow_nan=False) if args.json else table(found))
+        found = measure(runners, images, rounds=args.rounds, progress=progress)
+    print_result(args, facts(args, net, threads, found), lambda: table(found))
     return 0
 
 
@@ -98,24 +91,24 @@ def facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Seq
 
 
 def table(found: Sequence[Latency]) -> str:
-    """A row a way to run, aligned."""
-    return align([list(HEAD), *(row(one, found[0]) for one in found)])
+    """Format one row per way to run; ratios are relative to the first, the uncut network."""
+    full = found[0]
 
+    def milliseconds(which: str) -> Callable[[Latency], str]:
+        return lambda one: f"{one.facts(full)['latency_ms'][which]:.1f}"
 
-HEAD = ("", "threads", "mean ms", "median", "p95", "p99", "of full", "fps", "of full")
-
-
-def row(one: Latency, full: Latency) -> list[str]:
-    """The cells under ``HEAD``."""
-    took = one.facts(full)["latency_ms"]
-    return [
-        one.name,
-        "+".join(map(str, one.threads)) if "concurrent" in one.name else str(one.threads[0]),
-        *(f"{took[which]:.1f}" for which in ("mean", "median", "p95", "p99")),
-        f"{one.relative(full):.2f}",
-        f"{one.fps:.1f}",
-        f"{one.relative_fps(full):.2f}",
-    ]
+    cells: dict[str, Callable[[Latency], str]] = {
+        "": lambda one: one.name,
+        "threads": lambda one: "+".join(map(str, one.threads)) if "concurrent" in one.name else str(one.threads[0]),
+        "mean ms": milliseconds("mean"),
+        "median": milliseconds("median"),
+        "p95": milliseconds("p95"),
+        "p99": milliseconds("p99"),
+        "of full": lambda one: f"{one.relative(full):.2f}",
+        "FPS": lambda one: f"{one.fps:.1f}",
+        "FPS of full": lambda one: f"{one.relative_fps(full):.2f}",
+    }
+    return columns(found, cells)
 
 
 def _decoded(video: str, count: int) -> list[Image]:
@@ -126,8 +119,3 @@ def _decoded(video: str, count: int) -> list[Image]:
     if len(images) < count:
         raise DataError(f"{video} has {len(images)} frames that can be decoded; give --frames {len(images)} or less.")
     return images
-
-
-def _told(args: argparse.Namespace, done: int) -> None:
-    if not args.quiet:
-        print(f"clockseg: round {done} of {args.rounds}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._options import check_new_network, need, size
+from clockseg.cli._options import add_options, check_new_network, need, new_command, size
 from clockseg.errors import UsageError
 
 NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
@@ -15,22 +15,16 @@ DESCRIPTION = """Write an imported or trained FCN as an ONNX file and its sideca
 CHECKPOINT is a NAME.safetensors from clockseg import or python -m recipes.fcn. The graph takes any height and width."""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``clockseg export`` and its options."""
-    parser = subparsers.add_parser(
-        "export",
-        help="write an imported or trained FCN as ONNX and sidecar",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "write an imported or trained FCN as an ONNX file with its sidecar"
+    parser = new_command(commands, "export", run, help=help, description=DESCRIPTION)
     parser.add_argument("network", choices=NETWORKS, metavar="NETWORK", help=", ".join(NETWORKS))
     parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="NAME.safetensors")
     parser.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
-    parser.add_argument(
-        "--size", type=size, metavar="WIDTHxHEIGHT", help="working size for the sidecar (default: the checkpoint's)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE.onnx and FILE.json if they exist")
-    parser.set_defaults(run=run)
+    help = "working size for the sidecar (default: the checkpoint's)"
+    parser.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
+    add_options(parser, "--overwrite", help="replace existing FILE.onnx and FILE.json")
 
 
 def run(args: argparse.Namespace) -> int:

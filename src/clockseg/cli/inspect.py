@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import NETWORK_HELP, add_engine_options, positive
-from clockseg.cli._terminal import align, count, in_bytes, percent, shown, sides
+from clockseg.cli._options import NETWORK_HELP, add_engine_options, add_options, new_command, positive
+from clockseg.cli._terminal import columns, count, in_bytes, percent, shown, sides
 from clockseg.errors import UsageError
 from clockseg.networks import BUNDLED
 
@@ -20,41 +20,30 @@ if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected, Inspection
 
 
+DESCRIPTION = """Show a network's stages, cuts and fuse groups, with the parameters, multiply-adds, cached values and measured
+time of each part, compared with the uncut network. With --cuts, or for an ONNX file without a sidecar, show where it can be
+cut."""
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """``inspect`` and its options."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show a network's stages, cuts and groups, and the cost of each on this machine",
-        description="Show a network's stages, cuts and fuse groups, with the parameters, multiply-adds, cached values and "
-        "measured time of each part, compared with the uncut network. With --cuts, or for an ONNX file without a sidecar, "
-        "show where it can be cut.",
-    )
-    parser.add_argument(
-        "network",
-        nargs="?",
-        default=BUNDLED[0],
-        metavar="NETWORK",
-        help=f"{NETWORK_HELP}; of an ONNX file without a sidecar, the cut candidates are shown",
-    )
+    """Add ``clockseg inspect`` and its options."""
+    help = "show a network's stages, cuts and groups, and the cost of each on this machine"
+    parser = new_command(commands, "inspect", run, help=help, description=DESCRIPTION)
+    help = f"{NETWORK_HELP}; of an ONNX file without a sidecar, the cut candidates are shown"
+    parser.add_argument("network", nargs="?", default=BUNDLED[0], metavar="NETWORK", help=help)
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
     group = parser.add_argument_group("cut candidates")
-    group.add_argument("--cuts", action="store_true", help="list the candidates and what cut --at auto would choose")
-    group.add_argument(
-        "--output",
-        metavar="NAME",
-        help="with --cuts: the tensor that candidates must lead to (default: the sidecar's or the first output)",
+    group.add_argument("--cuts", action="store_true", help="list the candidates and the choice of cut --at auto")
+    help = "with --cuts: the tensor that candidates must lead to (default: the sidecar's or the first output)"
+    group.add_argument("--output", metavar="NAME", help=help)
+    help = "with --cuts: number of stages to choose (default: 3)"
+    group.add_argument("--stages", type=positive, metavar="N", help=help)
+    add_options(parser, "--json")
+    help = (
+        "first delete all compiled networks from the cache on disk, which CLOCKSEG_CACHE_BYTES limits (default: 1 GB)"
     )
-    group.add_argument(
-        "--stages", type=positive, metavar="N", help="with --cuts: how many stages to choose (default: 3)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument(
-        "--clear-cache",
-        action="store_true",
-        help="first delete all compiled networks from the cache on disk, which CLOCKSEG_CACHE_BYTES limits (default: 1 GB)",
-    )
-    parser.set_defaults(run=run)
+    parser.add_argument("--clear-cache", action="store_true", help=help)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -116,15 +105,22 @@ def text(found: Inspection) -> str:
         f"{found.network}: {sum(part.kind == 'stage' for part in found.parts)} stages, {len(found.classes)} classes; "
         f"{width}x{height}, {found.engine} {found.precision}, threads: {found.threads}"
     )
-    rows: list[tuple[str, ...]] = [("part", "reads", "parameters", "multiply-adds", "held", "ms", "share")]
     more = () if found.correction is None else (found.correction,)
-    rows += [_row(part) for part in (*found.parts, found.whole, *more)]
+    cells: dict[str, Callable[[Inspected], str]] = {
+        "part": lambda part: part.name,
+        "reads": lambda part: ", ".join(part.reads),
+        "parameters": lambda part: f"{part.parameters:,}",
+        "multiply-adds": lambda part: count(part.multiply_adds),
+        "held": lambda part: in_bytes(part.held_bytes) if part.held else "",
+        "ms": lambda part: f"{1e3 * part.seconds:.2f}",
+        "share": lambda part: "" if part.share is None else percent(part.share),
+    }
     ratio = found.staged_seconds / found.whole.seconds
     return "\n".join(
         [
             head,
             "",
-            align(rows, left=2),
+            columns((*found.parts, found.whole, *more), cells, left=2),
             "",
             f"every stage firing: {1e3 * found.staged_seconds:.2f} ms, {ratio:.2f} times the uncut network",
             *_corrects(found),
@@ -132,19 +128,6 @@ def text(found: Inspection) -> str:
             f"recommended schedule: {found.schedule or 'none'}",
             *([] if found.warning is None else [f"warning: {found.warning}"]),
         ]
-    )
-
-
-def _row(part: Inspected) -> tuple[str, ...]:
-    share = "" if part.share is None else f"{100 * part.share:.1f} %"
-    return (
-        part.name,
-        ", ".join(part.reads),
-        f"{part.parameters:,}",
-        count(part.multiply_adds),
-        in_bytes(part.held_bytes) if part.held else "",
-        f"{1e3 * part.seconds:.2f}",
-        share,
     )
 
 
@@ -183,31 +166,20 @@ def cuts_text(found: CutCandidates) -> str:
     if len(found.outputs) > 1:
         names.append(f"shown for {found.output}, one of {len(found.outputs)} outputs; --output NAME selects another")
     head = f"{found.network}: {width}x{height}, {count(found.multiply_adds)} multiply-adds to {found.output}{time}"
-    rows: list[tuple[str, ...]] = [
-        ("cut at", "stride", "channels", "size", "above", "of time", "every frame", "skip", "now")
-    ]
-    rows += [_candidate_row(one, found) for one in found.candidates]
-    if found.seconds is None:
-        rows = [(*row[:5], *row[6:]) for row in rows]
-    if not found.cuts:
-        rows = [row[:-1] for row in rows]
+    cells: dict[str, Callable[[Candidate], str]] = {
+        "cut at": lambda one: " + ".join(one.tensors),
+        "stride": lambda one: shown(one.stride, str),
+        "channels": lambda one: shown(one.channels, str),
+        "size": lambda one: in_bytes(one.bytes),
+        "above": lambda one: percent(one.above),
+        **({} if found.seconds is None else {"of time": lambda one: percent(one.seconds_above)}),
+        "every frame": lambda one: percent(one.every_frame),
+        "skip": lambda one: "yes" if one.skip else "",
+        **({"now": lambda one: "cut" if one.tensors in found.cuts else ""} if found.cuts else {}),
+    }
     end = " + ".join(found.candidates[-1].tensors)
-    lines = [head, *names, "", align(rows), "", EXPLAINED.format(end=end), "", *_choices(found)]
+    lines = [head, *names, "", columns(found.candidates, cells), "", EXPLAINED.format(end=end), "", *_choices(found)]
     return "\n".join(lines)
-
-
-def _candidate_row(one: Candidate, found: CutCandidates) -> tuple[str, ...]:
-    return (
-        " + ".join(one.tensors),
-        shown(one.stride, str),
-        shown(one.channels, str),
-        in_bytes(one.bytes),
-        percent(one.above),
-        percent(one.seconds_above),
-        percent(one.every_frame),
-        "yes" if one.skip else "",
-        "cut" if one.tensors in found.cuts else "",
-    )
 
 
 def _choices(found: CutCandidates) -> Iterator[str]:

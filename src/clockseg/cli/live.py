@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import (
-    above_zero,
-    add_network_options,
-    add_pixels_option,
-    add_schedule_options,
-    count,
-    kinds,
-    load_network,
-    positive,
-)
-from clockseg.cli._terminal import align, indented, percent, shown
+from clockseg.cli._options import above_zero, add_network_options, add_options, count, load_network, new_command
+from clockseg.cli._schedules import add_schedule_options, parse_schedules
+from clockseg.cli._terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
 
 if TYPE_CHECKING:
@@ -37,81 +28,61 @@ _TOLD_SECONDS = 10.0
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
+DESCRIPTION = """Segment live sources, all through one network. Without --schedule, stages fire as often as the machine
+allows, on the frames where it pays most: a slow machine fires less often before it drops frames. The run ends when all sources
+have ended, or at Ctrl-C, which is a normal end: the summary is printed, files are complete, and the exit code is 0."""
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """``live`` and its options."""
-    parser = commands.add_parser(
-        "live",
-        help="segment cameras, streams and pipes in real time",
-        description="Segment live sources, all through one network. Without --schedule, stages fire as often as the machine "
-        "allows, on the frames where it pays most: a slow machine fires less often before it drops frames. Ends when all sources "
-        "have ended, or at Ctrl-C, which is a normal end: the summary is printed, files are complete, and the exit code is 0.",
-    )
+    """Add ``clockseg live`` and its options."""
+    help = "segment cameras, streams and pipes in real time"
+    parser = new_command(commands, "live", run, help=help, description=DESCRIPTION)
     parser.add_argument(
         "sources",
         nargs="+",
         metavar="SOURCE",
         help="a camera such as /dev/video0, a URL (rtsp, http(s), udp, rtp, tcp, rtmp; srt if FFmpeg supports it), - for a pipe "
-        "on standard input, or a video file, which is played at its own speed",
+        "on standard input, or a video file; files, also through a pipe, are played at their own speed",
     )
-    _add_live_options(parser)
-    _add_output_options(parser)
+    _add_live_options(parser.add_argument_group("live"))
+    _add_output_options(parser.add_argument_group("output"))
+    add_options(parser, "--quiet", help="print warnings and the summary only, no progress")
     add_network_options(parser)
     add_schedule_options(parser, several=False, default="a budget(fps=..) that follows the source")
-    parser.set_defaults(run=run)
 
 
-def _add_live_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("live")
-    group.add_argument(
-        "--latency",
-        type=milliseconds,
-        default=100.0,
-        metavar="MS",
-        help="latency target from decoded frame to labels, waiting included (default: 100)",
+def _add_live_options(group: argparse._ArgumentGroup) -> None:
+    help = "latency target from decoded frame to labels, waiting included (default: 100)"
+    group.add_argument("--latency", type=milliseconds, default=100.0, metavar="MS", help=help)
+    help = (
+        "latest: drop frames that would miss the target in favour of the newest; all: process every frame, however late "
+        "(default: latest)"
     )
-    group.add_argument(
-        "--drop",
-        choices=("latest", "all"),
-        default="latest",
-        help="latest: drop frames that would miss the target in favour of the newest; all: process every frame, however late "
-        "(default: latest)",
+    group.add_argument("--drop", choices=("latest", "all"), default="latest", help=help)
+    help = "consecutive attempts, with growing pauses, before a lost source is given up (default: 10)"
+    group.add_argument("--reconnect", type=count, default=10, metavar="N", help=help)
+    help = (
+        "an FFmpeg option for the source, such as video_size=1280x720, framerate=30 or rtsp_transport=udp; repeatable"
     )
-    group.add_argument(
-        "--reconnect",
-        type=count,
-        default=10,
-        metavar="N",
-        help="consecutive attempts, with growing pauses, before a lost source is given up (default: 10)",
-    )
-    group.add_argument(
-        "--option",
-        action="append",
-        metavar="NAME=VALUE",
-        help="an FFmpeg option for the source, such as video_size=1280x720, framerate=30 or rtsp_transport=udp; repeatable",
-    )
-    add_pixels_option(group)
+    group.add_argument("--option", action="append", metavar="NAME=VALUE", help=help)
+    add_options(group, "--max-pixels")
     group.add_argument("--seconds", type=above_zero, metavar="S", help="stop after this many seconds")
-    group.add_argument("--limit", type=positive, metavar="N", help="stop each source after N frames")
+    add_options(group, "--limit", help="stop each source after N frames")
 
 
-def _add_output_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--serve",
-        metavar="[HOST:]PORT",
-        help="serve a page to watch the results; reachable from this machine only unless HOST is given, and then protected by "
-        "a token in its address",
+def _add_output_options(group: argparse._ArgumentGroup) -> None:
+    help = (
+        "serve a page to watch the results; reachable from this machine only unless HOST is given, and then protected by a "
+        "token in its address"
     )
+    group.add_argument("--serve", metavar="[HOST:]PORT", help=help)
     group.add_argument("--out", type=Path, metavar="DIR", help="write a result folder per source")
-    group.add_argument(
-        "--write",
-        type=kinds,
-        metavar="KINDS",
-        help="with --out: further outputs besides trace and summary, a comma-separated subset of labels,overlay,png, or of "
-        "values,overlay,npy",
+    help = (
+        "with --out: further outputs besides trace and summary, a comma-separated subset of labels,overlay,png, or of "
+        "values,overlay,npy"
     )
-    group.add_argument("--overwrite", action="store_true", help="replace existing results")
-    parser.add_argument("--quiet", action="store_true", help="print warnings and the summary only, no progress")
+    add_options(group, "--write", help=help)
+    add_options(group, "--overwrite")
 
 
 def milliseconds(text: str) -> float:
@@ -158,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
             write=args.write or (),
             overwrite=args.overwrite,
             until=Until(args.limit, args.seconds, ending),
-            on_message=_warned,
+            on_message=lambda source, sentence: say(_named(source, sentence)),
             on_frame=seen,
         )
     return _told(lived, ending.number)
@@ -167,7 +138,6 @@ def run(args: argparse.Namespace) -> int:
 def _schedule(args: argparse.Namespace, net: StagedNetwork) -> tuple[str | None, Schedule | None, Any]:
     """Return the name and schedule asked for; without --schedule, only the carry."""
     from clockseg.carry import parse_carry
-    from clockseg.cli._options import parse_schedules
 
     if args.schedule is None:
         return None, None, None if args.carry is None else parse_carry(args.carry)
@@ -186,7 +156,7 @@ def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack
 
     board = Board(net, [source(text).name for text in args.sources], name or "on time")
     url = stack.enter_context(serving(board, parse_address(args.serve)))
-    print(f"watch it on {url}", file=sys.stderr, flush=True)
+    say(f"watch it on {url}")
     return board
 
 
@@ -221,13 +191,9 @@ def _ending() -> Iterator[_Ending]:
             signal.signal(known, handler)
 
 
-def _warned(source: Source, sentence: str) -> None:
-    print(f"clockseg: {_named(source, sentence)}", file=sys.stderr, flush=True)
-
-
 def _named(source: Source, text: object) -> str:
     """Prefix a sentence with the name of its source, unless it starts with it."""
-    return indented(text if str(text).startswith(source.name) else f"{source.name}: {text}")
+    return str(text) if str(text).startswith(source.name) else f"{source.name}: {text}"
 
 
 class _Progress:
@@ -244,9 +210,8 @@ class _Progress:
             return
         self._last[id(channel)] = now
         median, p99 = (channel.latencies.quantile(share) for share in (0.5, 0.99))
-        _warned(
-            channel.source,
-            f"{channel.figures.tally.frames} frames, {percent(channel.figures.tally.network_rate)} fired, "
+        say(
+            f"{channel.source.name}: {channel.figures.tally.frames} frames, {percent(channel.figures.tally.network_rate)} fired, "
             f"{_in_ms(median)} (99 %: {_in_ms(p99)}), {channel.dropped} dropped",
         )
 
@@ -258,42 +223,39 @@ def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
         print(table(watched))
     for one in lived:
         if one.error is not None:
-            print(f"clockseg: error: {_named(one.source, one.error)}", file=sys.stderr)
+            fail(_named(one.source, one.error))
         for problem in one.summary["problems"] if one.error is None else ():
-            print(f"clockseg: warning: {_named(one.source, problem)}", file=sys.stderr)
+            warn(_named(one.source, problem))
         if one.folder is not None:
-            print(f"{indented(one.source.name)}: {one.folder}")
+            print(f"{one_line(one.source.name)}: {one.folder}")
     if number is not None and number != signal.SIGINT:
         raise Ended(number)
     return 1 if any(one.error is not None for one in lived) else 0
 
 
-_SKIPPED = "skipped at start"
-_HEAD = ("source", "frames", "fps", "fired", "dropped", _SKIPPED, "latency: median", "99 %", "most", "reconnects")
-
-
 def table(lived: Sequence[LiveResult]) -> str:
     """Format one row per source; the column of frames skipped at the start only if there are any."""
-    rows = [_HEAD, *(_row(one) for one in lived)]
-    if not any(one.summary["live"]["skipped_at_start"] for one in lived):
-        skipped = _HEAD.index(_SKIPPED)
-        rows = [(*row[:skipped], *row[skipped + 1 :]) for row in rows]
-    return align(rows)
 
+    def live(name: str) -> Callable[[LiveResult], str]:
+        return lambda one: str(one.summary["live"][name])
 
-def _row(one: LiveResult) -> tuple[str, ...]:
-    told = one.summary["live"]
-    latency = told["latency_ms"]
-    return (
-        one.source.name,
-        str(one.summary["frames"]),
-        f"{one.summary['fps']:.1f}",
-        percent(one.summary["network_rate"]),
-        str(told["dropped"]),
-        str(told["skipped_at_start"]),
-        *(_in_ms(None if latency[key] is None else latency[key] / 1000) for key in ("median", "p99", "most")),
-        str(told["reconnects"]),
-    )
+    def latency(name: str) -> Callable[[LiveResult], str]:
+        return lambda one: shown(one.summary["live"]["latency_ms"][name], lambda value: f"{value:.1f} ms")
+
+    skipped = any(one.summary["live"]["skipped_at_start"] for one in lived)
+    cells: dict[str, Callable[[LiveResult], str]] = {
+        "source": lambda one: one.source.name,
+        "frames": lambda one: str(one.summary["frames"]),
+        "FPS": lambda one: f"{one.summary['fps']:.1f}",
+        "fired": lambda one: percent(one.summary["network_rate"]),
+        "dropped": live("dropped"),
+        **({"skipped at start": live("skipped_at_start")} if skipped else {}),
+        "latency: median": latency("median"),
+        "99 %": latency("p99"),
+        "most": latency("most"),
+        "reconnects": live("reconnects"),
+    }
+    return columns(lived, cells)
 
 
 def _in_ms(seconds: float | None) -> str:

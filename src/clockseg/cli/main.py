@@ -27,20 +27,32 @@ from clockseg.cli import (
     tune,
     velocity,
 )
-from clockseg.cli._terminal import indented, plain_output
+from clockseg.cli._terminal import fail, plain_output, say
 from clockseg.errors import ClocksegError, Ended, place_outside
 
+COMMANDS = (segment, report, live, cut, evaluate, tune, plan, velocity, reproduce, bench, inspect, train, quantize)
+AUTHORING = (import_caffe, export)
 EXIT_CODES = (
     "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
     "143 or 129 ended by SIGTERM or SIGHUP"
 )
 
 
+class _Help(argparse.HelpFormatter):
+    """Fits each paragraph of a description to the terminal; indented paragraphs stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(
+            one if one.startswith(" ") else super(_Help, self)._fill_text(one, width, indent) for one in paragraphs
+        )
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser without abbreviated options, so that adding an option never changes a command that works."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{**given, "allow_abbrev": False})
+        super().__init__(**{"formatter_class": _Help, **given, "allow_abbrev": False})
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,23 +64,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in (
-        segment,
-        report,
-        live,
-        cut,
-        evaluate,
-        tune,
-        plan,
-        velocity,
-        reproduce,
-        bench,
-        inspect,
-        train,
-        quantize,
-        import_caffe,
-        export,
-    ):
+    for command in (*COMMANDS, *AUTHORING):
         command.add_parser(commands)
     return top
 
@@ -94,24 +90,24 @@ def run_command(args: argparse.Namespace) -> int:
         code: int = args.run(args)
         return code
     except ClocksegError as error:
-        print(f"clockseg: error: {indented(str(error))}", file=sys.stderr)
+        fail(error)
         return error.exit_code
     except KeyboardInterrupt as error:
         ended = isinstance(error, Ended)
-        print(f"clockseg: {'ended' if ended else 'interrupted'}; no partial results were left behind.", file=sys.stderr)
+        say(f"{'ended' if ended else 'interrupted'}; no partial results were left behind.")
         return error.exit_code if isinstance(error, Ended) else 130
     except BrokenPipeError:
         # The reader of our output has gone (| head), which is no error; keep the interpreter from writing to it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"clockseg: error: {indented(str(error))}", file=sys.stderr)
+        fail(error)
         return 1
     except Exception as error:
         place = place_outside(error)
         if not place:
             raise
-        print(f"clockseg: error: {place}: {indented(f'{type(error).__name__}: {error}')}", file=sys.stderr)
+        fail(f"{place}: {type(error).__name__}: {error}")
         return 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -14,15 +13,14 @@ from clockseg.cli._options import (
     above_zero,
     add_frames_options,
     add_network_options,
-    add_pixels_option,
-    add_schedule_options,
-    as_planned,
+    add_options,
     count,
-    kinds,
+    new_command,
     positive,
     tell_engine,
 )
-from clockseg.cli._terminal import indented
+from clockseg.cli._schedules import add_schedule_options, as_planned
+from clockseg.cli._terminal import say, warn
 from clockseg.errors import DataError, install
 from clockseg.files import MAX_HOURS, printable
 
@@ -36,16 +34,15 @@ if TYPE_CHECKING:
     from clockseg.segmenting.workers import Workers
 
 
+DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
+overlay.mp4, trace.jsonl (one JSON object per frame: what fired and what it cost) and summary.json; a network whose output is
+numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv. DIR/manifest.jsonl has one line per
+video. One bad input does not stop the others."""
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """``segment`` and its options."""
-    parser = commands.add_parser(
-        "segment",
-        help="segment videos",
-        description="Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: "
-        "the class id), overlay.mp4, trace.jsonl (one JSON object per frame: what fired and what it cost) and summary.json; a "
-        "network whose output is numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv. "
-        "DIR/manifest.jsonl has one line per video. One bad input does not stop the others.",
-    )
+    """Add ``clockseg segment`` and its options."""
+    parser = new_command(commands, "segment", run, help="segment videos", description=DESCRIPTION)
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -54,72 +51,45 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "'cam*/**/*.mp4', or @LIST, a file with one path per line (@-: standard input); put -- before names that start with -",
     )
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
-    parser.add_argument(
-        "--write",
-        type=kinds,
-        metavar="KINDS",
-        help="outputs to write, a comma-separated subset of labels,overlay,trace,png, or of values,overlay,trace,npy for a "
-        "network without classes (default: the first three)",
+    text = (
+        "outputs to write, a comma-separated subset of labels,overlay,trace,png, or of values,overlay,trace,npy for a network "
+        "without classes (default: the first three)"
     )
-    parser.add_argument(
-        "--report", action="store_true", help="also write report.html, an interactive page (see clockseg report)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace existing results")
-    parser.add_argument(
-        "--flicker",
-        action="store_true",
-        help="add to the summary how much of the labels' change between frames is not explained by motion",
-    )
+    add_options(parser, "--write", help=text)
+    text = "also write report.html, an interactive page (see clockseg report)"
+    parser.add_argument("--report", action="store_true", help=text)
+    add_options(parser, "--overwrite")
+    text = "add to the summary how much of the labels' change between frames is not explained by motion"
+    parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser)
     add_schedule_options(parser, several=False)
     add_frames_options(parser)
-    _add_part_options(parser)
-    _add_many_options(parser)
-    parser.set_defaults(run=run)
+    _add_part_options(parser.add_argument_group("part of each video"))
+    _add_many_options(parser.add_argument_group("many videos"))
 
 
-def _add_part_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("part of each video")
-    group.add_argument(
-        "--start",
-        type=moment,
-        metavar="TIME",
-        help="first moment to process: seconds, or H:MM:SS (default: the beginning)",
-    )
+def _add_part_options(group: argparse._ArgumentGroup) -> None:
+    text = "first moment to process: seconds, or H:MM:SS (default: the beginning)"
+    group.add_argument("--start", type=moment, metavar="TIME", help=text)
     group.add_argument("--end", type=moment, metavar="TIME", help="last moment to process (default: the end)")
-    group.add_argument(
-        "--stream", type=count, metavar="N", help="index of the video stream, from 0 (default: the best one)"
-    )
-    add_pixels_option(group)
-    group.add_argument(
-        "--max-hours",
-        type=above_zero,
-        default=MAX_HOURS,
-        metavar="N",
-        help="refuse videos whose header claims more hours (default: %(default)g)",
-    )
+    text = "index of the video stream, from 0 (default: the best one)"
+    group.add_argument("--stream", type=count, metavar="N", help=text)
+    add_options(group, "--max-pixels")
+    text = "refuse videos whose header claims more hours (default: %(default)g)"
+    group.add_argument("--max-hours", type=above_zero, default=MAX_HOURS, metavar="N", help=text)
 
 
-def _add_many_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("many videos")
-    group.add_argument(
-        "--jobs",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="number of processes that share the cores, the videos and the pieces of long videos (default: 1)",
-    )
+def _add_many_options(group: argparse._ArgumentGroup) -> None:
+    text = "number of processes that share the cores, the videos and the pieces of long videos (default: 1)"
+    group.add_argument("--jobs", type=positive, default=1, metavar="N", help=text)
     group.add_argument(
         "--cluster",
         metavar="auto|ADDRESS",
         help="run the jobs as actors of a Ray cluster on a file system shared with this machine, each with --threads cores "
         f"(default: this machine's cores divided by --jobs); needs {install('ray')}",
     )
-    group.add_argument(
-        "--resume",
-        action="store_true",
-        help="resume an interrupted run: skip videos and pieces that DIR/manifest.jsonl lists as complete",
-    )
+    text = "resume an interrupted run: skip videos and pieces that DIR/manifest.jsonl lists as complete"
+    group.add_argument("--resume", action="store_true", help=text)
 
 
 def moment(text: str) -> Fraction:
@@ -141,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.many import segment_many
 
-    found = inputs(args.inputs, warn=_warn)
+    found = inputs(args.inputs, warn=lambda text: warn(printable(text)))
     args = as_planned(args, args.schedule)
     how = recipe(_pinned(args))
     work = how()
@@ -159,10 +129,6 @@ def run(args: argparse.Namespace) -> int:
         )
         with closing(outcomes):
             return _through(outcomes, report, alone=len(found) == 1, page=args.report)
-
-
-def _warn(text: str) -> None:
-    print(f"clockseg: warning: {indented(printable(text))}", file=sys.stderr)
 
 
 def _pinned(args: argparse.Namespace) -> argparse.Namespace:
@@ -206,4 +172,4 @@ def _write_page(folder: Path) -> None:
     from clockseg.report import write
     from clockseg.segmenting.results import REPORT
 
-    write([folder], folder / REPORT, overwrite=True, told=lambda said: print(f"clockseg: {said}", file=sys.stderr))
+    write([folder], folder / REPORT, overwrite=True, told=say)

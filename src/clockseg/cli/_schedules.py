@@ -1,0 +1,123 @@
+"""Schedules on the command line: their options, their text, and the options that a plan's file names besides."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clockseg.cli._options import SHARED, Unsaid, add_options, working_size
+from clockseg.cli._terminal import warn
+from clockseg.errors import NetworkError, UsageError
+
+if TYPE_CHECKING:
+    from clockseg.clockwork.network import StagedNetwork
+    from clockseg.clockwork.schedule import Named, Schedule
+
+
+def add_schedule_options(
+    parser: argparse.ArgumentParser, *, several: bool, default: str = "the network's recommendation"
+) -> None:
+    """Add ``--schedule`` and ``--carry``."""
+    group = parser.add_argument_group("schedule")
+    more = "; repeat the option to compare several" if several else ""
+    text = f"{SHARED['--schedule']['help']} (default: {default}){more}"
+    add_options(group, "--schedule", action="append" if several else "store", help=text)
+    add_options(group, "--carry")
+
+
+def parse_schedules(
+    texts: list[str] | None, net: StagedNetwork, carry: str | None = None
+) -> list[tuple[str, Schedule]]:
+    """Parse each specification into a schedule for this network; without any, take the network's recommendation.
+
+    ``carry``: the carry of all of them; None: each one's own. The returned text of a specification includes its carry.
+    """
+    from dataclasses import replace
+
+    from clockseg.carry import parse_carry
+    from clockseg.clocks.spec import parse_schedule, spelled
+    from clockseg.clockwork.schedule import schedule_for
+    from clockseg.clockwork.watching import check
+
+    given = None if carry is None else parse_carry(carry)
+    found = []
+    for text in texts or [recommended(net)]:
+        try:
+            file = bool(texts) and text.endswith(".toml")
+            name, made = _from_file(text, net) if file else (text, parse_schedule(text, imports=bool(texts)))
+            schedule = schedule_for(made, len(net))
+            schedule = schedule if given is None else replace(schedule, carry=given)
+            check(net, schedule)
+        except UsageError as error:
+            if texts:
+                raise
+            raise NetworkError(f"the schedule that the sidecar of {net.name!r} recommends: {error}") from error
+        found.append((spelled(name, schedule.carry), schedule))
+    return found
+
+
+def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
+    """Read a schedule file written by ``clockseg tune`` or ``plan``; returns its text and the schedule."""
+    from clockseg.planning.schedule_file import read_schedule_file
+
+    found = read_schedule_file(path)
+    doubt = found.doubt(net) if len(found.stages or net.stages) == len(net) else None
+    if doubt:
+        warn(f"{path}: {doubt}")
+    return found.schedule, found
+
+
+def recommended(net: StagedNetwork) -> str:
+    """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
+    return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
+
+
+def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Namespace:
+    """Fill in the network, size and precision named by the plans among ``schedules``, unless given as options.
+
+    ``UsageError`` if an option or another plan contradicts.
+    """
+    from clockseg.planning.schedule_file import read_schedule_file
+
+    plans = [(text, read_schedule_file(text).run) for text in schedules if text is not None and text.endswith(".toml")]
+    said: dict[str, tuple[str, Any]] = {}
+    for path, run in plans:
+        for option, text in run.items():
+            value = _value(path, option, text)
+            before = said.setdefault(option, (path, value))
+            if before[1] != value:
+                raise UsageError(
+                    f"{path} is a plan for --{option} {text}, {before[0]} for {_shown(before[1])}; give one at a time."
+                )
+    return argparse.Namespace(**vars(args) | {name: _agreed(args, name, *one) for name, one in said.items()})
+
+
+def _value(path: str, option: str, text: str) -> Any:
+    """Parse ``text`` as the option of that name would."""
+    if option != "size":
+        return text
+    try:
+        return working_size(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{path}: {error}.") from None
+
+
+def _agreed(args: argparse.Namespace, option: str, path: str, value: Any) -> Any:
+    given = getattr(args, option)
+    if given is None or isinstance(given, Unsaid) or _same(option, given, value):
+        return value
+    raise UsageError(
+        f"--{option} {_shown(given)}, but {path} is a plan for {_shown(value)} only; leave --{option} "
+        "out, or run clockseg plan again for it."
+    )
+
+
+def _same(option: str, given: Any, value: Any) -> bool:
+    if option != "network":
+        return bool(given == value)
+    return bool(given == value) or (Path(given).exists() and Path(given).resolve() == Path(value).resolve())
+
+
+def _shown(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
