@@ -222,7 +222,7 @@ class Moving(Identity):
     [
         (budget(fps=30), "stage 1, budget.* can't be replayed"),
         (either(adaptive(0.1), at_least_every(2)), None),
-        (Schedule((ALWAYS, ALWAYS, Change(0.1)), carry=Moving()), "can't be replayed: clocks would be shown"),
+        (Schedule((ALWAYS, ALWAYS, Change(0.1)), carry=Moving()), "can't be replayed: clocks watch moved values"),
         (difference(0.1, of="scores"), "the scores of stage 2, which wasn't recorded"),
         (difference(0.1, of="pixels"), "the picture, which wasn't recorded"),
         (confidence(0.5), "record with keep=needs"),

@@ -1,4 +1,4 @@
-"""A clock that keeps to a budget of firings on any video: its threshold adapts while it runs."""
+"""A clock with a budget of firings or seconds on any video: its threshold adapts while it runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_c
 from clockseg.errors import UsageError, number, whole_number
 
 MEMORY = 96
-"""Frames whose signals make the threshold: long enough that stretches of a second or two without motion save for others."""
+"""Frames whose signals set the threshold: enough for a second or two without motion to save firings for later."""
 SLACK = 0.015
-"""Share of the frames so far that the firings may be away from what was asked for."""
+"""Deviation of the firings from the budget that is allowed, as a share of the frames so far."""
 LEAST, MOST = 1.0, 12.0
-"""Firings that they may be away in any case, and at most: what a long still stretch can save for when motion is back."""
+"""Limits of that deviation in firings. The upper one bounds how much a long still stretch can save."""
 PULL = 24.0
-"""Frames in which what is saved or owed is to be made up for, by a lower or a higher threshold."""
+"""Frames over which savings are spent and debts are repaid, by a lower or a higher threshold."""
 WEIGHT = 0.1
-"""The weight of a new frame in what frames take."""
+"""The weight of a new frame in the running mean of seconds."""
 MOTION, PICTURES = MotionResidual(0.0), Difference(0.0, "pixels")
 
 
 class _Spent(NamedTuple):
-    """Seconds of frames on which it fired and of those on which it didn't; NaN until there was one."""
+    """Mean seconds of frames with a firing and of frames without; NaN until there was one."""
 
     fired: float = math.nan
     held: float = math.nan
@@ -40,15 +40,15 @@ class _Spent(NamedTuple):
         return self._replace(fired=now) if fired else self._replace(held=now)
 
     def rate(self, seconds: float) -> float:
-        """The share of frames that may fire so that the mean frame takes ``seconds``."""
+        """Return the share of frames that may fire if the mean frame is to take ``seconds``."""
         if math.isnan(self.fired) or math.isnan(self.held):
-            # Nothing is known of one of them yet: fire in turn until it is.
+            # One of them was not measured yet: fire on every other frame until it is.
             return 0.5
         return min(1.0, max(0.0, (seconds - self.held) / max(self.fired - self.held, 1e-9)))
 
 
 class _State(NamedTuple):
-    """``frames`` and firings so far; ``saved``: firings it may still make; recent signals; what is usual between frames."""
+    """``frames`` so far; ``saved`` firings, negative for a debt; recent ``signals``; the ``usual`` change between frames."""
 
     frames: int = 0
     saved: float = 0.0
@@ -60,23 +60,22 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """Fires on the share ``network_rate`` of frames, where its signal is largest; or so often that ``fps`` can be kept.
+    """Fires on the share ``network_rate`` of frames, where its signal is largest, or as often as ``fps`` allows.
 
-    ``signal``: a clock whose signal is large where firing is worth it (its own threshold doesn't matter). None: what motion
-    leaves unexplained, where the carry finds motion; else the difference of the pictures. ``cap``: as ``AtLeastEvery``,
-    what is held is never older than that. A hard cut (``clockseg.clocks.scene_cut``) refills at that very frame.
+    ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored). None: the motion-compensated
+    residual if the carry estimates motion, else the difference of the pictures. ``cap``: as ``AtLeastEvery``, the largest
+    age of a held value in frames. A scene cut (``clockseg.clocks.scene_cut``) refills at once.
 
-    The rule. Every frame saves ``rate`` of a firing, every firing spends one. The threshold is the quantile of the last
-    ``MEMORY`` signals above 0 that ``rate`` of them exceed, where more is asked for while something is saved, and less while
-    something is owed. What is saved or owed is at most ``SLACK`` of the frames so far, between ``LEAST`` and ``MOST``: at
-    the upper end it fires, at the lower end it doesn't. So after n frames the firings are within max(1, 0.015 n) of what was
-    asked for, and a long still stretch leaves at most 12 more for when motion is back. Where nothing changes at all
-    (a signal of 0) nothing fires but by the cap, and what that would save beyond the slack is let go. Firings that
-    others caused (``Either``), the cap and cuts are counted, and owed until they are made up for.
+    The rule: every frame saves ``rate`` of a firing, every firing spends one. The threshold is the quantile of the last
+    ``MEMORY`` positive signals that the share ``rate`` of them exceeds, and the share is higher while firings are saved and
+    lower while they are owed. Savings and debts are at most ``SLACK`` of the frames so far, between ``LEAST`` and ``MOST``:
+    at the upper limit it fires, at the lower limit it holds. So after n frames the firings are within max(1, 0.015 n) of the
+    budget, and a long still stretch saves at most 12. Where nothing changes (a signal of 0) only the cap fires, and savings
+    beyond the limit are dropped. Firings caused by other clocks (``Either``), the cap and cuts count as debts.
 
-    ``fps``: the rate is what the mean frame's seconds allow, as the last ones took with and without a firing. These are
-    the network's seconds, clocks and motion included: decoding and showing are to be allowed for. It goes by the
-    clock on the wall, so what it does can't be replayed.
+    ``fps``: the rate is the one at which the mean frame takes 1 / ``fps`` seconds, from the seconds of recent frames with and
+    without a firing. These are the network's, with clocks and motion; leave room for decoding and drawing. It depends on
+    measured time, so it can't be replayed.
 
     >>> Budget(0.25, cap=3)
     Traceback (most recent call last):
@@ -116,7 +115,7 @@ class Budget:
             )
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """The signal is that of its clock; the threshold shows in what fires."""
+        """Decide by the budget; the signal is that of its clock."""
         past: _State = state or _State()
         spent = past.spent.plus(tick.since == 1, tick.took) if self.fps and past.frames and tick.took else past.spent
         rate = spent.rate(1 / self.fps) if self.fps is not None else float(self.network_rate or 0.0)
@@ -128,13 +127,13 @@ class Budget:
         slack = min(MOST, max(LEAST, SLACK * frames))
         fires = self._fires(past.signals, signal, rate, saved, slack)
         overdue = self.cap is not None and tick.since >= self.cap
-        # What the threshold is for is not known from frames on which nothing changed.
+        # Frames without any change say nothing about the threshold.
         signals = (*past.signals, signal)[-MEMORY:] if signal > 0 else past.signals
         after = _State(frames, min(saved, slack + 1), signals, usual, spent, inner)
         return Decision(fires or overdue or cut, signal, refill=cut or answer.refill), after
 
     def _fires(self, signals: tuple[float, ...], signal: float, rate: float, saved: float, slack: float) -> bool:
-        """Return True if the budget alone decides to fire. ``saved`` would be one less after a firing."""
+        """Return True if the budget alone fires. ``saved``: with this frame's share, before the firing is spent."""
         if not signal > 0 or saved - 1 < -slack:
             return False
         if saved > slack:
@@ -164,12 +163,12 @@ class Budget:
 
     @property
     def after(self) -> int | None:
-        """0, the whole network, by default; with a signal given, that says what is gated."""
+        """0, the whole network; with a signal given None, since the signal declares it."""
         return 0 if self.signal is None else None
 
     @property
     def not_replayable(self) -> str:
-        """The reason why a budget of time can't be replayed."""
+        """The reason why a budget of seconds can't be replayed; empty for a rate."""
         reason = (
             "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
         )
@@ -186,12 +185,12 @@ class Budget:
 def budget(
     signal: Any = None, *, network_rate: float | None = None, fps: float | None = None, cap: int | None = None
 ) -> Budget | PerStage:
-    """Return a clock that keeps to a share of frames, or to frames per second (``Budget``), and refills at cuts.
+    """Return a clock that fires on a given share of frames, or keeps a given FPS (``Budget``), and refills at scene cuts.
 
-    ``signal``: a clock whose signal tells when firing is worth it, or a function that gives one for a threshold, such as
-    ``motion_residual`` or ``adaptive``; it also says which stages are gated. By default the whole network is gated by the
-    motion-compensated residual or, under a carry without motion, by the difference of pictures. ``cap``: frames after which
-    it fires in any case.
+    ``signal``: a clock whose signal says where a firing helps, or a function from thresholds to clocks, such as
+    ``motion_residual`` or ``adaptive``; it also declares which stages are gated. By default the whole network is gated by the
+    motion-compensated residual or, under a carry without motion, by the difference of pictures. ``cap``: the largest number
+    of frames between firings.
 
     >>> budget(network_rate=0.25, cap=12).cap
     12

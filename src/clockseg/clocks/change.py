@@ -31,7 +31,7 @@ def check_threshold(value: Any) -> float:
 
 
 def check_reference(reference: str) -> None:
-    """Raise ``UsageError`` for what is neither "fired" nor "previous"."""
+    """Raise ``UsageError`` unless ``reference`` is "fired" or "previous"."""
     if reference not in ("fired", "previous"):
         raise UsageError(f'reference={reference!r}; give "fired" (the last firing) or "previous" (the frame before).')
 
@@ -47,15 +47,15 @@ def _listed(classes: Any) -> tuple[str | int, ...]:
 
 @dataclass(frozen=True)
 class Change:
-    """Fires when the labels of the watched score map changed: the share of cells whose argmax differs from the reference's.
+    """Fires when the labels of the watched score map changed: the signal is the share of cells with another argmax, 0..1.
 
-    As the paper's authors' code does it: against the last firing (so that slow drift adds up and fires), over the
-    uncropped map, firing at ``>=`` the threshold. The paper's text instead: ``reference="previous"``, ``strict=True``.
+    As in the paper's code, the map is compared with that of the last firing (so that slow drift adds up), uncropped, and a
+    signal ``>=`` the threshold fires. The paper's text instead: ``reference="previous"``, ``strict=True``.
     ``watch``: the number of the stage whose score map it watches; None: of the stage before.
 
-    ``classes``: counts only changes from or to these, names or ids, as a share of the places that show one of them in
-    either map (``clockseg.clocks.maps.change_of``): so that the threshold means the same for what is small and for what is large.
-    Names are the network's own, from its sidecar.
+    ``classes``: names or ids. Only changes from or to these count, as a share of the cells that show one of them in either
+    map (``clockseg.clocks.maps.change_of``), so that the threshold means the same for small and large objects. Names are
+    those of the network's sidecar.
     """
 
     threshold: float

@@ -15,7 +15,7 @@ Made = TypeVar("Made", bound=Clock)
 
 @dataclass(frozen=True)
 class _Combined:
-    """Asks all of its clocks at every frame; the trace shows the first signal."""
+    """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
 
     parts: tuple[Clock, ...]
 
@@ -104,7 +104,7 @@ class Invert:
 
 @dataclass(frozen=True)
 class PerStage:
-    """A schedule with a clock of its own for each of the last stages, as ``adaptive(t2, t3)`` gives it; those before always fire."""
+    """A schedule with one clock for each of the last stages, as of ``adaptive(t2, t3)``; the stages before always fire."""
 
     clocks: tuple[Clock, ...]
 
@@ -114,7 +114,7 @@ class PerStage:
 
 
 def per_stage(name: str, make: Callable[[tuple[Clock, ...]], Made], given: tuple[Any, ...]) -> Made | PerStage:
-    """Return ``make(clocks)``; if some of ``given`` have a clock for each of the last stages, that for each of these."""
+    """Return ``make(clocks)``, or one for each of the last stages if one of ``given`` is a ``PerStage``."""
     if not given:
         raise UsageError(f"{name}() takes at least one clock, such as {name}(adaptive(0.25), at_least_every(8)).")
     counts = sorted({len(one.clocks) for one in given if isinstance(one, PerStage)})

@@ -13,10 +13,10 @@ from clockseg.errors import UsageError
 
 @dataclass(frozen=True)
 class Confidence:
-    """Fires by the mean softmax peak of this frame's watched score map alone, 1/classes..1.
+    """Fires depending on the mean softmax peak of the watched score map, 1/classes..1.
 
-    ``sense="below"`` fires where the shallow map is unsure (mean peak < threshold), so that deeper stages help;
-    ``sense="above"`` where it is sure (>=), so that they run when there is something to see.
+    ``sense="below"`` fires if the shallow map is unsure (mean peak < threshold), so that deeper stages help; ``sense="above"``
+    fires if it is sure (>=). ``watch``: the number of the stage; None: the stage before.
     """
 
     threshold: float

@@ -1,4 +1,4 @@
-"""Score maps and label maps: what the clocks compute of them."""
+"""Signals that clocks compute from score maps and label maps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clockseg.types import Array
 
 
 def labels(scores: Array) -> Array:
-    """The label map of a score map: the argmax over classes, lowest index on ties.
+    """Return the label map of a score map: the argmax over classes, the lowest index on ties.
 
-    ``scores`` [n, classes, h, w] -> [n, h, w]; a map of integers is taken for labels already.
+    ``scores`` [n, classes, h, w] -> [n, h, w]; a map of integers is returned as it is.
 
     >>> labels(np.array([[[[0., 5.]], [[1., 2.]]]])).tolist()
     [[[1, 0]]]
@@ -39,7 +39,7 @@ def labels(scores: Array) -> Array:
 
 
 def change(now: Array, before: Array) -> float:
-    """The share of places at which two label maps differ, 0..1 (paper, section 4.3).
+    """Return the share of cells in which two label maps differ, 0..1 (paper, section 4.3).
 
     >>> change(np.array([1, 2, 3, 4]), np.array([1, 2, 3, 9]))
     0.25
@@ -51,13 +51,13 @@ def change(now: Array, before: Array) -> float:
 
 
 SMALLEST_SHARE = 0.001
-"""Of a map: what holds less of it counts as holding that much, so that a stray place is no great change."""
+"""Smallest share of a map that classes count as covering, so that a few stray cells are no large change."""
 
 
 def change_of(classes: Sequence[int], now: Array, before: Array) -> float:
-    """Places that show one of ``classes`` in either label map and differ, over all that show one in either, 0..1.
+    """Return the share of cells that differ among those that show one of ``classes`` in either label map, 0..1.
 
-    For a single class it is 1 - intersection over union. Where they hold less than ``SMALLEST_SHARE`` of the map, over that.
+    For a single class it is 1 - intersection over union. Classes count as covering at least ``SMALLEST_SHARE`` of the map.
 
     >>> change_of([1], np.array([0, 1, 1, 2]), np.array([0, 1, 0, 3]))
     0.5
@@ -71,7 +71,7 @@ def change_of(classes: Sequence[int], now: Array, before: Array) -> float:
 
 
 def relative_difference(a: Array, b: Array) -> float:
-    """sum |a - b| / (half of sum (|a| + |b|)), 0..2; 0 where both are zero.
+    """Return sum |a - b| / (half of sum (|a| + |b|)), 0..2; 0 if both are zero.
 
     >>> relative_difference(np.array([3., 1.]), np.array([1., 1.]))
     0.6666666666666666
@@ -79,23 +79,23 @@ def relative_difference(a: Array, b: Array) -> float:
     first, second = np.asarray(a), np.asarray(b)
     if first.shape != second.shape:
         raise UsageError(f"maps of shapes {first.shape} and {second.shape} can't be compared; give equal shapes.")
-    if first.dtype == second.dtype == np.uint8:  # pictures: the same sums in whole numbers, several times as fast
+    if first.dtype == second.dtype == np.uint8:  # pictures: the same sums in integers, several times as fast
         apart = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.int64)
         scale = (first.sum(dtype=np.int64) + second.sum(dtype=np.int64)) / 2
         return float(apart / scale) if scale else 0.0
-    # One layout for all, since the order in which floats are added tells in the last digit.
+    # The same memory layout for all, since the order of additions changes the last digit.
     first, second = np.ascontiguousarray(first, np.float32), np.ascontiguousarray(second, np.float32)
     scale = (np.abs(first).sum(dtype=np.float64) + np.abs(second).sum(dtype=np.float64)) / 2
     return float(np.abs(first - second).sum(dtype=np.float64) / scale) if scale else 0.0
 
 
 def peak(scores: Array) -> float:
-    """The mean over places of the largest softmax probability, 1/classes..1.
+    """Return the mean over cells of the largest softmax probability, 1/classes..1.
 
     >>> peak(np.zeros((1, 4, 2, 2)))
     0.25
     """
-    scores = np.ascontiguousarray(scores)  # one layout for all, as above
+    scores = np.ascontiguousarray(scores)  # the same layout, as above
     if scores.ndim != 4:
         raise UsageError(
             f"confidence was asked of an array of shape {scores.shape}; a score map is [n, classes, h, w]."

@@ -16,11 +16,11 @@ FULL = 64
 
 @dataclass(frozen=True)
 class MotionResidual:
-    """Fires when the motion composed since the last firing leaves at least ``threshold`` of the picture unexplained.
+    """Fires when the motion-compensated residual since the last firing is at least ``threshold``.
 
-    The signal is a share, 0..1: the mean over the picture of how far it is off, in parts of ``FULL`` grey levels, when that of
-    the last firing is moved to this frame; what came into view counts in full. All places count alike: to weigh those near
-    the borders of labels gains nothing (docs/clocks.md). It needs a carry that finds motion, such as ``warp(flow)``.
+    The signal, 0..1, is the mean over the picture of the difference in grey levels between this frame and that of the last
+    firing warped to it, over ``FULL`` and at most 1; pixels that came into view count as 1. Weighting pixels near label
+    borders gains nothing (docs/clocks.md). It needs a carry that estimates motion, such as ``warp(flow)``.
 
     >>> MotionResidual("much")
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ class MotionResidual:
         number(self.threshold, "the threshold")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the composed motion alone."""
+        """Decide by the motion since the last firing."""
         signal = float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
         return Decision(signal >= self.threshold, signal), None
 

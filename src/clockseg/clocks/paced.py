@@ -1,4 +1,4 @@
-"""A clock that keeps its fire rate: its threshold adapts to the motion."""
+"""A clock with a fixed fire rate: its threshold adapts to the motion."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, facts
 from clockseg.errors import UsageError, number
 
 SPAN = 32.0
-"""The threshold stays between a 32nd and 32 times its value at the start."""
+"""The threshold stays between 1/32 and 32 times its initial value."""
 
 
 @dataclass(frozen=True)
 class Paced:
-    """A change clock whose threshold moves so that its stage fires on the share ``rate`` of frames, whatever the motion.
+    """A change clock whose threshold adapts so that its stage fires on the share ``rate`` of frames, whatever the motion.
 
-    A fixed threshold lets the fire rate follow the motion: on other videos than it was tuned on, the rate is another.
-    Here every firing raises the threshold by the factor exp(gain * (1 - rate)), and every frame without lowers it by
-    exp(gain * rate), so that at any frame it is the clock's own times exp(gain * (firings - rate * frames)). While it is
-    inside its range (``SPAN``) the firings are therefore within ln(32) / gain of the rate, 17 for the gain of 0.2,
-    however long the video. It stays above 0: where nothing changes at all, nothing fires. Firings that another clock
-    caused (``Either``) count. ``gain``: 0 fixes the threshold, a large one fixes the rate at every few frames.
+    With a fixed threshold the fire rate depends on the motion, and differs on other videos than those it was tuned on.
+    Here a firing raises the threshold by the factor exp(gain * (1 - rate)), and a frame without lowers it by
+    exp(gain * rate), so it is always the clock's own times exp(gain * (firings - rate * frames)). While it is within its
+    range (``SPAN``), the number of firings deviates from the rate by at most ln(32) / gain, 17 for the gain 0.2, however
+    long the video. It stays above 0, so nothing fires where nothing changes. Firings caused by another clock (``Either``)
+    count. ``gain``: 0 fixes the threshold; with a large one the rate holds over every few frames.
 
     >>> Paced(Change(0.1), 50)
     Traceback (most recent call last):
@@ -50,7 +50,7 @@ class Paced:
             raise UsageError(f"paced with gain={self.gain!r}; give a number of 0 or more, such as 0.2.")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """The clock's signal over what its threshold has grown by: so it meets the fixed threshold, in traces too."""
+        """Compare the threshold with the signal divided by the threshold's growth, which is also the signal in traces."""
         moved, frames, fires, inner = state or (0.0, 0, 0, None)
         behind = (tick.fires - fires) - self.rate * (tick.t - 1 - frames)
         moved = min(max(moved + self.gain * behind, -math.log(SPAN)), math.log(SPAN))

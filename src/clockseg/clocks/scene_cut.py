@@ -9,22 +9,22 @@ import numpy as np
 from clockseg.types import Array
 
 UNEXPLAINED = 0.5
-"""Share of the picture that motion since the frame before can't explain. Ordinary motion leaves less than 0.2; cuts, 0.75."""
+"""Smallest share of the picture that motion leaves unexplained at a cut. Ordinary motion leaves under 0.2, cuts 0.75."""
 APART = {True: 0.05, False: 0.08}
-"""Mean difference of two thumbnails over 255, with motion known and without. Ordinary motion: below 0.04; cuts: 0.12."""
+"""Smallest mean difference of thumbnails over 255 at a cut, with motion known and without. Motion: below 0.04; cuts: 0.12."""
 JUMP = 2.0
-"""How many times that of the frames just before it has to be: no cut is in what goes on, such as a whip pan or a strobe."""
+"""Smallest ratio of a cut's change to that of the frames before it; lower in a whip pan or under a strobe."""
 SIDE = 16
-"""Cells of a thumbnail along each side: so coarse that what moves within the picture hardly shows."""
+"""Cells of a thumbnail along each side: so coarse that motion within the picture hardly shows."""
 MEMORY = 0.125
-"""The weight of one frame in the mean of those before."""
+"""The weight of one frame in the running mean of changes."""
 
 
 def scene_cut(motion: Any, now: Any, before: Any, usual: float) -> tuple[bool, float]:
     """Return True if a shot begins with this frame, and the updated ``usual`` change, which starts at 0.0.
 
     ``motion``: since the frame before (``clockseg.carry.Motion``); or None, and the pictures ``now`` and ``before``, uint8
-    [h, w, 3]. A cut is told from motion by both: what motion leaves unexplained, and a coarse difference of the pictures.
+    [h, w, 3]. With motion, a cut needs both: a large share that motion leaves unexplained, and different thumbnails.
 
     >>> dark, light = np.zeros((2, 48, 64, 3), np.uint8) + np.uint8([[[[0]]], [[[99]]]])
     >>> scene_cut(None, light, dark, 0.0)[0], scene_cut(None, light, light, 0.0)[0]
@@ -40,15 +40,15 @@ def scene_cut(motion: Any, now: Any, before: Any, usual: float) -> tuple[bool, f
 
 
 def _apart(now: Array, before: Array) -> float:
-    """The mean difference of two pictures' thumbnails, 0..1."""
+    """Return the mean difference of two pictures' thumbnails, 0..1."""
     if now.shape != before.shape or now.ndim < 2:
         return 0.0
     return float(np.abs(_thumbnail(now) - _thumbnail(before)).mean() / 255)
 
 
 def _thumbnail(picture: Array) -> Array:
-    """Means over about ``SIDE`` by ``SIDE`` cells of the picture, of all its channels together."""
-    # Four by four pixels of a cell are enough of its mean.
+    """Return the means over about ``SIDE`` by ``SIDE`` cells of the picture, over all channels."""
+    # Four by four pixels of each cell are enough.
     step = [max(1, side // (SIDE * 4)) for side in picture.shape[:2]]
     some = picture[:: step[0], :: step[1]]
     rows, columns = (max(1, side // SIDE) for side in some.shape[:2])

@@ -1,4 +1,4 @@
-"""A schedule as text, as the command line, sidecars and plans write it."""
+"""Schedules as text, as the command line, sidecars and plans write them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXAMPLES: dict[str, tuple[Any, str]] = {
     "either": (clocks.either, "either(adaptive(0.25), at_least_every(8))"),
     "both": (clocks.both, "both(adaptive(0.1), confidence(0.8))"),
 }
-"""Schedules and clocks by name, and how each that needs arguments is written."""
+"""Schedules and clocks by name, with an example of each that needs arguments."""
 _CARRIED = "carried(skip_frame(4), warp(flow))"
 
 
@@ -72,7 +72,7 @@ def _check_whole(found: Any) -> None:
 
 
 def spelled(text: str, carry: Carry) -> str:
-    """Return the one text of a schedule under ``carry``, whatever carry ``text`` names itself; it can be parsed again.
+    """Return the text of the schedule ``text`` under ``carry``, which replaces a carry that ``text`` names.
 
     >>> spelled("skip_frame(4)", parse_carry("warp"))
     'carried(skip_frame(4), warp(flow))'

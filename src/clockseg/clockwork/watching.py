@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from clockseg.clockwork.clock import PICTURE, Clock, Watch, class_ids, facts, own_watches, walk
-from clockseg.clockwork.clock import watches as watched
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
-
-
-def watches(schedule: Schedule, index: int) -> frozenset[Watch]:
-    return watched(schedule.clocks[index], index + 1)
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

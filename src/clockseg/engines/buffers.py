@@ -1,8 +1,8 @@
 """Output buffers that are reused only when no result refers to them any more.
 
-What a part returns may be held for many frames, so a later run must never overwrite it; and fresh memory for every
-frame costs its page faults. So a pool lends an array, and lends it again once nothing else refers to it or to a view
-of it, which CPython's reference counts tell.
+A result may be held for many frames, so a later run must never overwrite it, and fresh memory for every frame costs page
+faults. So a pool lends an array, and lends it again once nothing else refers to it or to a view of it, which CPython's
+reference counts show.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from clockseg.types import Array
 
 MOST_KEPT = 64
-"""Buffers that a pool keeps; one that is still held when it is forgotten lives on with its holder."""
+"""Number of buffers that a pool keeps; one that is dropped while it is held lives on with its holder."""
 
 
 class Slot:

@@ -27,10 +27,10 @@ PROVIDERS = {
 def onnxruntime(
     net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, provider: str = "cpu"
 ) -> StagedNetwork:
-    """``net`` with its graph-backed parts compiled by ONNX Runtime, at first use of each working size.
+    """Return ``net`` with its graph-backed parts compiled by ONNX Runtime, at first use of each working size.
 
     ``provider``: "cpu"; on a GPU "cuda" or "tensorrt" (the package onnxruntime-gpu), where maps between parts go through
-    the CPU's memory. ``precision``: "f32"; on tensorrt also "f16". ``threads``: as many as the process may use if None.
+    the CPU's memory. ``precision``: "f32"; on tensorrt also "f16". ``threads``: None for one per core that it may use.
     """
     allowed = ("f32", "f16") if provider == "tensorrt" else ("f32",)
     if precision not in allowed:
@@ -44,7 +44,7 @@ def onnxruntime(
     options.inter_op_num_threads = 1
     options.graph_optimization_level = library.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
-    # Each part has threads of its own; those of one must not spin while another works.
+    # Each part has its own threads; those of one must not spin while another part runs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 
     def compile(built: Built) -> Runner:

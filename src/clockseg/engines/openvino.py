@@ -26,12 +26,12 @@ PRECISIONS = ("f32", "bf16")
 def openvino(
     net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, cache: bool = True
 ) -> StagedNetwork:
-    """``net`` with its graph-backed parts compiled by OpenVINO for the CPU, at first use of each working size.
+    """Return ``net`` with its graph-backed parts compiled by OpenVINO for the CPU, at first use of each working size.
 
-    ``precision``: what it computes in, "f32" or "bf16" (half the time where the CPU has it, slower where not); in bf16,
-    maps between parts are that as well (arrays of ``ml_dtypes.bfloat16``), while score maps, features that clocks watch
-    and the output stay float32. ``threads``: as many as the process may use if None. ``cache``: keep compiled models on
-    disk (``clockseg.engines.cache_directory``).
+    ``precision``: "f32" or "bf16" (half the time if the CPU supports it, slower if not). In bf16, maps between parts are
+    bf16 too (arrays of ``ml_dtypes.bfloat16``), while score maps, features that clocks watch and the output are float32.
+    ``threads``: None for one per core that the process may use. ``cache``: keep compiled models on disk
+    (``clockseg.engines.cache_directory``).
     """
     if precision not in PRECISIONS:
         raise UsageError(f"precision {precision!r}: OpenVINO runs here in {' or '.join(PRECISIONS)}.")
@@ -45,7 +45,7 @@ def openvino(
         "INFERENCE_NUM_THREADS": threads_or_all(threads),
     }
     if threads_or_all(threads) < cores():
-        # Bound to cores, every model's threads are bound to the same first ones: two that run at once would take turns.
+        # Pinned threads of every model are on the same first cores, so two models that run at once would take turns.
         options["ENABLE_CPU_PINNING"] = False
 
     def compile(built: Built) -> Runner:
@@ -63,11 +63,11 @@ def openvino(
 
 
 def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool) -> tuple[Any, frozenset[str]]:
-    """``model`` with its score and feature maps in and out as [1, h, w, channels], and which of its tensors these are.
+    """Return ``model`` with maps as [1, h, w, channels] at its inputs and outputs, and the names of these tensors.
 
-    It is the layout OpenVINO computes in, so that nothing is reordered where the network is cut; measured on `street`,
-    reordering to channels first and back takes 4 % of the time. ``bf16``: what only other parts read is handed on in it;
-    as float32, what leads to it would be computed in float32 as well, on SegFormer-B0 for 15 % of the time.
+    OpenVINO computes in that layout, so nothing is reordered where the network is cut; on `street`, reordering to channels
+    first and back takes 4 % of the time. ``bf16``: tensors that only other parts read are passed on in bf16; as float32 the
+    layers before them would be computed in float32 as well, which takes 15 % of the time of SegFormer-B0.
     """
     steps = library.preprocess.PrePostProcessor(model)
     last = []
@@ -129,7 +129,7 @@ _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 @functools.cache
 def _bf16() -> np.dtype[Any]:
-    """numpy's bf16, from a library that comes with ONNX."""
+    """Return the dtype bf16 for numpy, from a library that comes with ONNX."""
     found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
     return found
 

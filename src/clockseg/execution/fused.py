@@ -1,11 +1,11 @@
 """Fused execution: parts that are called together run as one model, if that gives the same bits.
 
-Which nodes an engine fuses may depend on where a model ends, and with them how its results are rounded. So a joint is
-tried against the parts one by one, on a frame, when it first comes at a working size. It must give the same bits in all
-tensors it has, and so must a witness: the same joint with the scores before the labels, since labels alone hide a
-rounding for many frames. If it fails, one that gives all that is held is tried, one that gives all tensors that pass
-between its parts, then the stages and the groups as two; failing that, the parts go on running one by one. The verdict is
-kept on disk beside the compiled models.
+The outputs of a model influence which of its nodes an engine fuses, and so how results are rounded. So when a joint model is
+first needed at a working size, it is compared with its parts, run one by one on the same frame. All of its tensors must have
+the same bits, and so must those of a witness: the same joint with the scores before the labels as outputs, since labels
+alone can hide a rounding for many frames. If they differ, further joints are tried: one that outputs all held values, one
+that outputs all tensors between its parts, and then stages and groups as two; failing that, parts run one by one. The
+verdict is stored on disk beside the compiled models.
 """
 
 from __future__ import annotations
@@ -29,23 +29,22 @@ from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Tensors
 from clockseg.types import Size
 
 BYTES = 256_000_000
-"""What a network's joints may hold in weights, beside those of its parts. What doesn't fit runs one by one: calls of the
-engine are little beside the time of so large a network. None is dropped for another, or many schedules that take turns
-would compile without end.
+"""Limit of the weights of a network's joints, in bytes. Parts that don't fit run one by one, since calls of the engine are
+fast compared with so large a network. No joint is dropped for another, or schedules that take turns would keep compiling.
 """
 SIZES = 10
-"""Working sizes that a part stays compiled for; the one not used for longest goes first."""
+"""Number of working sizes for which a part stays compiled; the least recently used is dropped first."""
 JOINTS = 32
-"""Joints of a network."""
+"""Largest number of joints of a network."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]
-"""A part compiled; the very same for the same part."""
+"""Compiles a part; returns the same object for the same part."""
 ALONE = Interpreter()
 
 
 class Verdict(NamedTuple):
-    """Verdict on a joint at one working size: it runs as ``part``, which takes ``bytes`` (None: it runs part by part).
+    """Verdict on a joint at one working size: it runs as ``part``, with ``bytes`` of weights (None: it runs part by part).
 
-    ``shares``: seconds of its calls one by one; those of the joint are told in these shares.
+    ``shares``: seconds of its calls one by one, by which the seconds of the joint are divided among them.
     """
 
     part: Part | None
@@ -55,9 +54,9 @@ class Verdict(NamedTuple):
 
 @dataclass
 class Joint:
-    """Graph-backed parts that may run as one, and how they do at each working size. Threads may share it.
+    """Graph-backed parts that may run as one model, with a verdict for each working size. Threads may share it.
 
-    ``attempts``: the parts as one graph, by what it gives, with a witness (None where it would tell nothing).
+    ``attempts``: the parts as one graph with different outputs, each with a witness (None if it would be the same graph).
     """
 
     parts: tuple[GraphPart, ...]
@@ -70,7 +69,7 @@ class Fusion:
     """Runs the parts of one compiled network as one; called with a session's network and schedule it gives its executor.
 
     ``graphs``: the network before it was compiled to ``net`` by ``compiled``; ``fusion`` makes one graph of several of its
-    parts. ``engine``: what the bits of its results depend on, as text; "": verdicts aren't kept on disk.
+    parts. ``engine``: everything that the bits of its results depend on, as text; "": verdicts aren't stored on disk.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Fusion:
         return Fused(self, net, schedule, liveness(net, schedule))
 
     def is_new(self, what: Hashable) -> bool:
-        """Return True when it is asked for the first time about ``what``."""
+        """Return True on the first call with ``what``."""
         with self.lock:
             new = what not in self.prepared
             self.prepared.add(what)
@@ -107,7 +106,7 @@ class Fusion:
     def _attempts(
         self, parts: tuple[GraphPart, ...], keep: frozenset[str]
     ) -> Iterator[tuple[GraphPart, GraphPart | None]]:
-        """Joints that give what is read again; what is held as well; everything."""
+        """Yield joints that output the tensors that are read again, all held values as well, and every tensor."""
         every = frozenset(tensor for part in parts for tensor in part.outputs)
         fusing = [self.parts[name] for name in self.fusable if not name.endswith(".body")]
         held = {tensor for part in fusing for tensor in (*part.inputs, *part.outputs)} - {LABELS}
@@ -116,7 +115,7 @@ class Fusion:
             yield self.fusion.fuse(parts, keeps), None if witness == keeps else self.fusion.fuse(parts, witness)
 
     def _scores(self) -> frozenset[str]:
-        """The tensors that labels are made of."""
+        """Return the tensors from which the labels are computed."""
         last = next(self.parts[name] for name in self.fusable if LABELS in self.parts[name].outputs)
         return frozenset(last.outputs if len(last.outputs) > 1 else last.inputs) - {LABELS}
 
@@ -140,8 +139,8 @@ def named_parts(net: StagedNetwork) -> dict[str, Any]:
 class Fused:
     """The executor of one session.
 
-    ``live``: what later batches read. ``plans``: how batches are divided, by their calls; ``failed``: pieces that can't run as
-    one.
+    ``live``: the values that later batches read. ``plans``: the pieces of a batch, by its calls; ``failed``: calls that can't
+    run as one model.
     """
 
     fusion: Fusion
@@ -152,7 +151,7 @@ class Fused:
     failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
 
     def force(self, batch: Sequence[Lazy]) -> None:
-        """Make the calls, those of graph-backed parts as few models."""
+        """Make the calls, those of graph-backed parts in as few models as possible."""
         if len(batch) == 1:
             ALONE.force(batch)
             return
@@ -187,7 +186,7 @@ class Fused:
                 advance(self.net, fixed(self.schedule, pattern), memory, image, vectors, Executed(self))
 
     def _fuse(self, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy], keep: frozenset[str]) -> bool:
-        """Run a piece as one, if that gives the same bits; it is judged when it first comes at a working size."""
+        """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""
         joint = self.fusion.joint(tuple([call.name for call in calls]), keep) if keep else None
         if joint is None:
             return False
@@ -211,7 +210,7 @@ class Fused:
     def _judge(
         self, joint: Joint, size: Size, calls: Sequence[Lazy], span: Sequence[Lazy], given: Sequence[Tensors]
     ) -> Verdict:
-        """Try the attempts, for good. Afterwards the parts are compiled, so that no seconds have compiling in them."""
+        """Find the verdict for a working size. It runs the model, so that later seconds include no compilation."""
         fusion, engine = self.fusion, self.fusion.engine
         told = [(part.name, part.inputs, part.outputs) for part in joint.parts]
         model = joint.attempts[0][0].build(size).model
@@ -244,22 +243,22 @@ class Fused:
         return Verdict(None, 0, shares)
 
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
-        """The joint compiled, and the bytes that it takes beside the parts of the network."""
+        """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
         return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
 
 
 def _given(calls: Sequence[Lazy]) -> list[Tensors]:
-    """The values that calls take from others than themselves."""
+    """Return the values that calls take from other calls."""
     inside = set(map(id, calls))
-    # The value of a selection from one of them is not there yet, and isn't asked for.
+    # Selections from these calls have no value yet, and aren't needed.
     found = {id(one): one for call in calls for one in call.args if id(one) not in inside}
     values = (one.value if type(one) is Lazy else one for one in found.values())
     return [value for value in values if value is not None]
 
 
 def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:
-    """Return True if all that ``made`` has are the bits of ``wanted``."""
+    """Return True if all tensors in ``made`` have the bits of those in ``wanted``."""
     pairs = (
         (made[name], value[name])
         for part, value in zip(joint.parts, wanted, strict=True)

@@ -18,7 +18,7 @@ Pattern: TypeAlias = tuple[bool, ...]
 Live: TypeAlias = Mapping[str, frozenset[str]]
 """By the name of a call: the names of the calls of later batches that take its value."""
 MOST = 32
-"""Patterns up to which a schedule is analysed; of one with more, everything stays."""
+"""Largest number of patterns of a schedule that is analysed; with more, every value is kept."""
 
 
 def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
@@ -89,7 +89,7 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
 
 @dataclass
 class _Dry:
-    """Computes nothing, and notes which calls take values of other batches."""
+    """An executor that computes nothing, and notes which calls take values of earlier batches."""
 
     live: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 

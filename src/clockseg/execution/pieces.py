@@ -10,7 +10,7 @@ from clockseg.execution.liveness import Live
 from clockseg.graph.part import AsFloats, GraphPart, Pick, Take
 
 Takes: TypeAlias = tuple[tuple[int, ...], ...]
-"""By call of a batch: the places of those whose values it takes."""
+"""For each call of a batch, the places of the calls whose values it takes."""
 
 
 class Piece(NamedTuple):
@@ -57,7 +57,7 @@ class Batch:
         return pieces
 
     def _tried(self, calls: tuple[int, ...], failed: Container[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        """Calls as one; where that failed, stages and groups as two."""
+        """Yield the calls as one piece; if that failed, stages and groups as two."""
         if len(calls) > 1 and calls not in failed:
             yield calls
         elif len(calls) > 1:
@@ -71,7 +71,7 @@ class Batch:
         return {i for i, name in enumerate(self.names) if isinstance(self.parts.get(name), Pick)}
 
     def _places(self) -> dict[int, Any]:
-        """By fusable call: the piece that it belongs to.
+        """Return, for each fusable call, the piece that it belongs to.
 
         Stages that follow one another are a chain; a stage that reads what the previous frame left begins another, since
         tensors of two frames have the same names. Groups and finish go with the chain if there is only one. What depends
@@ -98,7 +98,7 @@ class Batch:
         return found
 
     def _interrupts(self, i: int, reached: Sequence[bool]) -> bool:
-        """True for what stands between two pieces: a call of a function on what a fusable call gave."""
+        """Return True for a call that separates two pieces: of a function that reads the value of a fusable call."""
         name = self.names[i]
         return reached[i] and name not in self.fusable and not isinstance(self.parts.get(name), Pick)
 
@@ -125,7 +125,7 @@ class Batch:
 
 
 def _read_by(part: Any, every: Iterable[str]) -> set[str]:
-    """Return the tensors that a part reads; of a function nobody knows, so ``every`` one."""
+    """Return the tensors that a part reads; for a function that is unknown, so ``every`` one."""
     if isinstance(part, GraphPart):
         return set(part.inputs)
     if isinstance(part, Pick):
@@ -136,7 +136,7 @@ def _read_by(part: Any, every: Iterable[str]) -> set[str]:
 def _ordered(
     units: Sequence[tuple[int, ...]], takes: Sequence[tuple[int, ...]], picks: Container[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Each unit after those whose values it takes; what is selected from a piece it may take itself."""
+    """Yield each unit after those whose values it takes; a piece may take selections from itself."""
     left, done = sorted(units), set[int]()
 
     def ready(unit: tuple[int, ...]) -> bool:

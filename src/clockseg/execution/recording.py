@@ -1,9 +1,9 @@
-"""One pass of the frame oracle, kept so that schedules can be tried on it without running the network again.
+"""A recording of the maps that clocks watch, for trying schedules without running the network again.
 
-Whatever fires gives the oracle's value of the frame it reflects: a stage's body reads the stage before it and nothing
-else. So what any clock is shown at any frame is in the recording, and ``replay`` decides exactly as a ``Session`` would:
-it is a session, on a network whose stages look their values up. That holds for every schedule whose carry is the
-identity, nested or not, delayed or not, made of clocks that go by what was recorded.
+A stage that fires computes the oracle's value of the frame that it reflects, since its body reads only the stage before it.
+So everything that a clock can watch is in a recording of the frame oracle, and ``replay`` decides exactly as a ``Session``
+would: it is a session of a network whose stages look their values up. That holds for every schedule with the carry
+identity, nested or not, delayed or not, whose clocks read recorded maps only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from clockseg.types import Array, Image
 
 
 def label_map(stage: int) -> Watch:
-    """The label map of a stage's scores (1 is the first), for ``record(keep=..)``: a byte a place, all that a change needs.
+    """Return the watch of the label map of a stage (1 is the first), for ``record(keep=..)``: one byte per cell.
 
     >>> label_map(2)
     Watch(of='labels', stage=2)
@@ -50,8 +50,8 @@ def needs(schedule: Schedule) -> frozenset[Watch]:
     """
     if schedule.carry != identity:
         raise UsageError(
-            f"carry {schedule.carry} can't be replayed: clocks would be shown what it moved, which isn't recorded. "
-            "Give the identity, or a clockseg.execution.tape.Tape, which records what a carry moves."
+            f"carry {schedule.carry} can't be replayed: clocks watch moved values, which aren't recorded. "
+            "Use the carry identity, or a clockseg.execution.tape.Tape, which stores the values that a carry moves."
         )
     found: set[Watch] = set()
     for number, clock in enumerate(schedule.clocks, start=1):
@@ -69,7 +69,7 @@ def _needs(clock: Clock, number: int) -> frozenset[Watch]:
 
 
 class _Recorded(NamedTuple):
-    """One frame: its picture's shape, the seconds of its full pass, and where what was kept of it lies."""
+    """One frame: the shape of its picture, the seconds of its full pass, and the places of its maps."""
 
     shape: tuple[int, ...]
     seconds: Seconds
@@ -78,11 +78,11 @@ class _Recorded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A recording by ``record``: for each frame, the maps that clocks may watch, and the seconds of every stage.
+    """The maps that clocks watch and the seconds of every stage, for each frame; made by ``record``.
 
-    ``stages``: their names; ``scored``: the numbers of those that have a score map; ``kept``: what was kept, in order;
-    ``sidecar``: the network's own, which names classes.
-    A slice, such as ``recording[:125]``, is a recording of those frames, whose first is filled; it shares the memory.
+    ``stages``: their names; ``scored``: the numbers of those with a score map; ``kept``: the recorded maps, in order;
+    ``sidecar``: the network's, which names classes. A slice, such as ``recording[:125]``, is a recording of those frames, the
+    first of which is a fill; it shares the memory.
     """
 
     network: str
@@ -94,7 +94,7 @@ class Recording:
     sidecar: Any = None
 
     def __len__(self) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
         return len(self.frames)
 
     def __getitem__(self, frames: slice) -> Recording:
@@ -103,7 +103,7 @@ class Recording:
         return replace(self, frames=self.frames[frames])
 
     def look(self, watch: Watch, index: int) -> Array:
-        """Return what was kept under ``watch`` of frame ``index``; ``UsageError`` if it wasn't."""
+        """Return the map ``watch`` of frame ``index``; ``UsageError`` if it wasn't recorded."""
         if watch not in self.kept:
             raise UsageError(
                 f"{_told(watch)} of frame {index} wasn't recorded; a clock that reads it must declare it: watches(stage)."
@@ -116,11 +116,11 @@ class Recording:
 
 
 def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch] | None = None) -> Recording:
-    """Run every stage over all frames of a clip, once, and keep what ``keep`` names.
+    """Run every stage once on all frames of a clip, and record the maps in ``keep``.
 
-    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; what a schedule
-    ``needs``. By default the label maps of every stage that has a score map, which is what change clocks watch: some kB a
-    frame, where scores and features take hundreds and pictures millions of bytes (on disk beyond 64 MB).
+    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; ``needs(schedule)``
+    returns those of a schedule. By default the label maps of every stage with a score map, which change clocks watch: a few
+    kB per frame; scores and features take hundreds of kB, pictures MBs (on disk beyond 64 MB in all).
 
     >>> light = Stage("light", lambda image: np.stack([128.0 - image, image])[None])
     >>> recording = record(StagedNetwork("one", (light,)), [np.uint8([[9, 200]])])
@@ -134,7 +134,7 @@ def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch]
     store, frames, schedule = Store(), list[_Recorded](), frame_oracle(len(net))
     for image in images:
         if not frames or frames[-1].shape != np.shape(image):
-            # Engines compile for this size now, and not in what is timed.
+            # Engines compile for this size before anything is timed.
             fill(net, schedule, image)
         _, memory = fill(net, schedule, image)
         places = tuple(store.add(_looked_at(net, memory, watch, image)) for watch in kept)
@@ -170,7 +170,7 @@ def _looked_at(net: StagedNetwork, memory: Memory, watch: Watch, image: Image) -
 
 @dataclass(frozen=True)
 class _Frame:
-    """Stands for a frame of a recording, as its picture and as what every stage makes of it."""
+    """A frame of a recording, in place of its picture and of the value of every stage."""
 
     recording: Recording
     index: int
@@ -184,10 +184,10 @@ class _Frame:
 
 
 def replay(recording: Recording, schedule: Schedule | Named) -> Iterator[Record]:
-    """The record of each frame, as a ``Session`` under ``schedule`` would give it: the same firings and signals.
+    """Yield the record of each frame, with the firings and signals of a ``Session`` under ``schedule``.
 
-    ``seconds`` is an estimate: what was recorded of the stages that fire, and of fusing and finishing if any does; the
-    clocks' own time is left out. ``UsageError`` if the schedule can't be replayed or needs what wasn't kept.
+    ``seconds`` is an estimate: the recorded seconds of the stages that fire, and of fusing and finishing if any does, without
+    those of clocks. ``UsageError`` if the schedule can't be replayed, or watches a map that wasn't recorded.
 
     >>> from clockseg.clockwork.schedule import alternating
     >>> stages = tuple(Stage(name, lambda image: image, scores=None) for name in "ab")
@@ -224,7 +224,7 @@ def _estimated(full: Seconds, fired: tuple[bool, ...]) -> Seconds:
 
 
 def _stand_in(recording: Recording) -> StagedNetwork:
-    """A network whose trunk, heads and output are the frame they belong to, and whose score maps are looked up."""
+    """Return a network whose trunks, heads and output are the frame, and whose score maps and features are looked up."""
 
     def looked_up(watch: Watch) -> Any:
         return lambda frame: recording.look(watch, frame.index)

@@ -1,23 +1,23 @@
-"""The calls of a session that is replayed from a tape: looked up instead of made, and only when a value is read.
+"""The calls of a session that is replayed from a tape: values are looked up instead of computed, when they are read.
 
-A promise's key says of which frames its value is made and how, so that what two schedules would make alike is known to be
-alike.
+The key of a promise says how its value is computed and from which frames, so that two schedules that would compute the same
+value are known to do so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from clockseg.carry import Estimator, Motion
-from clockseg.clockwork.clock import Clock, Decision, Tick, View, Watch, ask
+from clockseg.clockwork.clock import Clock, Decision, Tick, View, ask
 from clockseg.clockwork.lazy import Kind, Lazy
 from clockseg.errors import UsageError
 
 Key: TypeAlias = tuple[Hashable, ...]
 DEEPEST = 64
-"""Promises made of one another, none of them kept yet: beyond it the next is kept at once, so that no stack overflows."""
+"""Length of a chain of promises that depend on one another; the next is computed at once, so that no stack overflows."""
 
 
 class Promise:
@@ -50,12 +50,12 @@ class Promise:
     def _keep(self) -> None:
         if self._make is not None:
             self._made = self._make()
-            # What it was made of may go now.
+            # Release what it depends on.
             self._make = None
 
 
 def kept(given: Any) -> Any:
-    """Return what is promised; a value that is there already as it is.
+    """Return the value of a promise, and any other value as it is.
 
     >>> kept(Promise(("one",), lambda: 1)), kept(2)
     (1, 2)
@@ -74,7 +74,7 @@ class Frames(Protocol):
 
 
 class Shot(Promise):
-    """Stands for a frame: its picture, if that was kept, and its ``shape`` in any case."""
+    """A frame of a tape: its picture, if that is stored, and its ``shape``."""
 
     __slots__ = ("index", "shape")
 
@@ -89,7 +89,7 @@ class Shot(Promise):
 class Replaying:
     """The calls of frames from a tape (``clockwork.lazy.Calls``). ``carry``: identity, or a warp.
 
-    Bodies and heads are looked up, since what fires gives the oracle's value; so is what is fused of one frame alone.
+    Bodies and heads are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
     """
 
     def __init__(self, frames: Frames, carry: Any) -> None:
@@ -97,7 +97,7 @@ class Replaying:
         self.made: list[Lazy] = []
 
     def call(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return a promise; of what a carry sees, the frame's number."""
+        """Return a promise; for the data that a carry keeps of a frame, the frame's number."""
         if name == "see":
             return args[1].index
         if name == "observe":
@@ -116,15 +116,15 @@ class Replaying:
         return self._made(name, part, args)
 
     def read(self, given: Any) -> Any:
-        """Return it as it is: who looks at it reads it."""
+        """Return the promise: a clock that reads it computes it."""
         return given
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of a clock, which reads promises."""
-        return ask(clock, ReplayTick(*tick), state)
+        """Return the answer of a clock, which reads promises (``Replayed``)."""
+        return ask(clock, tick, state)
 
     def settle(self, kept: Iterable[Any]) -> None:
-        """Make nothing."""
+        """Do nothing: values are computed when they are read."""
 
     def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
         return Promise(("motion", self.carry.motion, before, now), make, after=after)
@@ -142,7 +142,7 @@ class Replaying:
 
 
 def _of_one_frame(values: tuple[Any, ...]) -> int | None:
-    """The frame of which all of these are, as the oracle has them; None if they are of several, or were moved."""
+    """Return the frame that all of these values are of, as the oracle has them; None if they are of several, or moved."""
     own = all(isinstance(value.key[0], tuple) or value.key[0] == "whole" for value in values)
     frames = {value.key[-1] for value in values}
     return int(frames.pop()) if own and len(frames) == 1 else None
@@ -150,7 +150,7 @@ def _of_one_frame(values: tuple[Any, ...]) -> int | None:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A clock for a replay: it gets values instead of promises, and is refused what can't be replayed."""
+    """A clock in a replay: it reads values in place of promises, and may not read the time."""
 
     clock: Clock
 
@@ -165,46 +165,14 @@ class Replayed:
 
 
 class ReplayTick(Tick):
-    """A tick on promises, each kept when a clock reads it. It has no time: a replay takes other seconds than the run."""
+    """A tick on promises, each computed when a clock reads it. It has no time: a replay takes other seconds than the run."""
 
-    @property
-    def seconds(self) -> float:  # type: ignore[override]
-        raise UsageError(
-            "a clock that reads tick.seconds can't be replayed; it must declare not_replayable, the reason."
-        )
-
-    @property
-    def took(self) -> float:  # type: ignore[override]
-        raise UsageError("a clock that reads tick.took can't be replayed; it must declare not_replayable, the reason.")
-
-    @property
-    def image(self) -> Any:  # type: ignore[override]
-        return kept(self[2])
-
-    @property
-    def watched(self) -> Any:  # type: ignore[override]
-        return kept(self[3])
-
-    @property
-    def reference(self) -> Any:  # type: ignore[override]
-        return kept(self[4])
-
-    @property
-    def previous(self) -> Any:  # type: ignore[override]
-        return kept(self[5])
-
-    @property
-    def motion(self) -> Any:  # type: ignore[override]
-        return kept(self[8])
-
-    @property
-    def views(self) -> Mapping[Watch, View]:  # type: ignore[override]
-        return {watch: View(*map(kept, view)) for watch, view in self[10].items()}
-
-    @property
-    def travel(self) -> Any:  # type: ignore[override]
-        return kept(self[11])
-
-    @property
-    def output(self) -> Any:  # type: ignore[override]
-        return kept(self[12])
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("seconds", "took"):
+            raise UsageError(
+                f"a clock that reads tick.{name} can't be replayed; it must declare not_replayable, the reason."
+            )
+        if name == "views":
+            return {watch: View(*map(kept, view)) for watch, view in found.items()}
+        return kept(found)

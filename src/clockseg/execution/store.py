@@ -1,4 +1,4 @@
-"""Arrays one after the other: in memory at first, on disk beyond."""
+"""A list of arrays, in memory up to a limit and in a temporary file beyond it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from clockseg.types import Array
 
 MEMORY_BYTES = 64_000_000
-"""What a recording holds in memory; the rest goes to a temporary file, which is gone with the recording."""
+"""Bytes that a store holds in memory before it moves to a temporary file."""
 
 
 class Place(NamedTuple):
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class Store:
-    """Arrays one after the other, in memory up to ``MEMORY_BYTES`` and in a temporary file beyond.
+    """Arrays in memory up to ``MEMORY_BYTES``, and in a temporary file beyond that, which is deleted with the store.
 
     >>> store = Store()
     >>> place = store.add(np.array([1, 2]))
@@ -37,7 +37,7 @@ class Store:
         weakref.finalize(self, self._file.close)
 
     def add(self, array: Array) -> Place:
-        """Keep a copy of it; the place where it lies."""
+        """Store a copy of an array, and return its place."""
         array = np.ascontiguousarray(array)
         place = Place(self.bytes, array.dtype, array.shape)
         self._file.seek(self.bytes)
@@ -45,7 +45,7 @@ class Store:
         return place
 
     def __getitem__(self, place: Place) -> Array:
-        """The array as it was, read-only."""
+        """Return the array at ``place``, read-only."""
         self._file.seek(place.offset)
         count = int(np.prod(place.shape, dtype=np.int64))
         return np.frombuffer(self._file.read(count * place.dtype.itemsize), place.dtype).reshape(place.shape)

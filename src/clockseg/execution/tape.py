@@ -1,8 +1,8 @@
-"""One pass of the frame oracle with what its stages hold, so that schedules can be played on it, labels and all.
+"""A tape of the values of every stage on every frame, for replaying schedules with their outputs.
 
-A ``Recording`` keeps what clocks look at under the identity. A tape also keeps what is moved and fused: then ``play`` gives
-the very outputs of a ``Session``, bit for bit, whatever the carry. It is a session too, on a network whose bodies and heads
-look their values up, while groups, finish, conclude, correction and the carry are the real ones.
+A ``Recording`` stores the maps that clocks watch, for schedules with the carry identity. A tape also stores the values that
+are moved and fused, so ``play`` returns the bits of a ``Session``'s outputs under any warp. Bodies and heads are looked up,
+while groups, finish, conclude, correction and the carry are the real ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record
-from clockseg.clockwork.watching import check, check_replayable, watches
+from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
-from clockseg.execution.replay import Promise, Replaying, Shot
+from clockseg.execution.replay import Promise, Replayed, Replaying, Shot
 from clockseg.execution.store import Place, Store
 from clockseg.types import Image
 
@@ -31,8 +31,8 @@ from clockseg.types import Image
 class Wanted(NamedTuple):
     """The maps of each frame that a tape stores besides the output.
 
-    ``pictures``: as they came; ``prepared``: as the network reads them; ``held``, ``trunks``: of these stages (0 is the
-    first); ``fused``: what was fused, as far as it is worth moving; ``motions``: what is seen and found by each of these.
+    ``pictures``: the frames; ``prepared``: as the network reads them; ``held``, ``trunks``: of these stages (0 is the first);
+    ``fused``: the scores that a carry moves; ``motions``: the motion by each of these estimators.
     """
 
     pictures: bool = False
@@ -75,7 +75,7 @@ def wanted(net: StagedNetwork, schedules: Iterable[Schedule | Named]) -> Wanted:
 def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
     check(net, schedule)
     _check_playable(schedule)
-    looks = [watch for index in range(len(schedule)) for watch in watches(schedule, index)]
+    looks = frozenset().union(*schedule.watched)
     corrected = net.correction is not None and schedule.carry.of != "held"
     reads = net.correction.reads if net.correction is not None and corrected else None
     names = [stage.name for stage in net.stages]
@@ -106,11 +106,11 @@ def _check_playable(schedule: Schedule) -> None:
 
 _NOTHING = Sight(np.zeros((0, 0), np.uint8))
 Kept = Place | Mapping[str, Place]
-"""Where a value lies, an array or a dict of them."""
+"""The place of an array, or the places of a dict of arrays."""
 
 
 class _Taped(NamedTuple):
-    """One frame: its picture's shape, whether a clip begins with it, and where what was kept lies, by name."""
+    """One frame: the shape of its picture, True if it is the first of a clip, and the places of its values by name."""
 
     shape: tuple[int, ...]
     first: bool
@@ -119,9 +119,9 @@ class _Taped(NamedTuple):
 
 
 class Played(NamedTuple):
-    """One frame played: ``output.value`` is what the session gives, ``output.key`` tells it from all others on this tape.
+    """One replayed frame: ``output.value`` is the session's output; equal ``output.key`` means equal outputs.
 
-    ``record``: who fired, and what was carried; its seconds are 0.
+    ``record``: that of the session, with seconds of 0.
     """
 
     output: Promise
@@ -130,10 +130,11 @@ class Played(NamedTuple):
 
 @dataclass(eq=False)
 class Tape:
-    """Frames taken one by one: ``net`` runs whole on each, and ``keep`` of it stays (``wanted``; in a file beyond 64 MB).
+    """A recording to which frames are added one by one: ``net`` runs whole on each, and the values in ``keep`` are stored.
 
-    ``UsageError`` for values that aren't arrays or dicts of arrays, such as torch's tensors.
-    ``warp(codec)`` goes by frames further back; after a refill within a clip a session has forgotten these, a tape has not.
+    ``keep``: see ``wanted``. Values are on disk beyond 64 MB. ``UsageError`` for values that aren't arrays or dicts of arrays,
+    such as torch's tensors. ``warp(codec)`` also uses earlier frames; a refill within a clip drops these in a session, but
+    not on a tape.
 
     >>> from clockseg.clockwork.schedule import skip_frame
     >>> from clockseg.clockwork.network import Stage
@@ -159,7 +160,7 @@ class Tape:
         return len(self._frames)
 
     def add(self, image: Image, *, vectors: Any = None, first: bool = False) -> Any:
-        """One more frame, and its output; ``first`` if a clip begins with it, as it does where the frames' size changes."""
+        """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does."""
         first = first or not self._frames or self._frames[-1].shape != np.shape(image)
         output, memory = fill(self.net, frame_oracle(len(self.net)), image)
         places: dict[Any, Kept] = {"output": self._put(memory.fused.held.value)}
@@ -190,7 +191,7 @@ class Tape:
             places["grey", estimator] = self._put(sight.grey)
             if not first:
                 found = replace(estimator.observe(self._seen[estimator], sight), then=_NOTHING, now=_NOTHING)
-                # Whatever kind of motion it is; of fields and numbers all of them.
+                # Pickled, since estimators may return their own kinds of motion.
                 places["motion", estimator] = self.store.add(np.frombuffer(pickle.dumps(found), np.uint8))
             self._seen[estimator], shares[estimator] = sight, sight.share
         return shares
@@ -218,7 +219,7 @@ class Tape:
         return {part: self.store[one] for part, one in place.items()}
 
     def motion(self, estimator: Estimator, index: int) -> Motion:
-        """The motion that ``estimator`` found from the frame before ``index`` to it."""
+        """Return the motion by ``estimator`` from the frame before ``index`` to it."""
         found: Motion = pickle.loads(self.look(("motion", estimator), index).tobytes())
         return replace(found, then=self._sight(estimator, index - 1), now=self._sight(estimator, index))
 
@@ -228,18 +229,19 @@ class Tape:
     def play(self, schedule: Schedule | Named) -> Iterator[Played]:
         """Yield what a ``Session`` under ``schedule``, reset at the start of clips, returns for each frame, without running the network.
 
-        ``UsageError`` if it can't be played; where something it needs isn't on the tape, as that is looked up.
+        ``UsageError`` if it can't be played, or when a value that it needs isn't on the tape.
         """
         made = schedule_for(schedule, len(self.net))
         check(self.net, made)
         _check_playable(made)
+        replayed = replace(made, clocks=tuple(map(Replayed, made.clocks)))
         calls, memory = Replaying(self, made.carry), None
         for index, frame in enumerate(self._frames):
-            memory = advance(self.net, made, None if frame.first else memory, Shot(self, index), None, calls)
+            memory = advance(self.net, replayed, None if frame.first else memory, Shot(self, index), None, calls)
             yield Played(memory.output, memory.record)
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Of the picture of frame ``index``."""
+        """Return the shape of the picture of frame ``index``."""
         return self._frames[index].shape
 
     def begins(self, index: int) -> bool:

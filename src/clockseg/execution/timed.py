@@ -1,4 +1,4 @@
-"""Timing around any engine: how long each part took, and how often it ran."""
+"""Timing of the parts of a network in any engine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Times:
         self.calls[name] = self.calls.get(name, 0) + 1
 
     def clear(self) -> None:
-        """Forget all calls so far, such as those that compiled."""
+        """Reset the sums, for example after calls that compiled."""
         self.seconds.clear()
         self.calls.clear()
 
 
 def timed(net: StagedNetwork, clock: Callable[[], float] = time.perf_counter) -> tuple[StagedNetwork, Times]:
-    """``net`` with every part timed by ``clock`` (seconds), and where the times are summed.
+    """Return ``net`` with every part timed by ``clock`` (seconds), and the sums.
 
     >>> from clockseg.clockwork.network import Stage
     >>> net, times = timed(StagedNetwork("one", (Stage("a", str.upper),)), iter(range(99)).__next__)

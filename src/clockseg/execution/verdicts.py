@@ -1,4 +1,4 @@
-"""Verdicts on disk: whether fused parts reproduce the bits of single parts, so that it is not checked again at each start."""
+"""Verdicts on disk: the checks that fused parts reproduce the bits of single parts, which start-up need not repeat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clockseg.files import whole
 FILE = "fused.json"
 """The file in the cache folder."""
 MOST = 1000
-"""Verdicts that are kept; the oldest goes first."""
+"""Number of verdicts that are kept; the oldest are dropped first."""
 
 
 class Known(NamedTuple):
@@ -25,7 +25,7 @@ class Known(NamedTuple):
 
 
 def key(*facts: Any) -> str:
-    """Return all that a verdict depends on as a short text: models, as bytes, and what can be told as text."""
+    """Return a hash of everything that a verdict depends on: bytes of models, and objects by their ``repr``."""
     digest = hashlib.sha256()
     for fact in facts:
         digest.update(fact if isinstance(fact, bytes) else repr(fact).encode())
@@ -33,7 +33,7 @@ def key(*facts: Any) -> str:
 
 
 def recall(key: str, calls: int, attempts: int) -> Known | None:
-    """Return what is known under ``key`` for so many calls and attempts; a damaged file is as none."""
+    """Return the verdict stored under ``key``, if it fits these numbers of calls and attempts; a damaged file counts as empty."""
     found: Any = _read().get(key)
     try:
         attempt, shares = found["attempt"], tuple(map(float, found["shares"]))
@@ -44,7 +44,7 @@ def recall(key: str, calls: int, attempts: int) -> Known | None:
 
 
 def remember(key: str, attempt: int | None, shares: Sequence[float]) -> None:
-    """Keep a verdict; a cache folder that can't be written to isn't worth failing for."""
+    """Store a verdict; a cache folder that can't be written to is ignored."""
     if cache_limit() == 0:
         return
     file = cache_directory() / FILE

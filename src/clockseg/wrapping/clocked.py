@@ -21,7 +21,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
-from clockseg.clockwork.watching import check, watches
+from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError
 from clockseg.wrapping.call import Asked, Calls, Forward
 from clockseg.wrapping.outcome import Outcome
@@ -249,8 +249,8 @@ class Clocked:
             chosen = carried(chosen, self.how.carry)
         schedule = schedule_for(chosen, len(net))
         check(net, schedule)
-        looked_at = {watch for index in range(len(schedule)) for watch in watches(schedule, index)}
-        if (schedule.carry.looks or PICTURE in looked_at) and self.how.normalisation is None:
+        pictures = any(PICTURE in watched for watched in schedule.watched)
+        if (schedule.carry.looks or pictures) and self.how.normalisation is None:
             raise UsageError(
                 f"a schedule that looks at the picture (carry {schedule.carry}): say how frames were normalised, with "
                 "processor=, the image processor that prepares them, or a pair (mean, std)."
