@@ -181,7 +181,7 @@ def test_the_length_of_a_video(tmp_path) -> None:
 @pytest.mark.parametrize("form", ["map", "channels last", "tokens", "8 bits"])
 def test_a_head_finds_what_is_there_in_any_form(tmp_path, form) -> None:
     found = trained(tmp_path, planted(form), PLANTED)
-    [head] = found.facts()["heads"]
+    [head] = found.facts["heads"]
     assert [head[name] for name in ("stage", "features", "channels", "scores")] == [
         "low",
         "low",
@@ -261,7 +261,7 @@ def test_the_same_seed_gives_the_same_file(tmp_path, monkeypatch) -> None:
 
 def test_heads_for_the_rest(tmp_path) -> None:
     found = trained(tmp_path, tiny(), replace(BARE, scores=("scores_1", None, None)))
-    assert [head.stage for head in found.heads] == ["mid"]
+    assert [head["stage"] for head in found.facts["heads"]] == ["mid"]
     assert sidecar.read(found.path.with_suffix(".json")).scores == ("scores_1", "clockseg.scores.mid", None)
     again = sidecar.read(found.path.with_suffix(".json"))
     with pytest.raises(UsageError, match="low, mid already"):

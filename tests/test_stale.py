@@ -27,8 +27,8 @@ from clockseg.training.stale_motion import Wander, past
 
 pytest.importorskip("torch")
 
+from clockseg.training.fitting import Recipe
 from clockseg.training.stale import Choices, train_stale
-from clockseg.training.stale_fit import Recipe
 
 WARP = Warp(Flow(), of="fused")
 QUICK = Choices(samples=12, recipe=Recipe(steps=6, batch=2))
@@ -127,7 +127,7 @@ def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
 
 def test_it_starts_by_adding_nothing(data, tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
-    choices = replace(QUICK, recipe=Recipe(steps=1, rate=0.0))
+    choices = replace(QUICK, recipe=Recipe(steps=1, batch=2, rate=0.0))
     found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     net = load(found.path, threads=1)
     for here, there in zip(_run(net, _moving(net)), _run(_plain(found.path), carried(skip_frame(4), WARP))):
@@ -272,8 +272,7 @@ def test_made_up_motion_leads_to_the_still() -> None:
     calm = Wander(zoom=(0, 0), turn=0, shift=(0, 0), bend=0, things=0, near=0, gain=0, level=0, noise=0)
 
     def frames(wander: Wander, **options) -> list[np.ndarray]:
-        found = past(still, 4, np.random.default_rng(0), wander=wander, **options)
-        return [found.frame(n) for n in range(4, 0, -1)]
+        return past(still, 4, np.random.default_rng(0), wander=wander, **options)
 
     assert all(np.array_equal(frame, still) for frame in frames(calm))
     apart = [float(np.abs(frame.astype(int) - still).mean()) for frame in frames(replace(calm, shift=(0.02, 0.02)))]

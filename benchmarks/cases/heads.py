@@ -56,7 +56,7 @@ def _bare(network: str, folder: Path) -> Path:
 
 def _train(bare: Path, clips: Sequence[Clip], out: Path, val: Sequence[Clip], frames: int) -> Facts:
     start = time.perf_counter()
-    found = train_heads(bare, clips, out, validation=val, frames=frames, engine="openvino").facts()
+    found = train_heads(bare, clips, out, validation=val, frames=frames, engine="openvino").facts
     return {**found, "seconds": round(time.perf_counter() - start, 1)}
 
 
@@ -94,7 +94,7 @@ def pages(facts: Facts) -> dict[str, str]:
         [row["watches"], row["name"], *(percent(row[key]) for key in ("fires", "agreement", "pixels", "mean_iu"))]
         for row in facts["clocks"]
     ]
-    head = ["heads", "stage", "cells like the output", "mean IU", "change: head", "change: features"]
+    head = ["heads", "stage", "cells like the output", "mIoU", "change: head", "change: features"]
     clock_head = ["the clock watches", "threshold", "last stage fires", "agreement: mean IU", "pixels", "mean IU"]
     took = ", ".join(f"{name} {found['seconds']:.0f} s" for name, found in facts["heads"].items())
     note = f"Scored on CamVid val. Training and scoring took: {took}."

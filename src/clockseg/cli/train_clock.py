@@ -22,7 +22,7 @@ from clockseg.cli._terminal import align, percent, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.training.fitting import Trained
+    from clockseg.training import Trained
 
 DESCRIPTION = """Teach a small graph when the network is worth running.
 

@@ -22,7 +22,7 @@ from clockseg.cli._terminal import align, percent, shown
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.training.heads import TrainedHeads
+    from clockseg.training import Trained
 
 DESCRIPTION = """Give the stages of a network class scores, so that adaptive clocks can watch them.
 
@@ -81,13 +81,13 @@ def run(args: argparse.Namespace) -> int:
         return 1
     validation = [clip for data in args.validation for clip in read_data_options(args, data)]
     found = _trained(args, clips, validation, account)
-    print(json.dumps(found.facts(), allow_nan=False) if args.json else table(found))
+    print(json.dumps(found.facts, allow_nan=False) if args.json else table(found))
     if not (args.json or args.quiet):
         print(f"{found.path}\nnext: clockseg tune {args.data[0]} --fire-rate 0.5 --network {found.path}")
     return 1 if account.troubles else 0
 
 
-def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip], account: Account) -> TrainedHeads:
+def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip], account: Account) -> Trained:
     from clockseg.training.heads import train_heads
 
     return train_heads(
@@ -102,7 +102,7 @@ def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip]
         precision=args.precision,
         threads=args.threads,
         size=args.size,
-        say=counting("frames", quiet=args.quiet),
+        progress=counting("frames", quiet=args.quiet),
         warn=account.cut_short,
     )
 
@@ -110,10 +110,10 @@ def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip]
 HEAD = ("stage", "features", "channels", "cells", "mean IU", "pixels", "change: head", "features")
 
 
-def table(found: TrainedHeads) -> str:
+def table(found: Trained) -> str:
     """A row a head, aligned; ``-`` where nothing was kept apart to tell."""
     rows = []
-    for head in found.facts()["heads"]:
+    for head in found.facts["heads"]:
         agreement, correlation = head["agreement"], head["correlation"]
         rows.append(
             [

@@ -23,7 +23,7 @@ from clockseg.cli._terminal import align, percent
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
-    from clockseg.training.stale import TrainedStale
+    from clockseg.training import Trained
 
 DESCRIPTION = """Teach a network to show scores that are some frames old.
 
@@ -112,12 +112,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if account.troubles else 0
 
 
-def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip], account: Account) -> TrainedStale:
-    from clockseg.carry import Flow
-    from clockseg.training.stale import Choices, train_stale
-    from clockseg.training.stale_fit import Recipe
+def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip], account: Account) -> Trained:
+    from dataclasses import replace
 
-    recipe = Recipe() if args.steps is None else Recipe(steps=args.steps)
+    from clockseg.carry import Flow
+    from clockseg.training.stale import RECIPE, Choices, train_stale
+
+    recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
     choices = Choices(
         reads=args.reads,
         samples=args.samples,

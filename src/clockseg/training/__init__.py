@@ -1,1 +1,15 @@
-"""Additions to a network that are learned from video: corrections, score heads, clocks, and 8-bit quantization."""
+"""Training from a network's own outputs on video: corrections of stale scores, score heads, and clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The file that a training wrote, and ``facts`` about it: plain values, for ``json.dumps``."""
+
+    path: Path
+    facts: dict[str, Any]

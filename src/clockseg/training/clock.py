@@ -22,9 +22,10 @@ from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together
 from clockseg.networks.load import load
+from clockseg.training import Trained
 from clockseg.training.clock_net import ClockNet, Form, exported, inputs_of
 from clockseg.training.clock_samples import Samples, Take, samples, takes
-from clockseg.training.fitting import Log, Recipe, Trained, check_resumed, fit, log_to
+from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 from clockseg.training.frames import rank_correlation
 
 RECIPE = Recipe(steps=1500, batch=64, decay=1e-3)

@@ -23,7 +23,7 @@ Net = TypeVar("Net", bound=nn.Module)
 
 SAVED_SECONDS = 30
 """Seconds between two saved states."""
-LINES = 40
+LINES = 20
 """Entries of the log about steps."""
 
 
@@ -41,14 +41,6 @@ class Recipe:
     warm_up: int = 50
     decay: float = 1e-4
     average: float = 0.99
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The file that a training wrote, and ``facts`` about it: plain values, for ``json.dumps``."""
-
-    path: Path
-    facts: dict[str, Any]
 
 
 def log_to(file: Path, say: Log, *, fresh: bool) -> Log:

@@ -1,48 +1,56 @@
-"""The small fusion that reads moved stale scores: torch's side of what ``stale_export`` writes as a graph."""
+"""The small fusion that corrects propagated scores, in torch and as ONNX nodes behind its network."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import onnx
 import torch
+from onnx import TensorProto, helper
 from torch import Tensor, nn
 from torch.nn import functional
+
+from clockseg.graph import sidecar
+from clockseg.graph.correction import Addition, repeated, value_info, with_addition
+from clockseg.networks.onnx_export import traced
+from clockseg.training.stale_teacher import Teacher
 
 WIDTH, DEEP = 48, 64
 """Channels at the grid it works on, and at half of it."""
 STEM = 24
 STEM_STRIDE = 8
-"""Pixels a cell of what the picture becomes."""
+"""Pixels per cell after the convolutions on the picture."""
+PREFIX = "stale."
+"""Before the names of what is added to a file."""
+MOVED, UNEXPLAINED, CORRECTED = "moved_scores", "unexplained", "corrected"
+"""Names of its inputs and its output in the file."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """The properties of a network that determine its fusion.
 
-    ``classes`` of the score map; ``features``: channels of the stage that it reads, 0: it reads the picture. ``fold``: cells
-    of the score map, in each direction, that it treats as one (1 or 2). ``even``: whether a map is always a multiple of that;
-    else it is enlarged by a row, and cut again. ``fits``: whether what it reads, once convolved, has just the grid it works
-    on; else that is resized. ``units``: of scores and of what it reads, their usual size.
+    ``classes`` of the score map; ``features``: channels of the stage that it reads, 0 if it reads the picture. ``fold``: cells
+    of the score map, in each direction, that it treats as one (1 or 2). ``fits``: True if what it reads, once convolved, has
+    the grid it works on; else that is resized. ``units``: standard deviations of the scores and of what it reads.
     """
 
     classes: int
     features: int
     fold: int
-    even: bool
     fits: bool
     units: tuple[float, float]
 
 
 class Fusion(nn.Module):
-    """Moved scores [n, classes, h, w], what is unexplained [n, 1, h, w], and the picture or features -> what to add.
+    """From propagated scores [n, classes, h, w], motion residual [n, 1, h, w] and picture or features to what is added.
 
-    It starts by adding nothing. Two convolutions at the grid it works on, two more at half of it for a wider view.
+    Two convolutions at the grid it works on, and two more at half of it for a wider view. It starts by adding nothing.
     """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        folded = shape.fold * shape.fold
         if shape.features:
             self.seen = nn.ModuleList([_conv(shape.features, WIDTH)])
         else:
@@ -51,18 +59,16 @@ class Fusion(nn.Module):
         self.near = _conv(WIDTH, WIDTH)
         self.wide = nn.ModuleList([_conv(WIDTH, DEEP, 2), _conv(DEEP, DEEP), nn.Conv2d(DEEP, WIDTH, 1)])
         self.last = _conv(WIDTH, WIDTH)
-        self.head = nn.Conv2d(WIDTH, shape.classes * folded, 1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(_bias(self.head))
+        self.head = nn.Conv2d(WIDTH, shape.classes * shape.fold * shape.fold, 1)
+        for parameter in self.head.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, seen: Tensor, moved: Tensor, unexplained: Tensor) -> Tensor:
-        """The difference to the moved scores."""
-        unit, unit_seen = self.shape.units
+        """Return the difference to the propagated scores."""
+        (unit, unit_seen), fold = self.shape.units, self.shape.fold
         before = torch.cat([moved / unit, unexplained * 4], 1)
-        height, width = before.shape[2:]
-        if not self.shape.even:
-            before = functional.pad(before, (0, width % self.shape.fold, 0, height % self.shape.fold))
-        scores = self.scores(before)
+        # Zeros beyond the end fill the last cells where the map is no multiple of the fold.
+        scores = self.scores(functional.pad(before, (0, fold - 1, 0, fold - 1)) if fold > 1 else before)
         for place, conv in enumerate(self.seen):
             seen = conv(seen / unit_seen if place == 0 else functional.relu(seen))
         if not self.shape.fits:
@@ -72,19 +78,74 @@ class Fusion(nn.Module):
         wide = up(functional.relu(across(functional.relu(down(fused)))))
         fused = functional.relu(fused + _resized(wide, fused))
         found = self.head(functional.relu(self.last(fused))) * unit
-        found = functional.pixel_shuffle(found, self.shape.fold) if self.shape.fold > 1 else found
-        return found if self.shape.even else found[:, :, :height, :width]
+        if fold == 1:
+            return found
+        return functional.pixel_shuffle(found, fold)[:, :, : moved.shape[2], : moved.shape[3]]
 
 
 def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, 3, stride, 1)
 
 
-def _bias(conv: nn.Conv2d) -> Tensor:
-    if conv.bias is None:
-        raise ValueError("a convolution without a bias")
-    return conv.bias
-
-
 def _resized(value: Tensor, like: Tensor) -> Tensor:
     return functional.interpolate(value, size=like.shape[2:], mode="bilinear", align_corners=False)
+
+
+class _Corrected(nn.Module):
+    """The corrected scores, in the network's own type."""
+
+    def __init__(self, fusion: Fusion, kind: torch.dtype) -> None:
+        super().__init__()
+        self.fusion, self.kind = fusion, kind
+
+    def forward(self, seen: Tensor, moved: Tensor, unexplained: Tensor) -> Tensor:
+        scores = moved.float()
+        return (scores + self.fusion(seen.float(), scores, unexplained)).to(self.kind)
+
+
+def corrected(
+    teacher: Teacher, fusion: Fusion, *, reads: str | None, name: str
+) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
+    """Return the teacher's network with ``fusion`` in its file, and its sidecar; the network itself is unchanged."""
+    said = replace(teacher.said, name=name)
+    seen = said.input.name if teacher.features is None else teacher.features.tensor
+    graph = _traced(teacher, fusion).graph
+    names = {"seen": seen, "moved": MOVED, "unexplained": UNEXPLAINED, "": ""}
+    for node in graph.node:
+        node.name = PREFIX + node.name
+        node.input[:] = [names.get(one, PREFIX + one) for one in node.input]
+        node.output[:] = [PREFIX + one for one in node.output]
+    for weight in graph.initializer:
+        weight.name = PREFIX + weight.name
+    mended = PREFIX + graph.output[0].name
+    if teacher.of != said.output:
+        tail = repeated(teacher.model.graph, teacher.of, said.output, reads=mended, prefix=PREFIX)
+        tail[-1].output[list(tail[-1].output).index(PREFIX + said.output)] = CORRECTED
+    else:
+        tail = (helper.make_node("Identity", [mended], [CORRECTED], name=f"{PREFIX}output"),)
+    before = () if teacher.features is None else teacher.features.nodes
+    inputs = value_info(MOVED, teacher.kind, fusion.shape.classes), value_info(UNEXPLAINED, TensorProto.FLOAT, 1)
+    kind, shape = teacher.output
+    free = [f"{CORRECTED}_{axis}" if axis >= len(shape) - 2 else size for axis, size in enumerate(shape)]
+    output = helper.make_tensor_value_info(CORRECTED, kind, free)
+    model = with_addition(
+        teacher.model, Addition((*before, *graph.node, *tail), tuple(graph.initializer), inputs, output)
+    )
+    onnx.checker.check_model(model)
+    return model, replace(said, correction=sidecar.Correction(CORRECTED, teacher.of, MOVED, UNEXPLAINED, reads))
+
+
+def _traced(teacher: Teacher, fusion: Fusion) -> onnx.ModelProto:
+    """Return the fusion as a graph from ``seen``, ``moved`` and ``unexplained`` to ``mended``, of any size."""
+    classes, height, width = teacher.shape
+    kind = torch.float32 if teacher.kind == TensorProto.FLOAT else torch.float16
+    size = teacher.size[::-1]
+    if fusion.shape.features:
+        size = (max(1, height // fusion.shape.fold), max(1, width // fusion.shape.fold))
+    given = {
+        "seen": torch.zeros(1, fusion.shape.features or 3, *size, dtype=kind),
+        "moved": torch.zeros(1, classes, height, width, dtype=kind),
+        "unexplained": torch.zeros(1, 1, height, width),
+    }
+    axes = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in (*given, "mended")}
+    return traced(_Corrected(fusion, kind).eval(), given, "mended", axes=axes)

@@ -1,36 +1,38 @@
-"""The samples that a correction learns from: propagated scores of an earlier frame, and the network's own for this one."""
+"""Samples for a correction: propagated scores of an earlier frame, and the network's own for this one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 
 import numpy as np
 
 from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip, ClipFrame
-from clockseg.errors import DataError, VideoError
+from clockseg.errors import DataError
 from clockseg.networks.calibration import spread
-from clockseg.training.stale_motion import STROLL, Past, Wander, past
-from clockseg.training.stale_teacher import Answer, Teacher, picture_share
-from clockseg.types import IMAGE, Array, Image, Size
+from clockseg.training.frames import Warn, decoded, unlabelled
+from clockseg.training.stale_motion import past
+from clockseg.training.stale_teacher import Teacher
+from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 
-LAGS = tuple(range(1, 13))
-"""Frames that moved scores may be old."""
+OLDEST = 12
+"""Largest age of propagated scores, in frames."""
 IGNORE = 255
 MOST_BYTES = 1_500_000_000
 """Memory limit for samples; a network with large maps gets fewer."""
-_PER_CHAIN = 2
-"""Frames of a video that learn from the same earlier one; more where it is short."""
+_PER_RUN = 2
+"""Samples of a video from the same earlier frame; more if the video is short."""
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A frame that is corrected: as prepared, uint8 [H, W, 3]; the network's own scores, float16 [classes, h, w], and
-    labels, ``own``, uint8 [H, W]; people's, as large, or None; the features that are read, float16 [channels, h, w], or None.
+    """A frame to be shown: as prepared, uint8 [H, W, 3]; the network's scores, float16 [classes, h, w], and labels, ``own``,
+    uint8 [H, W]; human ``labels``, as large, or None; the features that are read, float16 [channels, h, w], or None.
 
-    ``share``: of width and height, what is picture; ``clip``: where it is from. Frames of another shape have another size.
+    ``shown``: the picture's width and height without the padding. Frames of another shape have another size.
     """
 
     clip: str
@@ -39,18 +41,25 @@ class Target:
     own: Array
     labels: Array | None
     features: Array | None
-    share: tuple[float, float]
+    shown: Size
 
     @property
     def size(self) -> Size:
         """Width and height as prepared."""
         return self.image.shape[1], self.image.shape[0]
 
+    def inside(self, array: Array) -> Array:
+        """Return the part of a map [.., h, w] of the frame that is picture, not padding."""
+        height, width = array.shape[-2:]
+        columns, rows = (
+            round(n * side / of) for n, side, of in zip((width, height), self.shown, self.size, strict=True)
+        )
+        return array[..., :rows, :columns]
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Scores that are ``lag`` frames old, moved: float16 [classes, h, w]; ``unexplained``: float16 [1, h, w]; what there
-    should be: a target."""
+    """Scores ``lag`` frames old, propagated, float16 [classes, h, w]; their motion residual, float16 [1, h, w]; the target."""
 
     moved: Array
     unexplained: Array
@@ -60,7 +69,7 @@ class Sample:
 
 @dataclass
 class Samples:
-    """All there are, and those of clips that are held out."""
+    """Samples to learn from, and held-out ones."""
 
     learn: list[Sample] = field(default_factory=list)
     held_out: list[Sample] = field(default_factory=list)
@@ -73,63 +82,52 @@ def gather(
     count: int,
     random: np.random.Generator,
     hold_out: Sequence[str] = (),
-    wander: Wander = STROLL,
-    say: Callable[[str, int, int], None] = lambda what, done, of: None,
-    warn: Callable[[str], None] = lambda sentence: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, of: None,
+    warn: Warn = lambda sentence: None,
 ) -> Samples:
-    """About ``count`` samples: of videos, frames and those before them; of folders of pictures, motion made up.
+    """Return about ``count`` samples: of videos, frames and those before them; of folders of pictures, synthetic motion.
 
-    An eighth as many again of the clips in ``hold_out``; without any, every eighth target is held out. ``DataError`` if
-    there is nothing to learn from.
+    An eighth as many are held out: of the clips in ``hold_out``, or without any every eighth target. ``DataError`` if there
+    is nothing to learn from, or no clip of such a name.
     """
-    count = min(count, max(1, MOST_BYTES // _bytes(teacher)))
-    learn = [clip for clip in clips if clip.name not in hold_out]
-    held = [clip for clip in clips if clip.name in hold_out]
+    classes, height, width = teacher.shape
+    # About three bytes per number: two samples or more share a target.
+    bytes_each = 3 * (classes + 1) * height * width + 2 * teacher.size[0] * teacher.size[1]
+    count = min(count, max(1, MOST_BYTES // bytes_each))
+    learn, held = ([clip for clip in clips if (clip.name in hold_out) == out] for out in (False, True))
     if unknown := sorted(set(hold_out) - {clip.name for clip in held}):
         names = ", ".join(sorted({clip.name for clip in clips}))
         raise DataError(f"no clip {', '.join(unknown)} to hold out; the clips are {names}.")
     apart = max(1, count // 8)
-    work = _Gathering(teacher, random, wander, say, warn, count + apart)
-    found = list(work.of(learn, count if held else count + apart))
+    work = _Gathering(teacher, random, warn, lambda done: progress("gathering", done, count + apart))
+    found = work.samples(learn, count if held else count + apart)
     if held:
-        return Samples(found, list(work.of(held, apart)))
+        return Samples(found, work.samples(held, apart))
     targets = list(dict.fromkeys(id(one.target) for one in found))
     kept = set(targets[::8]) if len(targets) > 1 else set()
-    return Samples(
-        [one for one in found if id(one.target) not in kept], [one for one in found if id(one.target) in kept]
-    )
-
-
-def _bytes(teacher: Teacher) -> int:
-    """Of one sample, about: half of what its target takes, since two share it or more."""
-    classes, height, width = teacher.shape
-    maps = (classes + 1) * height * width * 2
-    return maps + maps // 2 + 2 * teacher.size[0] * teacher.size[1]
+    return Samples(*([one for one in found if (id(one.target) in kept) == out] for out in (False, True)))
 
 
 @dataclass
 class _Gathering:
-    """Asks the network, and tells of it."""
-
     teacher: Teacher
     random: np.random.Generator
-    wander: Wander
-    say: Callable[[str, int, int], None]
-    warn: Callable[[str], None]
-    total: int
+    warn: Warn
+    progress: Callable[[int], None]
     done: int = 0
 
-    def of(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
-        """Stills first; of each kind as many as it has clips."""
-        stills, videos = [clip for clip in clips if clip.images], [clip for clip in clips if not clip.images]
+    def samples(self, clips: Sequence[Clip], count: int) -> list[Sample]:
+        """Return ``count`` samples, of stills and videos in proportion to the numbers of clips."""
+        stills, videos = ([clip for clip in clips if bool(clip.images) == still] for still in (True, False))
         share = round(count * len(stills) / max(1, len(clips)))
-        before = self.done
+        found = []
         for sample in chain(self._of_stills(stills, share), self._of_videos(videos, count - share)):
+            found.append(sample)
             self.done += 1
-            self.say("gathering", self.done, self.total)
-            yield sample
-        if self.done == before:
+            self.progress(self.done)
+        if not found:
             raise DataError("there are no frames to learn from; give videos, clips or folders of pictures.")
+        return found
 
     def _of_stills(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
         frames = spread(((clip.name, frame) for clip in clips for frame in self._frames(clip)), max(2, count // 2))
@@ -137,106 +135,80 @@ class _Gathering:
             return
         targets: dict[int, Target] = {}
         pictures = [frame.image for _, frame in frames]
-        for number in range(count):
-            place = number % len(frames)
-            if place == 0:
-                order = self.random.permutation(len(frames))
-            name, frame = frames[order[place]]
-            if order[place] not in targets:
-                targets[order[place]] = self._target(name, frame)
-            lag = int(self.random.choice(LAGS))
-            target = targets[order[place]]
-            labels = _shown(target, target.own)
-            made = past(
-                _shown(target, target.image), lag, self.random, others=pictures, labels=labels, wander=self.wander
-            )
-            yield self._sample(made, target)
-
-    def _sample(self, before: Past, target: Target) -> Sample:
-        """Only the oldest frame is seen by the network; of the others there is what motion is found by."""
-        oldest = before.frame(before.lag)
-        answer, sight = self.teacher(oldest), self.teacher.see(oldest)
-        height, width = sight.grey.shape
-        small = before.scaled((width, height))
-        seen = [
-            *(self.teacher.small(small.frame(n), sight) for n in range(before.lag - 1, 0, -1)),
-            self.teacher.see(before.still),
-        ]
-        motion = None
-        for now in seen:
-            motion, sight = self.teacher.warp.compose(motion, self.teacher.warp.observe(sight, now)), now
-        return _stored(self.teacher, answer, motion, before.lag, target)
+        rounds = chain.from_iterable(self.random.permutation(len(frames)) for _ in range(count))
+        for place in islice(rounds, count):
+            if place not in targets:
+                targets[place] = self._target(*frames[place])
+            target, lag = targets[place], int(self.random.integers(1, OLDEST + 1))
+            columns, rows = target.shown
+            still, labels = (np.ascontiguousarray(each[:rows, :columns]) for each in (target.image, target.own))
+            before = past(still, lag, self.random, others=pictures, labels=labels)
+            yield from self._along([*before, still], {lag: partial(_same, target)})
 
     def _of_videos(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
-        """From each clip runs of frames, spread evenly: what is moved is from a run's first."""
+        """Yield samples of runs of frames spread over each clip, from the first frame of a run to later ones."""
         if not count or not clips:
             return
         each = -(-count // len(clips))
         for clip in clips:
             length = sum(1 for _ in self._frames(clip))
-            runs = max(1, min(-(-each // _PER_CHAIN), length // (max(LAGS) + 1)))
-            step, of_run = length / runs, min(max(LAGS), -(-each // runs))
-            frames, at, want = self._frames(clip), 0, 0.0
-            for _ in range(runs):
-                skipped = islice(frames, max(0, round(want) - at), None)
-                pictures = list(islice(skipped, max(LAGS) + 1))
-                if len(pictures) < 2:
+            runs = max(1, min(-(-each // _PER_RUN), length // (OLDEST + 1)))
+            of_run = min(OLDEST, -(-each // runs))
+            frames, at = self._frames(clip), 0
+            for number in range(runs):
+                start = max(at, round(number * length / runs))
+                run = list(islice(frames, start - at, start - at + OLDEST + 1))
+                at = start + len(run)
+                if len(run) < 2:
                     break
-                yield from self._run(clip.name, pictures, of_run)
-                at, want = max(at, round(want)) + len(pictures), want + max(step, len(pictures))
+                lags = self.random.choice(range(1, len(run)), min(of_run, len(run) - 1), replace=False)
+                targets = {int(lag): partial(self._target, clip.name, run[lag]) for lag in lags}
+                yield from self._along([frame.image for frame in run], targets)
 
-    def _run(self, name: str, frames: Sequence[ClipFrame], count: int) -> Iterator[Sample]:
-        lags = set(self.random.choice(range(1, len(frames)), min(count, len(frames) - 1), replace=False))
-        answer = self.teacher(frames[0].image)
-        motion, sight = None, self.teacher.see(frames[0].image)
-        for lag, frame in enumerate(frames[1:], start=1):
-            now = self.teacher.see(frame.image)
-            motion, sight = self.teacher.warp.compose(motion, self.teacher.warp.observe(sight, now)), now
-            if lag in lags:
-                yield _stored(self.teacher, answer, motion, lag, self._target(name, frame))
+    def _along(self, pictures: Sequence[Image], targets: Mapping[int, Callable[[], Target]]) -> Iterator[Sample]:
+        """Yield the samples whose scores are of the first picture and whose targets are so many pictures later."""
+        teacher = self.teacher
+        answer = teacher(pictures[0])
+        sight = teacher.see(pictures[0])
+        motion: Motion | None = None
+        for lag, picture in enumerate(pictures[1:], start=1):
+            now = teacher.see(picture)
+            motion = teacher.warp.compose(motion, teacher.warp.observe(sight, now))
+            sight = now
+            if lag in targets and motion is not None:
+                moved, unexplained = teacher.moved(answer.fused, motion)
+                yield Sample(_half(moved), _half(unexplained), lag, targets[lag]())
 
     def _target(self, name: str, frame: ClipFrame) -> Target:
         answer = self.teacher(frame.image)
-        share = picture_share(answer.prepared)
-        labels = None if frame.labels is None else _placed(frame.labels, answer.labels.shape, share)
-        features = None if answer.features is None else answer.features.astype(np.float16)
         picture = answer.prepared[IMAGE][0].copy()
-        return Target(name, picture, _half(answer.scores), answer.labels.copy(), labels, features, share)
+        height, width = picture.shape[:2]
+        columns, rows = (int(side) for side in answer.prepared.get(PICTURE_SIZE, (width, height)))
+        labels = None
+        if frame.labels is not None:
+            labels = np.full((height, width), IGNORE, np.uint8)
+            labels[:rows, :columns] = nearest(frame.labels, (rows, columns))
+        features = None if answer.features is None else _half(answer.features)
+        return Target(name, picture, _half(answer.scores), answer.labels.copy(), labels, features, (columns, rows))
 
     def _frames(self, clip: Clip) -> Iterator[ClipFrame]:
-        """As far as they can be decoded; labels only where they mean what the network's classes do."""
-        names = None if clip.classes is None else clip.classes.names
-        if names != self.teacher.said.classes:
-            clip = replace(clip, labels=(None,) * len(clip.images))
-        try:
-            yield from clip.frames(problem=lambda text: self.warn(f"{clip.path}: {text}"))
-        except (DataError, VideoError) as error:
-            self.warn(f"{error} The rest of clip {clip.name} is left out.")
+        return decoded(matching(clip, self.teacher.said.classes), self.warn)
 
 
-def _stored(teacher: Teacher, answer: Answer, motion: Motion | None, lag: int, target: Target) -> Sample:
-    if motion is None:
-        raise DataError("a frame without one before it; scores are moved from an earlier frame.")
-    moved, unexplained = teacher.moved(answer.fused, motion)
-    return Sample(_half(moved), _half(unexplained), lag, target)
+def matching(clip: Clip, classes: Sequence[str]) -> Clip:
+    """Return the clip, without its labels if their classes are not ``classes``."""
+    return clip if clip.classes is not None and clip.classes.names == tuple(classes) else unlabelled(clip)
 
 
-def _shown(target: Target, array: Array) -> Array:
-    """Return a prepared picture or its labels without the padding."""
-    width, height = target.size
-    return np.ascontiguousarray(array[: round(height * target.share[1]), : round(width * target.share[0])])
+def nearest(labels: Array, shape: tuple[int, int]) -> Array:
+    """Return labels [h, w] at another ``shape``: at each place the one in the middle."""
+    y, x = (((np.arange(side) + 0.5) * of / side).astype(int) for side, of in zip(shape, labels.shape, strict=True))
+    return np.asarray(labels[y[:, None], x])
 
 
-def _half(scores: Array) -> Array:
-    return np.ascontiguousarray(scores).astype(np.float16)
+def _same(target: Target) -> Target:
+    return target
 
 
-def _placed(labels: Array, shape: tuple[int, ...], share: tuple[float, float]) -> Array:
-    """Labels at the working size; there are none in the padding."""
-    height, width = shape
-    columns, rows = round(width * share[0]), round(height * share[1])
-    found = np.full((height, width), IGNORE, np.uint8)
-    y = ((np.arange(rows) + 0.5) * labels.shape[0] / rows).astype(int)
-    x = ((np.arange(columns) + 0.5) * labels.shape[1] / columns).astype(int)
-    found[:rows, :columns] = labels[y[:, None], x]
-    return found
+def _half(values: Array) -> Array:
+    return np.ascontiguousarray(values).astype(np.float16)
