@@ -14,8 +14,9 @@ import pytest
 from clockseg import read_labels, read_summary, read_trace
 from clockseg.cli.main import main
 from clockseg.errors import VideoError
-from clockseg.video import open_clip
+from clockseg.video import LabelWriter, ValueWriter, open_clip
 from clockseg.video.endings import ends_early
+from clockseg.video.join import join
 from networks import write_tiny
 from video_making import data_folder, picture, write_video
 
@@ -255,6 +256,62 @@ def test_vectors_are_those_of_the_part_that_is_shown(tmp_path):
     assert frames[1].vectors is not None
     assert frames[1].vectors.size == (96, 64)
     assert frames[1].vectors.upright == (1, 0, 26, 0, 1, 9)
+
+
+@pytest.mark.parametrize("fps", [1000, 2000, 2997, 20_000])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_times_of_any_rate_are_kept(tmp_path, fps, pieces):
+    """Matroska files count milliseconds by default."""
+    parts = []
+    for part in range(pieces):
+        parts.append(tmp_path / f"{part}.mkv")
+        with LabelWriter(parts[-1], fps=fps) as writer:
+            for number in range(40 * part, 40 * part + 40):
+                writer.append(np.full((16, 24), number % 250, np.uint8), number / fps)
+    path = tmp_path / "labels.mkv"
+    join(parts, path)
+    assert [int(labels[0, 0]) for labels in read_labels(path)] == list(range(40 * pieces))
+    with open_clip(path) as clip:
+        seconds = [frame.pts_seconds for frame in clip]
+        assert clip.problems == ()
+        assert clip.duration_seconds == pytest.approx(40 * pieces / fps, abs=0.001)
+        assert pieces > 1 or clip.fps == pytest.approx(fps, rel=0.01)
+    assert seconds == pytest.approx([number / fps for number in range(40 * pieces)], abs=1e-6 if fps > 1000 else 5e-4)
+
+
+def test_maps_of_numbers_too(tmp_path):
+    with ValueWriter(tmp_path / "values.mkv", fps=4000) as writer:
+        for number in range(4):
+            writer.append(np.full((16, 24), number, np.float32), number / 4000)
+    with open_clip(tmp_path / "values.mkv") as clip:
+        assert [frame.pts_seconds for frame in clip] == [0.0, 0.00025, 0.0005, 0.00075]
+
+
+def test_a_part_of_a_video_of_a_high_rate(tmp_path):
+    path = write_video(tmp_path / "v.mp4", [picture(32, 16, seed=at) for at in range(40)], fps=2000, base=Fraction(1, 2000))
+    assert segment(tmp_path, path, "--start", "0.005", "--write", "labels,overlay,trace") == 0
+    out = tmp_path / "out" / "v"
+    times = [line["pts_seconds"] for line in read_trace(out)]
+    for name, start in (("labels.mkv", 0), ("overlay.mp4", 0.005)):
+        with open_clip(out / name) as clip:
+            assert [frame.pts_seconds for frame in clip] == pytest.approx([at - start for at in times], abs=2e-5)
+
+
+def test_a_cover_picture_is_no_video(tmp_path):
+    path = tmp_path / "song.mp3"
+    with av.open(str(path), "w") as output:
+        sound = output.add_stream("mp3", rate=44100)
+        cover = output.add_stream("png", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 16, 16, "rgb24"
+        cover.disposition = av.stream.Disposition.attached_pic
+        output.mux(cover.encode(av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")))
+        output.mux(cover.encode(None))
+        silence = av.AudioFrame.from_ndarray(np.zeros((1, 44100), np.int16), format="s16", layout="mono")
+        silence.sample_rate = 44100
+        output.mux(sound.encode(silence))
+        output.mux(sound.encode(None))
+    with pytest.raises(VideoError, match=r"no video stream in it \(1 audio stream, 1 cover picture\)"):
+        open_clip(path)
 
 
 @pytest.mark.parametrize(

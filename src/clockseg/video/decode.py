@@ -176,8 +176,11 @@ def _no_stream(container: InputContainer, number: int | None) -> str:
         return (
             f"there is no video stream {number}; there are: {listed}. Give one of these numbers, or none for the best."
         )
-    kinds = [other.type or "unknown" for other in container.streams]
-    held = ", ".join(_count(kinds.count(kind), f"{kind} stream") for kind in sorted(set(kinds)))
+    covers = [stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic]
+    kinds = [
+        "cover picture" if stream in covers else f"{stream.type or 'unknown'} stream" for stream in container.streams
+    ]
+    held = ", ".join(_count(kinds.count(kind), kind) for kind in sorted(set(kinds)))
     return f"no video stream in it ({held or 'no streams'}). {ALLOWED}"
 
 

@@ -13,7 +13,9 @@ from av.container import InputContainer
 
 from clockseg.video.audio import Sound
 from clockseg.video.decode import open_input, video_stream
-from clockseg.video.output import CONTAINERS, PartialFile
+from clockseg.video.output import CONTAINERS, FINE, PartialFile
+
+_MILLISECOND = Fraction(1, 1000)
 
 
 def join(
@@ -80,6 +82,8 @@ def _joined(
                     # Sound up to this picture comes first: the muxer then has nothing to hold back.
                     sound.write(until_seconds=float(packet.pts * packet.time_base))
                 packet.stream = stream
+                if part.fine:
+                    packet.time_base *= FINE
                 output.mux(packet)
     if sound is None:
         return ()
@@ -95,6 +99,7 @@ def _like(container: InputContainer, part: PartialFile) -> av.VideoStream:
         raise av.InvalidDataError(0, "a piece without a picture")
     stream = part.container.add_stream_from_template(source, opaque=True)
     stream.time_base = source.time_base
+    part.fine = part.path.suffix == ".mkv" and source.time_base is not None and source.time_base < _MILLISECOND
     stream.metadata.update(source.metadata)
     return stream
 

@@ -131,11 +131,22 @@ def written(path: Path) -> Iterator[Path]:
         yield part
 
 
+FINE = 1000
+"""How many times finer than a millisecond the times of a ``fine`` file are."""
+# Matroska's TimestampScale, in nanoseconds, as FFmpeg writes it near the beginning.
+_MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2ad7b1830003e8")
+_HEAD_BYTES = 4096
+
+
 class PartialFile:
     """An output container written as ``.NAME.part`` in the folder of ``path``.
 
-    ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written.
+    ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written. ``fine``: the times of a
+    Matroska file count microseconds. FFmpeg's muxer knows milliseconds only: it is given microseconds as if they were
+    milliseconds, and ``finish`` corrects the unit in the file.
     """
+
+    fine = False
 
     def __init__(self, path: str | os.PathLike[str], *, container_format: str, options: dict[str, str]) -> None:
         self.path = Path(path)
@@ -159,10 +170,18 @@ class PartialFile:
         try:
             with self.errors():
                 self.container.close()
+                if self.fine:
+                    self._count_microseconds()
                 self.temporary.replace(self.path)
         except VideoError:
             self.discard()
             raise
+
+    def _count_microseconds(self) -> None:
+        with self.temporary.open("r+b") as file:
+            at = file.read(_HEAD_BYTES).index(_MILLISECONDS)
+            file.seek(at)
+            file.write(_MICROSECONDS)
 
     def discard(self) -> None:
         """Remove the incomplete file; an older file of the same name stays as it was."""
@@ -175,19 +194,22 @@ class PartialFile:
 class FrameWriter(CloseOrAbort):
     """A video file with one stream, which starts with the first frame; without any frame there is no file.
 
-    ``time_base``: seconds of a unit of time; ``fps``: the rate of frames without a time (None: 25).
+    ``time_base``: seconds of the container's unit of time, which is made finer for a higher rate; ``fps``: the rate of
+    frames without a time (None: 25).
     """
 
     def __init__(
         self, path: str | os.PathLike[str], ending: str, fps: Fraction | float | None, time_base: Fraction
     ) -> None:
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
-        self._times = Timestamps(time_base, fps=self._fps)
         self._stream: av.VideoStream | None = None
         self._part = PartialFile(path, **CONTAINERS[ending])
+        self._part.fine = ending == ".mkv" and self._fps * time_base > 1
+        self._time_base = time_base
+        self._times = Timestamps(time_base / FINE if self._part.fine else time_base, fps=self._fps)
 
     def _put(self, frame: av.VideoFrame, pts_seconds: float | None, duration_seconds: float | None) -> None:
-        frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), self._times.time_base
+        frame.pts, frame.time_base = self._times.next(pts_seconds, duration_seconds), self._time_base
         self._mux(frame)
 
     def _mux(self, frame: av.VideoFrame | None) -> None:
