@@ -16,7 +16,7 @@ import torch
 
 from clockseg.errors import DataError
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.training.state import Log, log_to
+from clockseg.training.fitting import Log, log_to
 from clockseg.types import Array, Image, Labels
 from recipes.batches import Batches
 from recipes.run import Run, device, device_name
