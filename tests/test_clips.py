@@ -127,7 +127,7 @@ def test_no_such_folder(tmp_path):
 
 
 def test_no_clip_in_the_folder(tmp_path):
-    with pytest.raises(DataError, match=r"no clip and no picture in it\. DATA is"):
+    with pytest.raises(DataError, match=r"contains no clip and no picture\. DATA is"):
         read_clips(tmp_path)
 
 
@@ -152,19 +152,19 @@ def test_label_without_image(data):
 
 def test_two_pictures_of_one_name(data):
     write(data / "b9" / "images" / "f1.jpg", frame(1))
-    with pytest.raises(DataError, match="two pictures are called f1"):
+    with pytest.raises(DataError, match="two pictures have the name f1"):
         read_clips(data)
 
 
 def test_labels_in_another_format(data):
     write(data / "b9" / "labels" / "f1.jpg", labels(0))
-    with pytest.raises(DataError, match=r"f1\.jpg is no PNG; lossy formats blur ids"):
+    with pytest.raises(DataError, match=r"f1\.jpg is not a PNG; lossy formats change ids"):
         read_clips(data)
 
 
 def test_empty_labels_folder(data):
     (data / "b9" / "labels" / "f2.png").unlink()
-    with pytest.raises(DataError, match="holds no labels"):
+    with pytest.raises(DataError, match="contains no labels"):
         read_clips(data)
 
 
@@ -173,7 +173,7 @@ def test_empty_labels_folder(data):
 
 def test_classes_missing(data):
     (data / "classes.json").unlink()
-    with pytest.raises(DataError, match=r"classes\.json is missing; it says what the label ids mean"):
+    with pytest.raises(DataError, match=r"classes\.json is missing; it states the meaning of label ids"):
         read_clips(data)
 
 
@@ -181,15 +181,15 @@ def test_classes_missing(data):
     ("change", "message"),
     [
         ("{", "can't be read"),
-        ("[1]", "holds list, not an object"),
+        ("[1]", "contains a list, not an object"),
         ({"classes": None}, "classes is None"),
         ({"classes": ["sky", 3]}, "give a list of names"),
         ({"classes": []}, "0 classes"),
         ({"classes": ["sky", "sky"]}, "1 of them different"),
         ({"classes": [str(n) for n in range(256)], "palette": []}, "256 classes"),
         ({"palette": [[1, 2, 3]]}, "1 colours for 2 classes"),
-        ({"palette": [[1, 2, 3], [1, 2, 256]]}, "something else than"),
-        ({"ignore": 1}, "ignore is 1; give an id that no class has, 2 to 255"),
+        ({"palette": [[1, 2, 3], [1, 2, 256]]}, "has a colour that is not"),
+        ({"ignore": 1}, "ignore is 1; give an id that is not a class, 2 to 255"),
         ({"ignore": 256}, "ignore is 256"),
         ({"ignore": True}, "ignore is True"),
         ({"fps": 0}, "fps is 0"),
@@ -270,7 +270,7 @@ def test_sizes_in_a_header_are_not_trusted(data):
 def test_label_cut_off(data, cut):
     label = data / "b9" / "labels" / "f2.png"
     label.write_bytes(label.read_bytes()[:cut])
-    failing(data, DataError, r"f2\.png is (cut off or damaged|no PNG)")
+    failing(data, DataError, r"f2\.png is (cut off or damaged|not a PNG)")
 
 
 def test_label_with_a_changed_byte(data):

@@ -68,7 +68,7 @@ def test_one_class_a_shot(tmp_path: Path) -> None:
 def test_a_shot_that_isnt_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no shot 'gaot' in .*480p\. Did you mean goat"):
         davis_layout.read(davis(tmp_path), shots={"gaot": "sheep"})
-    with pytest.raises(UsageError, match=r"shots is \('dog',\); give what each shot shows"):
+    with pytest.raises(UsageError, match=r"shots is \('dog',\); give the class that each shot shows"):
         read_data(tmp_path, layout="davis(shots=['dog'])")
 
 

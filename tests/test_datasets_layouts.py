@@ -85,7 +85,7 @@ def test_a_file_is_a_video(tmp_path: Path) -> None:
 def test_folders_that_fit_two_layouts(tmp_path: Path) -> None:
     voc(tmp_path, IDS)
     camvid(tmp_path)
-    with pytest.raises(DataError, match=r"may have the layouts pascal and camvid; say which one is meant"):
+    with pytest.raises(DataError, match=r"matches the layouts pascal and camvid; choose one"):
         read_data(tmp_path)
 
 

@@ -53,7 +53,7 @@ def test_raw_frames_are_cut_to_rows_44_to_469_and_columns_40_to_600(tmp_path: Pa
 
 
 def test_trap_14_void_wraps_to_255_and_the_rest_is_one_less(tmp_path: Path) -> None:
-    found = layout.read_labels(save(tmp_path / "label.png", np.arange(41, dtype=np.uint8)[None]))
+    found = layout.READ_LABELS(save(tmp_path / "label.png", np.arange(41, dtype=np.uint8)[None]))
     assert found.dtype == np.uint8
     assert found[0].tolist() == [255, *range(40)]
 
@@ -91,5 +91,5 @@ def test_lists_and_names_that_are_something_else(tmp_path: Path) -> None:
         layout.read(tmp_path)
     write_list(tmp_path / "test.txt", ["5001 a/frame.ppm"])
     save(tmp_path / "raw" / "a" / "frame.ppm", scene(4, 4))
-    with pytest.raises(DataError, match=r"frame\.ppm is not called r-TIMESTAMP-NUMBER\.ppm"):
+    with pytest.raises(DataError, match=r"frame\.ppm is not named r-TIMESTAMP-NUMBER\.ppm"):
         layout.read(tmp_path)

@@ -125,7 +125,7 @@ def test_agreement_is_in_the_mapped_classes_too(data: Path) -> None:
 
 def test_a_network_that_lacks_a_class_is_refused(data: Path) -> None:
     names, net = [name for name in pascal.NAMES if name != "train"], network(lambda image: image[..., 0])
-    with pytest.raises(DataError, match=r"has 11 classes .* network 'voc' has 20 .* the network doesn't know train"):
+    with pytest.raises(DataError, match=r"has 11 classes .* network 'voc' has 20 .* the network has no class train"):
         evaluate(net, {"it": frame_oracle}, layout.read(data), classes=names)
 
 
@@ -153,5 +153,5 @@ def test_wrong_numbers(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="scored_from is 0; it must be a whole number of at least 1"):
         layout.read(youtube(tmp_path, frames=1), scored_from=0)
     save(tmp_path / "cat" / "data" / "0003" / "shots" / "001" / "labels" / "mask.jpg", scene(4, 4))
-    with pytest.raises(DataError, match=r"mask\.jpg: its name ends with no number"):
+    with pytest.raises(DataError, match=r"mask\.jpg: its name does not end with a number"):
         layout.read(tmp_path)

@@ -1,4 +1,4 @@
-"""Files and folders of data sets: what is in them, in natural order, and what to say of what is missing."""
+"""Files and folders of data sets: their contents in natural order, and errors on what is missing."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def entries(folder: Path) -> list[Path]:
 
 
 def files(folder: Path, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
-    """The files in a folder that end so, in natural order."""
+    """Return the files in a folder with one of these suffixes, in natural order."""
     return tuple(file for file in entries(folder) if file.suffix.lower() in suffixes and file.is_file())
 
 
 def folders(folder: Path) -> tuple[Path, ...]:
-    """The folders in a folder, in natural order."""
+    """Return the folders in a folder, in natural order."""
     return tuple(entry for entry in entries(folder) if entry.is_dir())
 
 
 def pictures(folder: Path) -> tuple[Path, ...]:
-    """The pictures in a folder, in natural order."""
+    """Return the pictures in a folder, in natural order."""
     return files(folder, IMAGE_SUFFIXES)
 
 
@@ -41,17 +41,24 @@ def name_of(path: Path) -> str:
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root on; links are not followed, since files lie beside the link and not what it points to."""
+    """Return the absolute path without following links, because other files lie next to the link, not next to its target."""
     return Path(os.path.abspath(path))
 
 
 def missing(path: Path, what: str, where: str) -> DataError:
-    """The error about a file or folder that isn't there: what it is, and where to get it."""
+    """Return the error about a missing file or folder: its contents, and where to get it."""
     return DataError(f"{path} is missing: {what}. {where}")
 
 
+def required(path: Path, what: str, where: str) -> Path:
+    """Return ``path`` if it is a file or folder, else raise the error of ``missing``."""
+    if not path.exists():
+        raise missing(path, what, where)
+    return path
+
+
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, without empty ones and comments (#)."""
+    """Return the lines of a text file without empty lines and comments (#)."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

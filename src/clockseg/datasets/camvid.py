@@ -1,11 +1,11 @@
-"""CamVid in the layout in which it is mostly passed on: 11 classes, 480x360, a folder a split.
+"""CamVid in its most common layout: 11 classes, 480x360, one folder per split.
 
     DATA/train/NAME.png    DATA/trainannot/NAME.png      grey class ids 0..10, 11 is void
     DATA/val/..            DATA/valannot/..
     DATA/test/..           DATA/testannot/..
 
-NAME is DRIVE_FRAME (0016E5_07959): each drive of a split is a clip. Only some of its frames were labelled, so they are
-up to a second apart.
+NAME is DRIVE_FRAME (0016E5_07959): each drive of a split is a clip. It contains only labelled frames, which are up to a
+second apart.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
-from clockseg.datasets._files import missing, pictures
+from clockseg.datasets._files import missing, pictures, required
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
-from clockseg.datasets.labels import read_labels_png
-from clockseg.types import Labels
+from clockseg.datasets.labels import Mapped
 
 WHERE = "docs/datasets.md says where to get CamVid and shows what goes where."
 SPLITS = ("train", "val", "test")
@@ -32,6 +29,7 @@ PALETTE = (
     (64, 64, 128), (64, 0, 128), (64, 64, 0), (0, 128, 192),
 )  # fmt: skip
 CLASSES = Classes(NAMES, PALETTE)
+READ_LABELS = Mapped.of({VOID: CLASSES.ignore}, others=None)
 
 
 def matches(path: Path) -> bool:
@@ -40,7 +38,7 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path, *, split: str = "val") -> list[Clip]:
-    """A clip for each drive of ``split``, every frame labelled. ``DataError`` names what is missing.
+    """Return a clip for each drive of ``split``, with labels for every frame. ``DataError`` names what is missing.
 
     >>> read(Path("nowhere"), split="test")
     Traceback (most recent call last):
@@ -60,14 +58,5 @@ def _drive(picture: Path) -> str:
 
 
 def _clip(drive: str, images: tuple[Path, ...], annotations: Path) -> Clip:
-    labels = tuple(annotations / f"{image.stem}.png" for image in images)
-    for label in labels:
-        if not label.is_file():
-            raise missing(label, "the label map of a picture", WHERE)
-    return Clip(drive, images[0].parent, images, labels, CLASSES, read_labels=read_ids)
-
-
-def read_ids(path: Path) -> Labels:
-    """The label map in a file, 11 (void) turned into 255: uint8 [h, w]."""
-    labels = read_labels_png(path)
-    return np.where(labels == VOID, np.uint8(CLASSES.ignore), labels)
+    labels = tuple(required(annotations / f"{image.stem}.png", "the label map of a picture", WHERE) for image in images)
+    return Clip(drive, images[0].parent, images, labels, CLASSES, read_labels=READ_LABELS)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from clockseg.datasets._files import files, folders, missing
+from clockseg.datasets._files import files, folders, missing, required
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
-from clockseg.datasets.labels import read_labels_png
+from clockseg.datasets.labels import Mapped, read_labels_png
 from clockseg.errors import DataError, UsageError, whole_number
-from clockseg.types import Array, Labels
 
 WHERE = "Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where."
 SEQUENCES, STILLS = "leftImg8bit_sequence", "leftImg8bit"
@@ -34,34 +31,8 @@ PALETTE = (
 )  # fmt: skip
 CLASSES = Classes(NAMES, PALETTE, fps=17)
 LABEL_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
-"""The id in labelIds files of each class (trainId)."""
-
-
-def _table() -> Labels:
-    table = np.full(256, CLASSES.ignore, np.uint8)
-    table[list(LABEL_IDS)] = range(len(LABEL_IDS))
-    table.flags.writeable = False
-    return table
-
-
-_TRAIN_IDS = _table()
-
-
-def train_ids(label_ids: Array) -> Labels:
-    """Label ids -> trainIds 0..18, 255 for all others; uint8 of the same shape.
-
-    By a table: replaced in place one after the other, an id would be taken for one already replaced.
-
-    >>> train_ids(np.array([7, 8, 11, 0, -1, 33])).tolist()
-    [0, 1, 2, 255, 255, 18]
-    """
-    found: Labels = _TRAIN_IDS[label_ids]
-    return found
-
-
-def read_label_ids(path: Path) -> Labels:
-    """The label map in a labelIds file, as trainIds."""
-    return train_ids(read_labels_png(path))
+"""The id in labelIds files of each class (trainId); all others are ignored."""
+READ_LABEL_IDS = Mapped.of({id: train_id for train_id, id in enumerate(LABEL_IDS)}, others=CLASSES.ignore)
 
 
 def matches(path: Path) -> bool:
@@ -72,9 +43,9 @@ def matches(path: Path) -> bool:
 def read(
     path: Path, *, split: str = "val", sequences: bool | None = None, before: int = BEFORE, after: int = AFTER
 ) -> list[Clip]:
-    """A clip for each labelled frame of ``split``: its snippet, or the frame alone.
+    """Return a clip for each labelled frame of ``split``: its snippet, or the frame alone.
 
-    ``sequences``: whether to read snippets (default: if they are there). ``before``, ``after``: how many frames around
+    ``sequences``: True to read snippets (default: if they exist). ``before``, ``after``: the number of frames around
     the labelled one; the paper takes 19 and 0. ``DataError`` names what is missing.
 
     >>> read(Path("nowhere"))
@@ -96,7 +67,7 @@ def read(
 
 
 def _labels(folder: Path) -> list[Path]:
-    """The files of one kind: labelIds, as they are downloaded, else labelTrainIds, as Cityscapes' scripts make them."""
+    """Return the files of one kind: labelIds, as downloaded, else labelTrainIds, as made by the scripts of Cityscapes."""
     found = [file for city in folders(folder) for file in files(city, (".png",))]
     for kind in ("labelIds", "labelTrainIds"):
         these = [file for file in found if file.stem.endswith(f"_gtFine_{kind}")]
@@ -109,11 +80,9 @@ def _clip(label: Path, folder: Path, around: range) -> Clip:
     stem = label.name.partition("_gtFine_")[0]
     start, _, number = stem.rpartition("_")
     if not number.isdigit():
-        raise DataError(f"label {label} is not called CITY_SEQUENCE_FRAME_gtFine_labelIds.png. {WHERE}")
-    images = tuple(folder / f"{start}_{int(number) + offset:0{len(number)}}_leftImg8bit.png" for offset in around)
-    for image in images:
-        if not image.is_file():
-            raise missing(image, f"a frame of the snippet around {label.name}", WHERE)
+        raise DataError(f"label {label} is not named CITY_SEQUENCE_FRAME_gtFine_labelIds.png. {WHERE}")
+    names = (f"{start}_{int(number) + offset:0{len(number)}}_leftImg8bit.png" for offset in around)
+    images = tuple(required(folder / name, f"a frame of the snippet around {label.name}", WHERE) for name in names)
     labels = tuple(label if offset == 0 else None for offset in around)
-    read_labels = read_label_ids if label.stem.endswith("_labelIds") else read_labels_png
+    read_labels = READ_LABEL_IDS if label.stem.endswith("_labelIds") else read_labels_png
     return Clip(stem, folder, images, labels, CLASSES, read_labels=read_labels)

@@ -1,4 +1,4 @@
-"""Class maps: from a network's class names to a data set's, many to one."""
+"""Class maps: from the class names of a network to those of a data set, many to one."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from pathlib import Path
 from clockseg.errors import DataError, nearest
 
 REST = "*"
-"""The name that stands for all classes of the network that aren't named."""
+"""The name that stands for all classes of the network that are not listed."""
 FORMS = (
-    'It holds a line "NETWORK CLASS = DATA SET CLASS" for each class that is called otherwise, or a JSON object of the same; '
-    "* stands for all the others."
+    'It has a line "NETWORK CLASS = DATA SET CLASS" for each class with another name, or the same as a JSON object; '
+    "* stands for all other classes."
 )
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """Network's class -> data set's class. A class that isn't in ``names`` keeps its own, if the data set has it.
+    """Map from classes of a network to classes of a data set. A class not in ``names`` keeps its name if the data set has it.
 
-    There is no way to leave a class out: a pixel that the network gives to a class which the data set doesn't have is
-    wrong there, and to drop it would flatter the network. ``source`` names it in errors.
+    No class can be left out: a pixel of a class that the data set does not have is wrong, and dropping it would
+    overstate the network's score. ``source``: the name of the map in errors.
 
     >>> ClassMap({"rider": "person", "bus": "car"}).renamed(("car", "bus", "rider"), ("car", "person"))
     ('car', 'car', 'person')
     """
 
     names: Mapping[str, str]
-    source: str = "the map of classes"
+    source: str = "the class map"
 
     def renamed(self, network: Sequence[str], known: Sequence[str], *, rest: str | None = None) -> tuple[str, ...]:
-        """The data set's class for each of the ``network``'s; ``known``: the data set's; ``rest``: of those unnamed.
+        """Return the data set's class for each class of the ``network``; ``known``: those of the data set.
 
-        ``DataError`` lists the classes that the data set doesn't have and nothing is said of, and the names in the map
-        that neither has.
+        ``rest``: the class for all that are not listed. ``DataError`` names the classes without a class in the data set, and the
+        names in the map that are unknown to the network or the data set.
         """
         self._check(network, known)
         rest = self.names.get(REST, rest)
@@ -43,7 +43,7 @@ class ClassMap:
         missing = [name for name, mapped in zip(network, found, strict=True) if mapped is None]
         if missing:
             raise DataError(
-                f"{self.source} doesn't say what the network's {', '.join(missing)} become; the data set has "
+                f"{self.source} does not map the network's {', '.join(missing)}; the data set has "
                 f"{', '.join(known)}. {FORMS}"
             )
         return tuple(name for name in found if name is not None)
@@ -57,13 +57,13 @@ class ClassMap:
 
 
 def read_class_map(path: Path) -> ClassMap:
-    """The map in a file (``FORMS``; # begins a comment, and empty lines are passed over); ``DataError`` if it isn't one.
+    """Read a class map from a file (``FORMS``; # begins a comment, empty lines are skipped); ``DataError`` for another file.
 
     >>> read_class_map(Path("nowhere.txt"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). It holds a line "NETWORK CLASS = DATA
-    SET CLASS" for each class that is called otherwise, or a JSON object of the same; * stands for all the others.
+    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). It has a line "NETWORK CLASS = DATA
+    SET CLASS" for each class with another name, or the same as a JSON object; * stands for all other classes.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -76,7 +76,7 @@ def read_class_map(path: Path) -> ClassMap:
     found: dict[str, str] = {}
     for ours, theirs in pairs:
         if found.setdefault(ours, theirs) != theirs:
-            raise DataError(f"{path}: {ours!r} stands there twice, as {found[ours]!r} and as {theirs!r}.")
+            raise DataError(f"{path}: {ours!r} is mapped twice, to {found[ours]!r} and to {theirs!r}.")
     return ClassMap(found, str(path))
 
 
@@ -84,7 +84,7 @@ def _pairs(found: object, path: Path) -> list[tuple[str, str]]:
     items = list(found.items()) if isinstance(found, dict) else []
     wrong = [pair for pair in items if not (isinstance(pair[1], str) and all(pair))]
     if wrong or not items:
-        raise DataError(f"{path}: {wrong[0] if wrong else found!r} is no class and what it becomes. {FORMS}")
+        raise DataError(f"{path}: {wrong[0] if wrong else found!r} is not a pair of class names. {FORMS}")
     return items
 
 
@@ -94,7 +94,7 @@ def _lines(text: str, path: Path) -> list[tuple[str, str]]:
         line = line.partition("#")[0].strip()
         ours, equals, theirs = (part.strip() for part in line.partition("="))
         if line and not (ours and equals and theirs):
-            raise DataError(f"{path}, line {number}: {line!r} is no NAME = NAME. {FORMS}")
+            raise DataError(f"{path}, line {number}: {line!r} is not NAME = NAME. {FORMS}")
         if line:
             found.append((ours, theirs))
     return found

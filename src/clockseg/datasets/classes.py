@@ -1,4 +1,4 @@
-"""Classes: what the numbers in label maps mean, and ``classes.json``, which says so."""
+"""Classes: the meaning of the ids in label maps, and the file ``classes.json`` that states it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from clockseg.types import Labels
 class Classes:
     """The classes of a data set, in the order of their ids.
 
-    ``palette``: RGB 0..255, one a class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames a second of
-    the clips, None if unknown. ``others``: the id that stands for every class a network knows and this data set doesn't
-    (0, the background, in YouTube-Objects); None if the network's classes must be these. ``renames``: what the network's
-    classes are called here, where it calls them otherwise.
+    ``palette``: RGB 0..255, one per class, or empty. ``ignore``: the id of unlabelled pixels. ``fps``: frames per second of
+    the clips, None if unknown. ``others``: the id for every class that a network has and this data set does not
+    (0, the background, in YouTube-Objects); None if the network's classes must be these. ``renames``: the names here of
+    network classes that have another name.
 
     >>> Classes(("sky", "road")).ignore
     255
@@ -39,10 +39,10 @@ class Classes:
     def lookup(self, names: Sequence[str]) -> Labels:
         """Return the table that maps ids of a network with classes ``names`` to ids of this data set: uint8 [256].
 
-        The names must be these in this order; where there are ``others``, the network may know more, in any order, which
-        become ``others``. With ``renames`` they may be any that it names, several for one of these, and some of these may
-        be no one's. Ids the network doesn't have become ``ignore``. To be done before anything is counted: an id of the
-        network's may well be another class's id here. ``DataError`` if the classes can't be mapped.
+        The names must be these in this order. With ``others``, the network may have more, in any order, which become
+        ``others``. With ``renames``, several classes of the network may become one of these, and some of these may have none.
+        Ids that the network does not have become ``ignore``. Map before anything is counted, because the same id may
+        mean another class here. ``DataError`` if the classes cannot be mapped.
 
         >>> animals = Classes(("background", "bird", "cat"), others=0)
         >>> animals.lookup(("background", "cat", "person", "bird"))[:5].tolist()
@@ -52,11 +52,11 @@ class Classes:
             rest = None if self.others is None else self.names[self.others]
             names = self.renames.renamed(names, self.names, rest=rest)
         elif self.others is None and tuple(names) != self.names:
-            raise DataError("scores need the same names in the same order; --map FILE says which are which.")
+            raise DataError("scores need the same class names in the same order; map them with --map FILE.")
         others = self.ignore if self.others is None else self.others
         unknown = [name for name in self.names if name not in names]
         if unknown and self.renames is None:
-            raise DataError(f"the network doesn't know {', '.join(unknown)}; --map FILE says what it calls them.")
+            raise DataError(f"the network has no class {', '.join(unknown)}; map its names with --map FILE.")
         table = np.full(256, self.ignore, np.uint8)
         ids = {name: id for id, name in enumerate(self.names)}
         table[: len(names)] = [ids.get(name, others) for name in names]
@@ -64,31 +64,29 @@ class Classes:
 
 
 def read_classes(path: Path) -> Classes:
-    """The classes in a JSON file ``{"classes": [..], "palette": [[r, g, b], ..], "ignore": 255, "fps": 15}``.
+    """Read a JSON file ``{"classes": [..], "palette": [[r, g, b], ..], "ignore": 255, "fps": 15}``; only ``classes`` is required.
 
-    ``classes`` must be there. ``DataError`` if the file isn't, or isn't that.
+    ``DataError`` if the file is missing or has another content.
 
     >>> read_classes(Path("nowhere/classes.json"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere/classes.json is missing; it says what the label ids mean. It holds {"classes":
+    clockseg.errors.DataError: nowhere/classes.json is missing; it states the meaning of label ids. It has {"classes":
     ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(f"{path} is missing; it says what the label ids mean. {EXAMPLE}") from None
+        raise DataError(f"{path} is missing; it states the meaning of label ids. {EXAMPLE}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read ({error}). {EXAMPLE}") from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds {type(found).__name__}, not an object. {EXAMPLE}")
+        raise DataError(f"{path} contains a {type(found).__name__}, not an object. {EXAMPLE}")
     names = _names(found, path)
     return Classes(names, _palette(found, names, path), _ignore(found, names, path), _fps(found, path))
 
 
-EXAMPLE = (
-    'It holds {"classes": ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.'
-)
+EXAMPLE = 'It has {"classes": ["sky", "road"], "palette": [[128, 128, 128], [128, 64, 128]], "ignore": 255, "fps": 15}.'
 
 
 def _names(found: Mapping[str, Any], path: Path) -> tuple[str, ...]:
@@ -97,7 +95,7 @@ def _names(found: Mapping[str, Any], path: Path) -> tuple[str, ...]:
         raise DataError(f"{path}: classes is {names!r}; give a list of names. {EXAMPLE}")
     if not 1 <= len(names) <= MOST_CLASSES or len(set(names)) != len(names):
         raise DataError(
-            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST_CLASSES}, no name twice."
+            f"{path}: {len(names)} classes, {len(set(names))} of them different; give 1 to {MOST_CLASSES} different names."
         )
     return tuple(names)
 
@@ -105,9 +103,9 @@ def _names(found: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 def _palette(found: Mapping[str, Any], names: tuple[str, ...], path: Path) -> tuple[tuple[int, int, int], ...]:
     palette = found.get("palette", [])
     if not isinstance(palette, list) or not all(_is_colour(colour) for colour in palette):
-        raise DataError(f"{path}: the palette holds something else than [red, green, blue] of 0 to 255. {EXAMPLE}")
+        raise DataError(f"{path}: the palette has a colour that is not [red, green, blue] of 0 to 255. {EXAMPLE}")
     if palette and len(palette) != len(names):
-        raise DataError(f"{path}: {len(palette)} colours for {len(names)} classes; give one a class.")
+        raise DataError(f"{path}: {len(palette)} colours for {len(names)} classes; give one per class.")
     return tuple((red, green, blue) for red, green, blue in palette)
 
 
@@ -118,12 +116,12 @@ def _is_colour(colour: Any) -> bool:
 def _ignore(found: Mapping[str, Any], names: tuple[str, ...], path: Path) -> int:
     ignore = found.get("ignore", 255)
     if type(ignore) is not int or not len(names) <= ignore <= 255:
-        raise DataError(f"{path}: ignore is {ignore!r}; give an id that no class has, {len(names)} to 255.")
+        raise DataError(f"{path}: ignore is {ignore!r}; give an id that is not a class, {len(names)} to 255.")
     return ignore
 
 
 def _fps(found: Mapping[str, Any], path: Path) -> float | None:
     fps = found.get("fps")
     if fps is not None and (isinstance(fps, bool) or not isinstance(fps, (int, float)) or not 0 < fps < 1e6):
-        raise DataError(f"{path}: fps is {fps!r}; give frames a second, or leave it out.")
+        raise DataError(f"{path}: fps is {fps!r}; give frames per second, or leave it out.")
     return None if fps is None else float(fps)

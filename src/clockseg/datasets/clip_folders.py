@@ -1,10 +1,10 @@
-"""clockseg's own layout: folders of clips.
+"""Folders of clips: the layout of clockseg itself.
 
     DATA/classes.json          classes, palette, ignore, fps
-    DATA/CLIP/images/*         one picture a frame, in the natural order of their names
-    DATA/CLIP/labels/*.png     for some or all frames, of the picture's name; the grey value is the class id
+    DATA/CLIP/images/*         one picture per frame, in the natural order of their names
+    DATA/CLIP/labels/*.png     for some or all frames, with the name of the picture; the grey value is the class id
 
-DATA may as well be one such clip, a folder of pictures or a video file; the last two have no labels.
+DATA may also be one such clip, or, without labels, a folder of pictures or a video file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LAYOUT = (
 
 
 def read_clips(path: str | os.PathLike[str], *, every: int = 1, limit: int | None = None) -> list[Clip]:
-    """The clips in ``path`` (see the module), in natural order; no picture is decoded yet.
+    """Return the clips in ``path`` (see the module), in natural order; no picture is decoded yet.
 
-    ``every``: only each N-th frame, before any schedule sees them; ``limit``: at most so many of those a clip.
-    ``DataError`` names what is missing: pictures, a label's picture, ``classes.json``.
+    ``every``: take every N-th frame only, before any schedule sees them; ``limit``: at most this many of those per clip.
+    ``DataError`` names what is missing: pictures, the picture of a label, ``classes.json``.
 
     >>> read_clips("nowhere")
     Traceback (most recent call last):
@@ -41,7 +41,7 @@ def read_clips(path: str | os.PathLike[str], *, every: int = 1, limit: int | Non
 
 
 def read(path: Path) -> list[Clip]:
-    """``read_clips``, as a layout."""
+    """Return the clips in ``path``, as a layout."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder. {LAYOUT}")
     return _folder(path) if path.is_dir() else [Clip(name_of(path), path)]
@@ -56,7 +56,7 @@ def _folder(path: Path) -> list[Clip]:
     found = pictures(path)
     if found:
         return [Clip(name_of(path), path, found, (None,) * len(found))]
-    raise DataError(f"{path}: no clip and no picture in it. {LAYOUT}")
+    raise DataError(f"{path}: contains no clip and no picture. {LAYOUT}")
 
 
 def _is_clip(folder: Path) -> bool:
@@ -70,7 +70,9 @@ def _clip(folder: Path) -> Clip:
     by_stem = {picture.stem: picture for picture in found}
     if len(by_stem) < len(found):
         twice = next(picture for picture in found if by_stem[picture.stem] != picture)
-        raise DataError(f"{folder}: two pictures are called {twice.stem}; a label is found by the name of its picture.")
+        raise DataError(
+            f"{folder}: two pictures have the name {twice.stem}; labels are found by the names of their pictures."
+        )
     labels = {label.stem: label for label in files(folder / "labels", (".png",))}
     for stem in labels.keys() - by_stem.keys():
         raise DataError(f"label {labels[stem]} has no picture {stem}.* in {folder / 'images'}.")
@@ -80,12 +82,16 @@ def _clip(folder: Path) -> Clip:
 
 
 def _check_labels_folder(folder: Path, labels: dict[str, Path]) -> None:
-    """Other pictures among the labels are meant as labels: not to be passed over in silence."""
+    """Refuse labels in other formats, which would otherwise be ignored silently."""
     others = [file for file in files(folder, IMAGE_SUFFIXES) if file.suffix.lower() != ".png"]
     if others:
-        raise DataError(f"label {others[0]} is no PNG; lossy formats blur ids. Write label maps as 8-bit grey PNG.")
+        raise DataError(
+            f"label {others[0]} is not a PNG; lossy formats change ids. Write label maps as 8-bit grey PNG."
+        )
     if folder.is_dir() and not labels:
-        raise DataError(f"{folder} holds no labels (*.png); add them, or remove the folder for a clip without labels.")
+        raise DataError(
+            f"{folder} contains no labels (*.png); add them, or remove the folder for a clip without labels."
+        )
 
 
 def _classes_for(folder: Path, *, needed: bool) -> Classes | None:

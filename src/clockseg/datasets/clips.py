@@ -1,6 +1,6 @@
-"""Clip: frames in order, with labels for some, decoded one by one when they are asked for.
+"""Clip: frames in order, with labels for some, each decoded when it is asked for.
 
-The layouts beside this file find the files of a data set and say how they are read; what comes of them is always a Clip.
+The other modules of this package find the files of a data set and return them as clips.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from clockseg.video.read import open_clip
 class ClipFrame:
     """One frame: ``index`` in the clip before any subsampling, uint8 RGB [h, w, 3], its label map [h, w] or None.
 
-    ``pts_seconds``: a video's own times; those of pictures by the ``fps`` of their classes; None where nothing tells.
-    ``vectors``: what a video's codec says of the motion (``clockseg.video.Frame``), None where nothing is known.
+    ``pts_seconds``: the timestamp of a video frame, or the time of a picture by the ``fps`` of its classes; None if unknown.
+    ``vectors``: the motion vectors of the video's codec (``clockseg.video.Frame``); None if there are none.
     """
 
     index: int
@@ -42,7 +42,7 @@ def ignore_problem(sentence: str) -> None:
 
 
 def read_picture(path: Path) -> Image:
-    """The picture in an image file, uint8 RGB [h, w, 3]; ``VideoError`` or ``DataError`` if it can't be decoded whole."""
+    """Read an image file, uint8 RGB [h, w, 3]; ``VideoError`` or ``DataError`` if it cannot be decoded completely."""
     with open_clip(path) as picture:
         frame = next(iter(picture))
         if picture.problems:
@@ -51,7 +51,7 @@ def read_picture(path: Path) -> Image:
 
 
 def whole(array: Array, index: int) -> Array:
-    """The view that shows all of every frame."""
+    """Return the whole frame: the view of a clip that is not cropped."""
     return array
 
 
@@ -59,13 +59,13 @@ def whole(array: Array, index: int) -> Array:
 class Clip:
     """One clip; nothing is decoded before it is iterated. Clips can be pickled.
 
-    Files must stay as they were when they were first looked at: a pass raises ``InputChanged`` for one that was replaced.
+    Files must not change after they were first used: a pass raises ``InputChanged`` for a replaced file.
 
-    ``images``: a file a frame, empty for a video (``path``). ``labels``: a file or None for each of them. ``classes``:
-    what the labels mean, None without labels. Every ``every``-th frame is taken, and ``limit`` of these at most.
+    ``images``: one file per frame, empty for a video (``path``). ``labels``: a file or None for each of them. ``classes``:
+    the meaning of the labels, None without labels. Every ``every``-th frame is taken, at most ``limit`` of them.
 
-    ``read_image``, ``read_labels``: what turns a file into a picture, uint8 RGB [h, w, 3], and into a label map of class
-    ids, uint8 [h, w]. ``view(array, index)``: the part of frame ``index`` that is shown, of its picture and of its labels
+    ``read_image``, ``read_labels``: read a file as a picture, uint8 RGB [h, w, 3], and as a label map of class
+    ids, uint8 [h, w]. ``view(array, index)``: the visible part of frame ``index``, for its picture and its labels
     alike. The three are functions or picklable callables.
 
     >>> pictures = tuple(Path(f"{number}.jpg") for number in range(5))
@@ -89,14 +89,16 @@ class Clip:
         if self.every < 1 or (self.limit is not None and self.limit < 1):
             raise UsageError(f"every={self.every}, limit={self.limit}; both are whole numbers of at least 1.")
         if len(self.labels) != len(self.images):
-            raise UsageError(f"{len(self.labels)} labels for {len(self.images)} images; give one a frame, or None.")
+            raise UsageError(
+                f"{len(self.labels)} labels for {len(self.images)} images; give a file or None for each image."
+            )
 
     def __iter__(self) -> Iterator[ClipFrame]:
         return self.frames()
 
     @property
     def taken(self) -> range | None:
-        """The indices of the frames that are taken; None for a video, whose length is known at its end only."""
+        """The indices of the selected frames; None for a video, whose length is only known at its end."""
         return range(0, len(self.images), self.every)[: self.limit] if self.images else None
 
     @property
@@ -105,22 +107,22 @@ class Clip:
         return len(self.labelled_indices())
 
     def frames(self, *, problem: Callable[[str], None] = ignore_problem, vectors: bool = False) -> Iterator[ClipFrame]:
-        """The frames in order, each decoded when it is asked for; with their ``vectors`` if asked for.
+        """Yield the frames in order, each decoded when it is asked for.
 
-        ``vectors``: those of a video of which every frame is taken, if its decoder tells them. ``problem`` is told, at the
-        end, what of a video could not be decoded. ``VideoError`` for a picture or a video of which nothing can be,
-        ``DataError`` for labels that don't fit their picture or their classes.
+        ``vectors``: with the motion vectors of a video of which every frame is taken, if its decoder exports them. ``problem``
+        gets a sentence, at the end, on whatever of a video could not be decoded. ``VideoError`` for a picture or video that
+        cannot be decoded at all, ``DataError`` for labels that do not fit their picture or their classes.
         """
         return self._pictures() if self.images else self._video_frames(problem, vectors)
 
     def check_unchanged(self) -> None:
-        """Raise ``InputChanged`` if a file was replaced since it was first looked at; for passes that stop early."""
+        """Raise ``InputChanged`` if a file was replaced since it was first used; for passes that stop early."""
         self._files.check()
 
     def open(self, *, vectors: bool = False) -> Video:
-        """The video of a clip that is one, opened; ``InputChanged`` if it is another one than before."""
+        """Open the video of this clip; ``InputChanged`` if the file was replaced."""
         self._files.check(self.path)
-        # Vectors lead from frame to frame: of frames at a distance they say nothing.
+        # Motion vectors are from frame to frame, so they say nothing about subsampled frames.
         return open_clip(self.path, vectors=vectors and self.every == 1)
 
     def labelled_indices(self) -> list[int]:
@@ -148,7 +150,7 @@ class Clip:
         return (self.images[index],) if label is None else (self.images[index], label)
 
     def frame(self, index: int) -> ClipFrame:
-        """Frame ``index`` of a clip of pictures, decoded now; errors as of ``frames``."""
+        """Decode frame ``index`` of a clip of pictures; errors as in ``frames``."""
         self._files.check(*self._paths(index))
         image, label = self.read_image(self.images[index]), self.labels[index]
         labels = None if label is None else self._labels(label, image)
@@ -161,7 +163,7 @@ class Clip:
         if labels.shape != image.shape[:2]:
             raise DataError(
                 f"label {path} is {labels.shape[1]}x{labels.shape[0]}, its picture {image.shape[1]}x{image.shape[0]}; "
-                "labels have the size of their picture."
+                "both must have the same size."
             )
         if self.classes is not None:
             _check_ids(labels, self.classes, path)

@@ -1,44 +1,28 @@
-"""Folders like those of DAVIS: densely labelled shots of moving objects, one class a shot.
+"""DAVIS and data sets with its layout: densely labelled shots of moving objects, one class per shot.
 
     DATA/JPEGImages/480p/SHOT/NNNNN.jpg
     DATA/Annotations/480p/SHOT/NNNNN.png      grey 0 and 255 (2016), or a palette whose index numbers the objects (2017)
     DATA/ImageSets/480p/val.txt               lists of shots (2017: ImageSets/2017/val.txt), if only some are wanted
 
-The folder of a resolution may be missing, as in data sets that follow DAVIS. Whatever is no background is one class:
-"object", or, where ``shots`` says what each shot shows, that class; a network that knows more classes is scored then as
-on YouTube-Objects.
+The folder of a resolution may be missing, as in data sets that follow DAVIS. Everything that is not background is one class:
+"object", or the class that ``shots`` gives for the shot. A network with more classes is then scored as on YouTube-Objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from clockseg.datasets._files import files, folders, missing, pictures, read_lines
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
-from clockseg.datasets.labels import read_index_png
+from clockseg.datasets.labels import Mapped, read_index_png
 from clockseg.datasets.pascal import colours
 from clockseg.errors import UsageError, nearest
-from clockseg.types import Labels
 
 WHERE = "Get DAVIS from davischallenge.org; docs/datasets.md shows what goes where."
 FPS = 24
 OBJECT = Classes(("background", "object"), colours(2), fps=FPS)
-
-
-@dataclass(frozen=True)
-class Mask:
-    """Reads a mask of grey values or palette indices: 0 stays 0, whatever else there is becomes ``label``."""
-
-    label: int
-
-    def __call__(self, path: Path) -> Labels:
-        """The label map in a file, uint8 [h, w]."""
-        return np.where(read_index_png(path) > 0, np.uint8(self.label), np.uint8(0))
 
 
 def matches(path: Path) -> bool:
@@ -53,9 +37,9 @@ def read(
     resolution: str | None = None,
     shots: Mapping[str, str] | None = None,
 ) -> list[Clip]:
-    """A clip a shot: of all shots, those of the list ``split`` ("480p/val", "2017/val"), or those in ``shots``.
+    """Return a clip for each shot, for those in the list ``split`` ("480p/val", "2017/val"), or for those in ``shots``.
 
-    ``resolution``: a folder's name (default: 480p if it is there, else none). ``shots``: the class that each shot shows,
+    ``resolution``: the name of a folder (default: 480p if it exists, else none). ``shots``: the class that each shot shows,
     such as ``{"dog": "dog", "dog-agility": "dog"}``. ``DataError`` names what is missing.
 
     >>> read(Path("nowhere"))
@@ -74,7 +58,7 @@ def read(
     if shots is None:
         return [_clip(shot, images, masks, OBJECT, 1) for shot in wanted]
     if not isinstance(shots, Mapping):
-        raise UsageError(f"shots is {shots!r}; give what each shot shows, such as {{'dog': 'dog'}}.")
+        raise UsageError(f"shots is {shots!r}; give the class that each shot shows, such as {{'dog': 'dog'}}.")
     for shot in shots:
         if shot not in there:
             raise UsageError(f"there is no shot {shot!r} in {images}. {nearest(shot, there)}")
@@ -89,7 +73,7 @@ def _list(file: Path) -> list[str]:
             f"{folder.name}/{found.stem}" for folder in folders(file.parents[1]) for found in files(folder, (".txt",))
         ]
         raise missing(file, f"a list of shots; the lists there are: {', '.join(there) or 'none'}", WHERE)
-    # 2016 lists a picture and a mask a line, 2017 a shot.
+    # A line of the lists of 2016 has a picture and a mask, one of 2017 a shot.
     first = (line.split()[0] for line in read_lines(file))
     return list(dict.fromkeys(Path(name).parent.name if "/" in name else name for name in first))
 
@@ -107,5 +91,5 @@ def _clip(shot: str, images: Path, masks: Path, classes: Classes, label: int) ->
         found,
         tuple(labels.get(picture.stem) for picture in found),
         classes,
-        read_labels=Mask(label),
+        read_labels=Mapped.of({0: 0}, others=label, read=read_index_png),
     )

@@ -1,10 +1,12 @@
-"""Label maps on disk: PNG files whose grey values, or whose palette indices, are class ids."""
+"""Label maps on disk: PNG files whose grey values or palette indices are class ids, or ids that are mapped to those."""
 
 from __future__ import annotations
 
 import io
 import struct
 import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +26,10 @@ _COLOURS = {
 
 
 def read_labels_png(path: Path) -> Labels:
-    """The label map in a PNG of one byte a pixel: the grey value is the class id, uint8 [h, w].
+    """Read a label map from a PNG of one byte per pixel: the grey value is the class id, uint8 [h, w].
 
-    ``DataError`` for anything else, so that no colours, palette indices or scaled values are taken for ids, and for a
-    file that is cut off or damaged, which decoders let pass as far as it goes.
+    ``DataError`` for anything else, so that colours, palette indices or scaled values are not taken for ids, and for a
+    file that is cut off or damaged, which decoders accept in part.
 
     >>> read_labels_png(Path("nowhere.png"))
     Traceback (most recent call last):
@@ -38,10 +40,10 @@ def read_labels_png(path: Path) -> Labels:
 
 
 def read_index_png(path: Path) -> Labels:
-    """The label map in a PNG with a palette, as PASCAL and DAVIS have it: the *index* is the class id, uint8 [h, w].
+    """Read a label map from a PNG with a palette, as in PASCAL and DAVIS: the *index* is the class id, uint8 [h, w].
 
-    Only a data set whose ids are known to be indices may be read so; its colours are for people. A grey PNG is read as
-    ``read_labels_png`` does: some copies of these data sets have lost the palette. ``DataError`` as there.
+    Use this only for data sets whose ids are known to be indices. A grey PNG is read as by ``read_labels_png``, because some
+    copies of these data sets have lost the palette. ``DataError`` as there.
 
     >>> read_index_png(Path("nowhere.png"))
     Traceback (most recent call last):
@@ -49,6 +51,31 @@ def read_index_png(path: Path) -> Labels:
     clockseg.errors.DataError: label nowhere.png can't be read (No such file or directory).
     """
     return _read(path, palette=True)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Reads label maps whose stored ids differ from the class ids: ``table[stored id]`` is the class id, 256 bytes.
+
+    A table, because ids that are replaced one after the other may be replaced twice.
+
+    >>> list(Mapped.of({0: 255, 7: 0}, others=None).table[:9])
+    [255, 1, 2, 3, 4, 5, 6, 0, 8]
+    """
+
+    table: bytes
+    read: Callable[[Path], Labels] = read_labels_png
+
+    @classmethod
+    def of(
+        cls, ids: Mapping[int, int], *, others: int | None, read: Callable[[Path], Labels] = read_labels_png
+    ) -> Mapped:
+        """Map stored ids to class ids; ``others``: the class id of all other stored ids, None to keep those."""
+        return cls(bytes(ids.get(id, id if others is None else others) for id in range(256)), read)
+
+    def __call__(self, path: Path) -> Labels:
+        """Read the label map in a file, uint8 [h, w]."""
+        return np.frombuffer(self.table, np.uint8)[self.read(path)]
 
 
 def _read(path: Path, *, palette: bool) -> Labels:
@@ -64,9 +91,9 @@ def _read(path: Path, *, palette: bool) -> Labels:
 
 
 def _checked(data: bytes, path: Path, palette: bool) -> tuple[int, int]:
-    """Width and height, if every chunk is whole, the pixels are of a kind that is read, and there are enough of them."""
+    """Return width and height after checking that every chunk is intact and there are enough pixels of a supported kind."""
     if not data.startswith(SIGNATURE):
-        raise DataError(f"label {path} is no PNG; label maps are PNG files of one grey byte a pixel.")
+        raise DataError(f"label {path} is not a PNG; label maps are PNG files of one grey byte per pixel.")
     kinds, pixels, at = [], [], len(SIGNATURE)
     while at < len(data) and b"IEND" not in kinds:
         length, kind = struct.unpack_from(">I4s", data, at) if at + 8 <= len(data) else (0, b"")
@@ -84,7 +111,7 @@ def _checked(data: bytes, path: Path, palette: bool) -> tuple[int, int]:
 
 
 def _check_pixels(packed: bytes, expected: int, path: Path) -> None:
-    """Decoders leave the rest grey where there are too few."""
+    """Check that no pixels are missing; decoders would leave the rest grey."""
     try:
         found = len(zlib.decompressobj().decompress(packed, expected + 1))
     except zlib.error:

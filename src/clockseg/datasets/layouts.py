@@ -1,4 +1,4 @@
-"""Layouts: how a data set lies on disk, by name. Whatever the layout, what is read are clips."""
+"""Layouts: how data sets are stored on disk, by name. Every layout is read as clips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Layout:
         return replace(self, options={**self.options, **options})
 
     def read(self, path: str | os.PathLike[str]) -> list[Clip]:
-        """The clips in ``path``; ``DataError`` if there are none."""
+        """Return the clips in ``path``; ``DataError`` if there are none."""
         clips = self.function(Path(path), **self.options)
         if not isinstance(clips, list) or not all(isinstance(clip, Clip) for clip in clips):
             raise UsageError(f"layout {self.name} gives {str(clips)[:40]}..; it must give a list of Clip.")
@@ -54,47 +54,42 @@ def read_translated(
     every: int = 1,
     scored_from: int = FIRST_SCORED,
 ) -> list[Clip]:
-    """Translated sequences of the pictures in ``path``, which has the layout ``of``; of ``every`` N-th one of a clip."""
+    """Return translated sequences of the pictures in ``path``, which has the layout ``of``; ``every``: every N-th per clip."""
     every = whole_number(every, "every")
     clips = [replace(clip, every=every) for clip in _chosen(of, path).read(path)]
     return translate(clips, shift=shift, crop=crop, scored_from=scored_from)
 
 
+OFFICIAL: Mapping[str, Any] = {
+    "pascal": pascal,
+    "nyud": nyud,
+    "youtube_objects": youtube_objects,
+    "cityscapes": cityscapes,
+    "camvid": camvid,
+    "davis": davis,
+}
+"""Modules of the data sets with a layout of their own: ``read(path, **options)``, and ``matches(path)`` to detect it."""
+
 LAYOUTS: Mapping[str, Callable[..., list[Clip]]] = {
     "clips": clip_folders.read,
     "translated": read_translated,
-    "pascal": pascal.read,
-    "nyud": nyud.read,
-    "youtube_objects": youtube_objects.read,
-    "cityscapes": cityscapes.read,
-    "camvid": camvid.read,
-    "davis": davis.read,
+    **{name: module.read for name, module in OFFICIAL.items()},
 }
-"""What reads each layout: a path, and options by name."""
-
-MARKS: Mapping[str, Callable[[Path], bool]] = {
-    "pascal": pascal.matches,
-    "nyud": nyud.matches,
-    "youtube_objects": youtube_objects.matches,
-    "cityscapes": cityscapes.matches,
-    "camvid": camvid.matches,
-    "davis": davis.matches,
-}
-"""Whether a folder looks like a layout, for where none is given."""
+"""The function that reads each layout from a path, with options by name."""
 
 
 def detect(path: Path) -> Layout:
-    """The layout that a path has, as far as its folders tell; clips if they tell nothing."""
-    found = [name for name, matches in MARKS.items() if matches(path)] or ["clips"]
+    """Detect the layout of a path from its folders; clip folders if they match no other."""
+    found = [name for name, module in OFFICIAL.items() if module.matches(path)] or ["clips"]
     if len(found) > 1:
-        raise DataError(f"{path} may have the layouts {' and '.join(found)}; say which one is meant (--layout NAME).")
+        raise DataError(f"{path} matches the layouts {' and '.join(found)}; choose one with --layout NAME.")
     return Layout(found[0], LAYOUTS[found[0]])
 
 
 def parse_layout(text: str) -> Layout:
-    """A layout as the command line writes it: a name, or a call that gives options.
+    """Parse a layout as the command line writes it: a name, or a call with options.
 
-    ``package.module:function`` names a layout of one's own: a function of the path that gives clips.
+    ``package.module:function`` names a layout of your own: a function from a path to a list of clips.
 
     >>> parse_layout("translated(shift=32, of=clips)").options["shift"]
     32
@@ -119,10 +114,10 @@ def read_data(
     limit: int | None = None,
     **options: Any,
 ) -> list[Clip]:
-    """The clips of a data set in ``path``; no picture is decoded yet.
+    """Return the clips of a data set in ``path``; no picture is decoded yet.
 
     ``layout``: its name (one of ``LAYOUTS``), a call such as ``"translated(shift=32, of=pascal)"``, or a ``Layout``;
-    default: what the folders tell, else clip folders. ``every``, ``limit``: as of a Clip. ``options``: the layout's own.
+    default: detected from the folders, else clip folders. ``every``, ``limit``: as in a Clip. ``options``: the layout's own.
     ``DataError`` names the folder or file that is missing, ``UsageError`` an unknown layout or option.
 
     >>> read_data("nowhere", layout="clips")

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.datasets._files import files, missing, read_lines
+from clockseg.datasets._files import files, missing, read_lines, required
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, read_picture
-from clockseg.datasets.labels import read_labels_png
+from clockseg.datasets.labels import Mapped
 from clockseg.datasets.pascal import colours
 from clockseg.errors import DataError, whole_number
-from clockseg.types import Image, Labels
+from clockseg.types import Image
 
 WHERE = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes where."
 ROWS, COLUMNS = slice(44, 469), slice(40, 600)
@@ -33,19 +33,16 @@ NAMES = (
     "other prop",
 )  # fmt: skip
 CLASSES = Classes(NAMES, colours(len(NAMES) + 1)[1:])
+READ_LABELS = Mapped.of({id: (id - 1) % 256 for id in range(256)}, others=None)
+"""Stored ids start at 1; 0 means no label and becomes 255."""
 
 
 def read_frame(path: Path) -> Image:
-    """A raw frame's picture, cut to the window that is labelled: uint8 RGB [425, 560, 3]."""
+    """Read a raw frame, cropped to the labelled window: uint8 RGB [425, 560, 3]."""
     image = read_picture(path)
     if image.shape[:2] != (480, 640):
         raise DataError(f"picture {path} is {image.shape[1]}x{image.shape[0]}; raw frames are 640x480. {WHERE}")
     return np.ascontiguousarray(image[ROWS, COLUMNS])
-
-
-def read_labels(path: Path) -> Labels:
-    """The label map in a file, less 1: classes 0..39, and 255 where it is 0, since bytes wrap."""
-    return np.asarray(read_labels_png(path) - np.uint8(1))
 
 
 def matches(path: Path) -> bool:
@@ -54,9 +51,9 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, after: int = 0) -> list[Clip]:
-    """A clip for each labelled frame in the list ``split``: every ``skip``-th raw frame around it, in order of time.
+    """Return a clip for each labelled frame in the list ``split``: every ``skip``-th raw frame around it, in order of time.
 
-    ``before``, ``after``: how many of these to take before and after the labelled frame, as far as the scene goes; the
+    ``before``, ``after``: the number of these before and after the labelled frame, as far as the scene reaches; the
     paper walks backwards for fixed rates and pipelines, both ways for adaptive clocks. ``DataError`` names what is
     missing.
 
@@ -69,9 +66,8 @@ def read(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
     """
     whole_number(skip, "skip")
     around = range(-whole_number(before, "before", least=0), whole_number(after, "after", least=0) + 1)
-    file = path / f"{split}.txt"
-    if not file.is_file():
-        raise missing(file, "the list of labelled frames, lines of NAME SCENE/r-TIMESTAMP-NUMBER.ppm", WHERE)
+    what = "the list of labelled frames, lines of NAME SCENE/r-TIMESTAMP-NUMBER.ppm"
+    file = required(path / f"{split}.txt", what, WHERE)
     scenes: dict[Path, list[Path]] = {}
     clips = []
     for name, frame in _pairs(file):
@@ -85,7 +81,7 @@ def read(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, af
 
 
 def in_time(frames: tuple[Path, ...]) -> list[Path]:
-    """Raw frames in the order of their timestamps, which is not that of their names.
+    """Sort raw frames by their timestamps, whose order differs from that of their names.
 
     >>> [frame.name for frame in in_time((Path("r-10.5-1.ppm"), Path("r-9.75-2.ppm"), Path("r-9.8-3.ppm")))]
     ['r-9.75-2.ppm', 'r-9.8-3.ppm', 'r-10.5-1.ppm']
@@ -96,7 +92,7 @@ def in_time(frames: tuple[Path, ...]) -> list[Path]:
 def _timestamp(frame: Path) -> float:
     found = re.fullmatch(r"r-(\d+(?:\.\d+)?)-\d+", frame.stem)
     if found is None:
-        raise DataError(f"{frame} is not called r-TIMESTAMP-NUMBER.ppm. {WHERE}")
+        raise DataError(f"{frame} is not named r-TIMESTAMP-NUMBER.ppm. {WHERE}")
     return float(found[1])
 
 
@@ -109,8 +105,7 @@ def _pairs(file: Path) -> list[tuple[str, str]]:
 
 
 def _clip(label: Path, picture: Path, scene: list[Path], offsets: list[int]) -> Clip:
-    if not label.is_file():
-        raise missing(label, "a label map that the list names", WHERE)
+    required(label, "a label map that the list names", WHERE)
     if picture not in scene:
         raise missing(picture, f"the raw frame of {label.stem}", WHERE)
     at = scene.index(picture)
@@ -122,5 +117,5 @@ def _clip(label: Path, picture: Path, scene: list[Path], offsets: list[int]) -> 
         tuple(label if index == at else None for index in indices),
         CLASSES,
         read_image=read_frame,
-        read_labels=read_labels,
+        read_labels=READ_LABELS,
     )

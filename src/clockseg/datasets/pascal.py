@@ -1,4 +1,4 @@
-"""PASCAL VOC: still pictures of 21 classes, each a clip of one frame; translated they are the paper's first videos.
+"""PASCAL VOC: still pictures of 21 classes, each a clip of one frame; translated, they are the paper's first videos.
 
     DATA/JPEGImages/ID.jpg                       DATA: VOCdevkit/VOC2012 or VOC2011, or a folder that holds it
     DATA/SegmentationClass/ID.png                the palette's index is the class id, 255 the void line
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clockseg.datasets._files import files, missing, read_lines
+from clockseg.datasets._files import files, missing, read_lines, required
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.labels import read_index_png
@@ -26,7 +26,7 @@ NAMES = (
 
 
 def colours(count: int) -> tuple[tuple[int, int, int], ...]:
-    """The first colours of PASCAL's palette, RGB: bit 3k + c of an id is bit 7 - k of channel c.
+    """Return the first colours of PASCAL's palette, RGB: bit 3k + c of an id is bit 7 - k of channel c.
 
     >>> colours(3)
     ((0, 0, 0), (128, 0, 0), (0, 128, 0))
@@ -48,7 +48,7 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -> list[Clip]:
-    """A clip of one labelled frame for each id of the list ``split``, in its order.
+    """Return a clip of one labelled frame for each id in the list ``split``, in its order.
 
     ``labels``: the folder of the label maps, such as ``SegmentationClassAug`` for SBD's, converted to PNG.
     ``DataError`` names the folder, list or file that is missing.
@@ -61,17 +61,14 @@ def read(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -
     """
     root = _root(path) or path
     pictures, maps = root / "JPEGImages", root / f"{labels}"
-    for folder, what in ((pictures, "the pictures, ID.jpg"), (maps, "the label maps, ID.png")):
-        if not folder.is_dir():
-            raise missing(folder, what, WHERE)
-    return [
-        _clip(name, pictures / f"{name}.jpg", maps / f"{name}.png")
-        for name in _list(root / "ImageSets" / "Segmentation", split)
-    ]
+    required(pictures, "the pictures, ID.jpg", WHERE)
+    required(maps, "the label maps, ID.png", WHERE)
+    names = _list(root / "ImageSets" / "Segmentation", split)
+    return [_clip(name, pictures / f"{name}.jpg", maps / f"{name}.png") for name in names]
 
 
 def _root(path: Path) -> Path | None:
-    """The folder of one year's data; the newer one's if there are two."""
+    """Return the folder of one year, the newer one if there are two."""
     years = ("", "VOC2012", "VOC2011", "VOCdevkit/VOC2012", "VOCdevkit/VOC2011")
     found = (path / year for year in years)
     return next((root for root in found if (root / "ImageSets" / "Segmentation").is_dir()), None)
@@ -79,8 +76,7 @@ def _root(path: Path) -> Path | None:
 
 def _clip(name: str, picture: Path, label: Path) -> Clip:
     for file in (picture, label):
-        if not file.is_file():
-            raise missing(file, f"of {name}, which the list names", WHERE)
+        required(file, f"a file of {name}, which is in the list", WHERE)
     return Clip(name, picture, (picture,), (label,), CLASSES, read_labels=read_index_png)
 
 

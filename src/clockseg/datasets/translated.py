@@ -1,8 +1,8 @@
-"""Translated sequences: a still picture seen through a window that moves, six frames of labelled video (section 5).
+"""Translated sequences: a still picture seen through a moving window, six frames of labelled video (section 5).
 
-As in the authors' evaluation on PASCAL: the window moves along the longer side (down, if the picture is square) by
-``shift`` pixels a frame, so that the content moves left or up; its other side is the whole picture. Label maps are cut
-with the same window. Frames 0 and 1 fill the pipelines and are not scored, for any method.
+As in the authors' evaluation on PASCAL, the window moves along the longer side (down, if the picture is square) by
+``shift`` pixels per frame, so that the content moves left or up; its other side is that of the picture. Label maps are cropped
+with the same window. Frames 0 and 1 fill the pipelines and are not scored for any method.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_SCORED = 2
 class Window:
     """The view of a translated sequence; ``of`` names the picture in errors.
 
-    Frame k shows [k * shift, k * shift + length) of the longer side; ``length`` None: all that five shifts leave, 420 of
+    Frame k shows [k * shift, k * shift + length) of the longer side; ``length`` None: the rest after five shifts, 420 of
     500 pixels for a shift of 16 and 340 for 32.
 
     >>> picture = np.zeros((375, 500, 3), np.uint8)
@@ -42,14 +42,14 @@ class Window:
             whole_number(self.length, "crop")
 
     def __call__(self, array: Array, index: int) -> Array:
-        """Frame ``index`` (0..5) of a picture [h, w, 3] or a label map [h, w]; ``DataError`` if it is too small."""
+        """Return frame ``index`` (0..5) of a picture [h, w, 3] or label map [h, w]; ``DataError`` if it is too small."""
         height, width = array.shape[:2]
         most = max(height, width) - (FRAMES - 1) * self.shift
         length = most if self.length is None else self.length
         if not 0 < length <= most:
             raise DataError(
-                f"{self.of} is {width}x{height}: of its longer side {FRAMES - 1} shifts of {self.shift} px leave {most} "
-                f"px, the window needs {max(length, 1)}. Give a smaller shift{'' if self.length is None else ' or crop'}."
+                f"{self.of} is {width}x{height}: {FRAMES - 1} shifts of {self.shift} px leave {most} px of its longer side, "
+                f"but the window needs {max(length, 1)}. Give a smaller shift{'' if self.length is None else ' or crop'}."
             )
         seen = slice(index * self.shift, index * self.shift + length)
         return np.ascontiguousarray(array[:, seen] if width > height else array[seen])
@@ -58,11 +58,11 @@ class Window:
 def translate(
     clips: Iterable[Clip], *, shift: int = 16, crop: int | None = None, scored_from: int = FIRST_SCORED
 ) -> list[Clip]:
-    """A sequence of six frames from every picture taken of ``clips``; of clips with labels, from every labelled one.
+    """Return a sequence of six frames for every selected picture of ``clips``; for clips with labels, every labelled one.
 
-    ``shift``: pixels a frame. ``crop``: the window's length in pixels (default: all that five shifts leave). Labels are
-    given from frame ``scored_from`` on. ``UsageError`` for videos, whose frames are no stills, and for clips that are
-    translated already; a picture that is too small is a ``DataError`` when it is read.
+    ``shift``: pixels per frame. ``crop``: the length of the window in pixels (default: the rest after five shifts). Labels
+    start at frame ``scored_from``. ``UsageError`` for videos and for clips that are translated already; a picture that is
+    too small raises ``DataError`` when it is read.
 
     >>> from pathlib import Path
     >>> still = Clip("cat", Path("."), (Path("cat.jpg"),), (Path("cat.png"),))
@@ -78,9 +78,9 @@ def translate(
 
 def _sequences(clip: Clip, window: Window, scored_from: int) -> Iterator[Clip]:
     if clip.taken is None:
-        raise UsageError(f"{clip.path} is a video; translated sequences are made of pictures.")
+        raise UsageError(f"{clip.path} is a video; translated sequences are made from pictures.")
     if clip.view is not whole:
-        raise UsageError(f"clip {clip.name} is a sequence of windows already; translate the pictures it is made of.")
+        raise UsageError(f"clip {clip.name} is already translated; translate its pictures instead.")
     for index in clip.taken:
         image, label = clip.images[index], clip.labels[index]
         if label is None and clip.labelled:

@@ -1,11 +1,11 @@
-"""YouTube-Objects: shots of ten PASCAL classes, every tenth frame with the mask of the class that the shot is of.
+"""YouTube-Objects: shots of ten PASCAL classes; every tenth frame has a mask of the shot's class.
 
     DATA/CLASS/data/VIDEO/shots/SHOT/images/frameNNNN.jpg
-    DATA/CLASS/data/VIDEO/shots/SHOT/labels/NNNNN.jpg        of the frame of that number, counted from 1: 1, 11, 21, ..
+    DATA/CLASS/data/VIDEO/shots/SHOT/labels/NNNNN.jpg        of the frame with that number, from 1: 1, 11, 21, ..
 
-As in the authors' evaluation: frames and masks are scaled to a longer side of 500 pixels; where a mask, a JPEG, is
-brighter than 15, the label is the shot's class, else background; no pixel is ignored; labels count from number 21 on.
-All of PASCAL's other classes are background, and predictions of these have to be mapped before anything is counted:
+As in the authors' evaluation, frames and masks are scaled to a longer side of 500 pixels. The label is the class of the shot
+where the mask, a JPEG, is brighter than 15, else background. No pixel is ignored; labels count from number 21 on.
+All other classes of PASCAL are background, and predictions of these are mapped before anything is counted:
 
 >>> from clockseg.datasets import pascal
 >>> table = CLASSES.lookup(pascal.NAMES)
@@ -37,7 +37,7 @@ CLASSES = Classes(NAMES, tuple(PASCAL.palette[PASCAL.names.index(name)] for name
 
 
 def scaled(array: Array, *, nearest: bool) -> Array:
-    """Enlarged or reduced to a longer side of 500 pixels, each side rounded down; bilinear, or the nearest pixel.
+    """Scale to a longer side of 500 pixels, each side rounded down; bilinear, or nearest neighbour.
 
     >>> scaled(np.zeros((334, 640), np.uint8), nearest=True).shape
     (260, 500)
@@ -52,7 +52,7 @@ def scaled(array: Array, *, nearest: bool) -> Array:
 
 
 def read_frame(path: Path) -> Image:
-    """The picture in a file, scaled: uint8 RGB [h, w, 3]."""
+    """Read a picture and scale it: uint8 RGB [h, w, 3]."""
     return scaled(read_picture(path), nearest=False)
 
 
@@ -63,7 +63,7 @@ class ShotMask:
     label: int
 
     def __call__(self, path: Path) -> Labels:
-        """The label map in a file, scaled: uint8 [h, w]."""
+        """Read a mask as a scaled label map: uint8 [h, w]."""
         bright = read_picture(path).max(axis=2) > THRESHOLD
         return scaled(np.where(bright, np.uint8(self.label), np.uint8(0)), nearest=True)
 
@@ -74,9 +74,9 @@ def matches(path: Path) -> bool:
 
 
 def read(path: Path, *, scored_from: int = FIRST_SCORED) -> list[Clip]:
-    """A clip for each shot with masks, of all its frames from the first mask's on; ``every=10`` takes the labelled ones.
+    """Return a clip for each shot with masks, from its first mask on; ``every=10`` takes the labelled frames.
 
-    Labels are given from number ``scored_from`` on, so that two predecessors ten frames apart are there for every one.
+    Labels start at number ``scored_from``, so that each labelled frame has two predecessors ten frames apart.
     ``DataError`` names what is missing.
 
     >>> read(Path("nowhere"))
@@ -104,7 +104,7 @@ def _clip(shot: Path, label: int, scored_from: int) -> Clip:
         raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg", WHERE)
     if not frames:
         raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg", WHERE)
-    # From the first mask on, without gaps: so that every tenth frame taken is a labelled one.
+    # From the first mask on without gaps, so that every tenth frame is labelled.
     numbers = range(min(masks), max(frames) + 1)
     for number in (*numbers, *masks):
         if number not in frames:
@@ -122,9 +122,9 @@ def _clip(shot: Path, label: int, scored_from: int) -> Clip:
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """Files by the number that their name ends with."""
+    """Return the files by the number at the end of their names."""
     found = {file: re.search(r"\d+$", file.stem) for file in files(folder, (".jpg", ".jpeg", ".png"))}
     for file, number in found.items():
         if number is None:
-            raise DataError(f"{file}: its name ends with no number. {WHERE}")
+            raise DataError(f"{file}: its name does not end with a number. {WHERE}")
     return {int(number[0]): file for file, number in found.items() if number is not None}
