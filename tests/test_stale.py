@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,14 +15,18 @@ import onnx
 import pytest
 
 import networks
+from clockseg import engines
 from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
+from clockseg.cli.train_stale import advice
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, repeated, with_addition
+from clockseg.networks.inspection import corrected_share
 from clockseg.networks.load import assemble, load, read
 from clockseg.networks.quantization import quantize
 from clockseg.training.stale_motion import Wander, past
@@ -261,10 +267,36 @@ def test_as_a_command(data, tmp_path, capsys) -> None:
     assert main([*line, "--engine", "openvino", "--threads", "1", "--json", "--validation", str(data)]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["network"] == str(out / "tiny-stale.onnx")
+    assert facts["corrected_frame"] > 0
     rates = {f"{how} 1/{n}" for how in ("moved", "corrected") for n in (2, 4, 8, 12)}
     assert set(facts["clips"]["kept"]) == {"every 1/1", *rates}
     assert main([*line, "--quiet"]) == 2
     assert "--resume" in capsys.readouterr().err
+
+
+def test_a_correction_is_recommended_only_if_it_saves_time() -> None:
+    assert "next: clockseg evaluate" in advice(Path("net.onnx"), 0.8)
+    slower = advice(Path("net.onnx"), 1.17)
+    assert "slower" in slower
+    assert "next:" not in slower
+
+
+@pytest.mark.parametrize(("seconds", "slower"), [(0.0, True), (0.02, False)])
+def test_the_time_of_a_corrected_frame_is_measured_against_the_uncut_network(trained, seconds, slower) -> None:
+    def delayed(net: StagedNetwork) -> StagedNetwork:
+        made = engines.openvino(net)
+
+        def part(value: Any) -> Any:
+            time.sleep(seconds)
+            return made.whole(value)
+
+        def correct(*values: Any) -> Any:
+            time.sleep(0.005)
+            return made.correction.part(*values)
+
+        return replace(made, whole=part, correction=replace(made.correction, part=correct))
+
+    assert (corrected_share(trained, WARP, engine=delayed) > 1) == slower
 
 
 def test_made_up_motion_leads_to_the_still() -> None:

@@ -104,12 +104,39 @@ def run(args: argparse.Namespace) -> int:
         return 1
     validation = [clip for data in args.validation for clip in read_data_options(args, data)]
     found = _trained(args, clips, validation, account)
+    share = _share(args, found.path)
     if args.json:
-        print(json.dumps(found.facts, allow_nan=False))
+        print(json.dumps({**found.facts, "corrected_frame": share}, allow_nan=False))
     elif not args.quiet:
-        print(table(found.facts))
-        print(f'{found.path}\nnext: clockseg evaluate DATA --network {found.path} --carry "warp(flow)"')
+        print(f"{table(found.facts)}\n{found.path}\n{advice(found.path, share)}")
     return 1 if account.troubles else 0
+
+
+def _share(args: argparse.Namespace, path: Path) -> float:
+    from clockseg.carry import Flow, Warp
+    from clockseg.networks.inspection import corrected_share
+
+    warp = Warp(Flow(args.flow_scale), of="fused")
+    options = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": args.size}
+    return corrected_share(path, warp, **options)
+
+
+def advice(path: Path, share: float) -> str:
+    """Recommend the corrected network only if it saves time.
+
+    >>> print(advice(Path("net.onnx"), 1.17))
+    warning: a corrected frame takes 1.17 times as long as the uncut network, so the correction makes this network slower.
+    Where scores are moved anyway, use the network without it.
+    """
+    if share >= 1:
+        return (
+            f"warning: a corrected frame takes {share:.2f} times as long as the uncut network, so the correction makes this "
+            "network slower. Where scores are moved anyway, use the network without it."
+        )
+    return (
+        f"a corrected frame takes {share:.2f} of the uncut network's time\n"
+        f'next: clockseg evaluate DATA --network {path} --carry "warp(flow)"'
+    )
 
 
 def _trained(args: argparse.Namespace, clips: list[Clip], validation: list[Clip], account: Account) -> Trained:

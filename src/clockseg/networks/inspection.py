@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.clocks import Every
+from clockseg.clockwork.carry import Carry
 from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Session
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
+from clockseg.networks.cut_check import picture
 from clockseg.networks.load import IN_TORCH, WorkingSize, load
 from clockseg.types import Array, Image, Size
 
@@ -151,6 +156,31 @@ def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
         net.correction.part(reads, fused, unexplained)
         spent.append(time.perf_counter() - start)
     return statistics.median(spent[1:])
+
+
+def corrected_share(network: str | Path, carry: Carry, *, repeat: int = 9, **options: Any) -> float:
+    """Return the time of a frame whose scores are moved and corrected, over the time of the uncut network.
+
+    ``network`` has a correction; ``carry`` moves its scores, motion included. ``options``: as for ``load``. A median over
+    ``repeat`` frames of a picture that shifts. Above 1, the correction makes the network slower.
+    """
+    net = load(network, **options)
+    reads = None if net.correction is None else net.correction.reads
+    names = [stage.name for stage in net.stages]
+    fresh = 0 if reads is None else names.index(reads) + 1
+    never = Every(repeat + 2)
+    session = Session(net, Schedule(tuple(Every(1) if i < fresh else never for i in range(len(net))), carry=carry))
+    uncut, size = net.uncut(), net.sidecar.input
+    wide = picture((size.width + repeat, size.height))
+    shares = []
+    for shift in range(repeat + 1):
+        image = np.ascontiguousarray(wide[:, shift : shift + size.width])
+        start = time.perf_counter()
+        session(image)
+        between = time.perf_counter()
+        uncut(image)
+        shares.append((between - start) / (time.perf_counter() - between))
+    return statistics.median(shares[1:])
 
 
 def _frame(net: StagedNetwork) -> Image:
