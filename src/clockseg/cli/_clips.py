@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from clockseg.cli._options import read_data_options
 from clockseg.cli._progress import shown
-from clockseg.cli._terminal import indented
+from clockseg.cli._terminal import fail, warn
 from clockseg.errors import DataError, UsageError, VideoError
 
 if TYPE_CHECKING:
@@ -31,12 +30,12 @@ class Account:
     def cut_short(self, text: str) -> None:
         """Report that not all of a clip could be decoded."""
         self.troubles += 1
-        print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
+        warn(text)
 
     def failed(self, text: object) -> None:
         """Report that a clip is left out."""
         self.troubles += 1
-        print(f"clockseg: error: {indented(text)}", file=sys.stderr)
+        fail(text)
 
 
 def clips_of(args: argparse.Namespace, account: Account) -> list[Clip]:
@@ -90,7 +89,7 @@ def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> list[Clip]
         raise UsageError(f"--map {file}: none of the clips names its classes, so there is nothing to map to.")
     for text in dict.fromkeys(_unreached(clip, net) for clip in found):
         if text:
-            print(f"clockseg: warning: {indented(text)}", file=sys.stderr)
+            warn(text)
     return found
 
 

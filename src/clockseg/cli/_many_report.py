@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from clockseg.cli._progress import together
-from clockseg.cli._terminal import align, indented, percent
+from clockseg.cli._terminal import columns, fail, indented, percent, say, warn
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import ClocksegError
+from clockseg.errors import ClocksegError, place_outside
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.many import Outcome
 from clockseg.segmenting.segmentation import Segmented
@@ -40,7 +39,7 @@ class Report:
     ) -> None:
         self._stack.close()
         if isinstance(error, KeyboardInterrupt):
-            print("clockseg: the same command with --resume goes on from here.", file=sys.stderr)
+            say("run the same command with --resume to continue from here.")
         if len(self._inputs) > 1 and not self._quiet and self._outcomes:
             place = {input.key: number for number, input in enumerate(self._inputs)}
             print(_table(sorted(self._outcomes, key=lambda one: place[one.input.key]), len(place)))
@@ -58,15 +57,18 @@ class Report:
             self._stack.close()
         if outcome.error is not None:
             text = _said(outcome.error)
-            print(f"clockseg: error: {indented(text if source in text else f'{source}: {text}')}", file=sys.stderr)
+            fail(text if source in text else f"{source}: {text}")
         for problem in () if outcome.done is None else outcome.done.problems:
-            print(f"clockseg: warning: {indented(f'{source}: {problem}')}", file=sys.stderr)
+            warn(f"{source}: {problem}")
         if outcome.error is None and not self._quiet:
             print(_told(outcome.done) if outcome.done else indented(f"{source}: done before"), flush=True)
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ClocksegError | OSError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, ClocksegError | OSError):
+        return str(error)
+    place = place_outside(error)
+    return f"{f'{place}: ' if place else ''}{type(error).__name__}: {error}"
 
 
 def _told(done: Segmented) -> str:
@@ -87,7 +89,6 @@ def _told(done: Segmented) -> str:
 def _table(outcomes: Sequence[Outcome], given: int) -> str:
     """A row a video, or, of many, a row of each that isn't whole; and the sum."""
     shown = outcomes if len(outcomes) <= LONGEST_TABLE else [one for one in outcomes if not one.whole]
-    rows = [["video", "frames", "network ran on", "time", ""], *map(_row, shown)]
     failed = sum(one.error is not None for one in outcomes)
     cut = sum(not one.whole for one in outcomes) - failed
     before = sum(one.before is not None for one in outcomes)
@@ -97,19 +98,7 @@ def _table(outcomes: Sequence[Outcome], given: int) -> str:
     parts += [f"{failed} failed"] if failed else []
     parts += [f"{given - len(outcomes)} to come"] if given > len(outcomes) else []
     total = f"{', '.join(parts)}; {sum(_figures(one).get('frames') or 0 for one in outcomes)} frames"
-    return "\n".join((*([align(rows)] if shown else []), total))
-
-
-def _row(outcome: Outcome) -> list[str]:
-    told = _figures(outcome)
-    state = "failed" if outcome.error is not None else "" if outcome.whole else "with problems"
-    share = (percent(told.get(name)) for name in ("network_rate", "relative_time_estimate"))
-    return [
-        _short(outcome.input.source),
-        str(told.get("frames", "")),
-        *share,
-        "done before" if outcome.before else state,
-    ]
+    return f"{columns(shown, _CELLS)}\n{total}" if shown else total
 
 
 def _short(text: str) -> str:
@@ -121,3 +110,18 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
     if outcome.before is not None:
         return outcome.before.figures | {"frames": outcome.before.frames}
     return {} if outcome.done is None else outcome.done.summary
+
+
+def _state(outcome: Outcome) -> str:
+    if outcome.before:
+        return "done before"
+    return "failed" if outcome.error is not None else "" if outcome.whole else "with problems"
+
+
+_CELLS: dict[str, Callable[[Outcome], str]] = {
+    "video": lambda one: _short(one.input.source),
+    "frames": lambda one: str(_figures(one).get("frames", "")),
+    "network ran on": lambda one: percent(_figures(one).get("network_rate")),
+    "time": lambda one: percent(_figures(one).get("relative_time_estimate")),
+    "": _state,
+}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import check_new_network, need, positive, size
-from clockseg.cli._terminal import align, percent
+from clockseg.cli._options import add_options, check_new_network, need, new_command, positive, size
+from clockseg.cli._terminal import align, columns, percent, sides
 from clockseg.errors import UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
     from clockseg.networks.cut_source import Said, Source
     from clockseg.networks.cutting import CutNetwork
+    from clockseg.networks.inspection import Inspected
 
 DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the network, and NET.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
@@ -56,90 +58,63 @@ def number(text: str) -> float:
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """``cut`` and its options."""
-    parser = commands.add_parser(
-        "cut",
-        help="cut any network into stages",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Add ``clockseg cut`` and its options."""
+    parser = new_command(commands, "cut", run, help="cut any network into stages", description=DESCRIPTION)
     parser.add_argument("model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY or torchvision:NAME")
     parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="file to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace existing NET.onnx and NET.json")
-    parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="weights of torchvision:NAME, a .pth or .safetensors file"
-    )
+    add_options(parser, "--overwrite", help="replace existing NET.onnx and NET.json")
+    help = "weights of torchvision:NAME, a .pth or .safetensors file"
+    parser.add_argument("--weights", type=Path, metavar="FILE", help=help)
     _add_cut_options(parser.add_argument_group("cuts"))
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
     _add_class_options(parser.add_argument_group("output"))
     group = parser.add_argument_group("check")
-    group.add_argument(
-        "--engine",
-        default="auto",
-        choices=("auto", *GRAPH_ENGINES),
-        help="inference engine (default: auto, the fastest)",
+    add_options(
+        group, "--engine", choices=("auto", *GRAPH_ENGINES), help="inference engine (default: auto, the fastest)"
     )
-    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
-    parser.set_defaults(run=run)
+    add_options(group, "--threads")
 
 
 def _add_cut_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--at",
-        default="auto",
-        metavar="auto|NAME,NAME",
-        help="the end of each stage, in order: a tensor, node or module; A+B where several tensors cross (default: auto)",
-    )
+    help = "the end of each stage, in order: a tensor, node or module; A+B where several tensors cross (default: auto)"
+    group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
     group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
-    group.add_argument(
-        "--for",
-        dest="purpose",
-        choices=("time", "latency", "detail"),
-        help="with --at auto: minimize the time of frames on which only stage 1 fires, balance the stages for a pipeline, or "
-        "keep fine maps in the stage that always fires (default: time)",
+    help = (
+        "with --at auto: minimize the time of frames on which only stage 1 fires, balance the stages for a pipeline, or keep "
+        "fine maps in the stage that always fires (default: time)"
     )
-    group.add_argument(
-        "--scores",
-        metavar="NAME,-,NAME",
-        help="class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
-        "(default: found automatically)",
+    group.add_argument("--for", dest="purpose", choices=("time", "latency", "detail"), help=help)
+    help = (
+        "class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
+        "(default: found automatically)"
     )
-    group.add_argument(
-        "--schedule", metavar="SPEC", help="schedule to recommend in the sidecar (default: chosen automatically)"
-    )
+    group.add_argument("--scores", metavar="NAME,-,NAME", help=help)
+    help = "schedule to recommend in the sidecar (default: chosen automatically)"
+    group.add_argument("--schedule", metavar="SPEC", help=help)
 
 
 def _add_frame_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--size", type=size, metavar="WIDTHxHEIGHT", help="working size (default: the file's, if it is fixed)"
-    )
-    group.add_argument("--mean", type=three, metavar="N,N,N", help="one number per channel, or one for all")
-    group.add_argument("--std", type=three, metavar="N,N,N", help="one number per channel, or one for all")
-    group.add_argument(
-        "--scale", type=number, metavar="N", help="factor for pixel values (default: 1/255, or 1 if a mean is above 2)"
-    )
+    help = "working size (default: the file's, if it is fixed)"
+    group.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
+    for name in ("--mean", "--std"):
+        group.add_argument(name, type=three, metavar="N,N,N", help="one number per channel, or one for all")
+    help = "factor for pixel values (default: 1/255, or 1 if a mean is above 2)"
+    group.add_argument("--scale", type=number, metavar="N", help=help)
     group.add_argument("--colour", choices=("rgb", "bgr"), help="channel order (default: rgb)")
-    group.add_argument(
-        "--pad-multiple",
-        type=positive,
-        metavar="N",
-        help="pad frames to multiples of N (default: the smallest that works)",
-    )
+    help = "pad frames to multiples of N (default: the smallest that works)"
+    group.add_argument("--pad-multiple", type=positive, metavar="N", help=help)
 
 
 def _add_class_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--output", metavar="NAME", help="tensor of class scores or of class ids (default: the only output)"
+    help = "tensor of class scores or of class ids (default: the only output)"
+    group.add_argument("--output", metavar="NAME", help=help)
+    help = (
+        "class names: one per line, a JSON list, a JSON object of id: name, or a data set's classes.json; none if the output "
+        "is a map of numbers, such as depth"
     )
-    group.add_argument(
-        "--classes",
-        metavar="FILE|none",
-        help="class names: one per line, a JSON list, a JSON object of id: name, or a data set's classes.json; none if the "
-        "output is a map of numbers, such as depth",
-    )
-    group.add_argument(
-        "--palette", type=Path, metavar="FILE", help="one colour per class: JSON, or lines of r g b or #rrggbb"
-    )
+    group.add_argument("--classes", metavar="FILE|none", help=help)
+    help = "one colour per class: JSON, or lines of r g b or #rrggbb"
+    group.add_argument("--palette", type=Path, metavar="FILE", help=help)
     group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")
 
 
@@ -239,7 +214,7 @@ def _settled(found: CutNetwork) -> str:
 def _cuts(found: CutNetwork) -> str:
     shapes = {name: shape for part in found.inspection.parts for name, shape in part.cut.items()}
     lines = [
-        f"  stage {number} ends at {' + '.join(f'{name} {_shape(shapes.get(name, ()))}' for name in cut)}"
+        f"  stage {number} ends at {' + '.join(f'{name} {sides(shapes.get(name, ()))}' for name in cut)}"
         for number, cut in enumerate(found.sidecar.cuts, start=1)
     ]
     choice = found.choice
@@ -255,30 +230,20 @@ def _share(every_frame: float) -> str:
     return f"{percent(every_frame)} of the time goes into a frame on which only stage 1 fires"
 
 
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
 def _parts(found: CutNetwork) -> str:
     seen = found.inspection
-    rows: list[tuple[str, ...]] = [("part", "reads", "G multiply-adds", "ms", "share")]
-    rows += [
-        (
-            part.name,
-            ", ".join(part.reads),
-            f"{part.multiply_adds / 1e9:.3g}",
-            f"{1e3 * part.seconds:.1f}",
-            percent(part.share),
-        )
-        for part in seen.parts
-    ]
-    whole = seen.whole
-    rows.append(("whole", "", f"{whole.multiply_adds / 1e9:.3g}", f"{1e3 * whole.seconds:.1f}", ""))
+    cells: dict[str, Callable[[Inspected], str]] = {
+        "part": lambda part: part.name,
+        "reads": lambda part: ", ".join(part.reads),
+        "G multiply-adds": lambda part: f"{part.multiply_adds / 1e9:.3g}",
+        "ms": lambda part: f"{1e3 * part.seconds:.1f}",
+        "share": lambda part: "" if part.share is None else percent(part.share),
+    }
     width, height = seen.size
     return "\n".join(
         [
             f"cost at {width}x{height} in {seen.engine}, threads: {seen.threads}",
-            align(rows, left=2),
+            columns((*seen.parts, seen.whole), cells, left=2),
             f"in parts as whole: {_apart(found)}",
         ]
     )
