@@ -20,13 +20,13 @@ import networks
 from clockseg import engines
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import alternating, exponential, pipelined, skip_frame
-from clockseg.clockwork.session import run
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.buffers import MOST_KEPT, Pool, lend
 from clockseg.engines.compiled import compiled
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.execution.pipeline import Concurrent
 from clockseg.networks.load import load
+from clockseg.showing.stream import run
 
 ENGINES = {"openvino": openvino, "onnxruntime": onnxruntime}
 

@@ -32,6 +32,7 @@ from clockseg.evaluation.cost import FINISH, NOTHING, Meter, Price, Prices, pric
 from clockseg.evaluation.energy import Counter, Energy
 from clockseg.evaluation.runs import Spent
 from clockseg.execution.recording import record, replay
+from clockseg.showing.stream import stream
 
 STAGES, GROUPS = "abcd", "uvwxyz"
 
@@ -230,7 +231,7 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any, m
     ticking = itertools.count(step=3)
     meter = Energy([Counter("package-0", lambda: next(ticking), 1.0)])
     monkeypatch.setattr(interleaving, "counting", lambda engine: meter)
-    runs = interleaving.Interleaving(net, [Session(net, skip_frame(2)), Session(net, alternating)])
+    runs = interleaving.Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
     for seed in range(5):
         runs(np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8))
     uncut, skipped, alternated = runs.spent

@@ -13,7 +13,6 @@ import dataset_trees
 from clockseg import DataError
 from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
-from clockseg.clockwork.session import run
 from clockseg.datasets import cityscapes, pascal
 from clockseg.paper import adaptive_curve, adaptive_videos, qualitative, tables, velocity
 from clockseg.paper.adaptive import PixelChange, pixel_clock
@@ -23,6 +22,7 @@ from clockseg.paper.fcn_layers import FCNShape
 from clockseg.paper.report import write
 from clockseg.paper.rows import ORACLE, find, relative_loss
 from clockseg.paper.source import Setting
+from clockseg.showing.stream import run
 from narrow_fcn import random_state, with_state
 from toy_networks import toy, write_clip
 

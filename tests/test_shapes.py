@@ -20,7 +20,6 @@ import torch
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import fixed_rate
-from clockseg.clockwork.session import run
 from clockseg.engines import onnxruntime
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader, torch_source
@@ -35,6 +34,7 @@ from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_reader import Program, read
 from clockseg.networks.cut_torch import cut
+from clockseg.showing.stream import run
 from shape_making import FIXED, NETWORKS, SIZE, export, main_output, module
 
 LATER = {"segmenter": 13, "dpt": 13, "windows": 13, "setr": 17, "aligned": 17}

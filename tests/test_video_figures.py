@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from clockseg.clocks import adaptive
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
-from clockseg.clockwork.session import run
 from clockseg.datasets import Clip, ClipFrame, read_clips
 from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
 from clockseg.evaluation.labels import evaluate
@@ -31,6 +30,7 @@ from clockseg.paper.screening import screen
 from clockseg.paper.videos import adaptive_video, pipeline_video
 from clockseg.paper.windows import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.report.plots.style import FIRED, NOW, RULE, figure, schedule_colour
+from clockseg.showing.stream import run
 from clockseg.video.overlay import fitted, palette
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder, picture, stream_times, write_video

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         pipelined,
         skip_frame,
     )
-    from clockseg.clockwork.session import Session, run
+    from clockseg.clockwork.session import Session
     from clockseg.clockwork.step import fill, step
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation.labels import evaluate
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from clockseg.planning.tuning import tune
     from clockseg.segmenting.results import read_labels, read_summary, read_trace, read_values
     from clockseg.segmenting.segmentation import segment
+    from clockseg.showing.stream import run
     from clockseg.wrapping import wrap
 
 _HOMES = {
@@ -100,7 +101,8 @@ _HOMES = {
     "clockseg.planning.schedule_file": ("read_schedule_file",),
     "clockseg.clocks.spec": ("parse_schedule",),
     "clockseg.segmenting.segmentation": ("segment",),
-    "clockseg.clockwork.session": ("Session", "run"),
+    "clockseg.clockwork.session": ("Session",),
+    "clockseg.showing.stream": ("run",),
     "clockseg.clockwork.step": ("fill", "step"),
     "clockseg.clockwork.network": ("Group", "Stage", "StagedNetwork"),
     "clockseg.planning.tuning": ("tune",),

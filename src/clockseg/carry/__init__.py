@@ -3,6 +3,7 @@
 from clockseg.carry.auto import Auto, settled
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
+from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.named import parse_carry
 from clockseg.carry.vectors import Vectors
@@ -16,6 +17,7 @@ __all__ = [
     "Estimator",
     "Flow",
     "Identity",
+    "Interpolate",
     "Motion",
     "Of",
     "Sight",

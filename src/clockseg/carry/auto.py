@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
+from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Warp
@@ -52,6 +53,6 @@ def settled(carry: Carry, vectors: Any) -> Carry:
     >>> print(settled(Warp(Auto(), of="fused"), None))
     warp(flow, of="fused")
     """
-    if isinstance(carry, Warp) and isinstance(carry.motion, Auto):
+    if isinstance(carry, Warp | Interpolate) and isinstance(carry.motion, Auto):
         return replace(carry, motion=carry.motion.choice(vectors))
     return carry

@@ -7,6 +7,7 @@ from typing import Any
 from clockseg.carry.auto import Auto
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
+from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.names import named
 from clockseg.carry.warp import Estimator, Warp
 from clockseg.clockwork.carry import Carry, Of, identity
@@ -28,19 +29,40 @@ def as_carry(found: Any, text: str) -> Carry:
     >>> print(as_carry(_warp, "warp"))
     warp(flow)
     """
-    made: Any = _warp() if found is _warp else found
+    made: Any = found() if found in (_warp, _interpolate) else found
     if isinstance(made, type) or not isinstance(made, Carry):
-        raise UsageError(f"carry {text!r} is {made!r}, no carry; known: identity, warp(flow), warp(codec), warp(auto).")
+        known = (
+            "identity, warp(flow), warp(codec), warp(auto), interpolate(flow), interpolate(codec), interpolate(auto)"
+        )
+        raise UsageError(f"carry {text!r} is {made!r}, no carry; known: {known}.")
     return made
 
 
 def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:
     """Return a warp; options of the motion estimator may be given beside it: ``warp(flow, scale=0.5)``."""
-    made: Estimator = motion(**options) if isinstance(motion, type) else motion
+    return Warp(_estimator("warp", motion, options), of)
+
+
+def _interpolate(motion: Any = Flow, *, keys: int = 2, **options: Any) -> Interpolate:
+    """Return an interpolation; options of the motion estimator may be given beside it, as for a warp."""
+    return Interpolate(_estimator("interpolate", motion, options), keys)
+
+
+def _estimator(carry: str, motion: Any, options: dict[str, Any]) -> Estimator:
     if options and not isinstance(motion, type):
-        raise UsageError(f"warp({motion}, {', '.join(options)}=..): give options once, such as warp(flow, scale=0.5).")
-    return Warp(made, of)
+        raise UsageError(
+            f"{carry}({motion}, {', '.join(options)}=..): give options once, as in {carry}(flow, scale=0.5)."
+        )
+    made: Estimator = motion(**options) if isinstance(motion, type) else motion
+    return made
 
 
-CARRIES: dict[str, Any] = {"identity": identity, "warp": _warp, "flow": Flow, "codec": Codec, "auto": Auto}
+CARRIES: dict[str, Any] = {
+    "identity": identity,
+    "warp": _warp,
+    "interpolate": _interpolate,
+    "flow": Flow,
+    "codec": Codec,
+    "auto": Auto,
+}
 """The names from which a carry is written on the command line."""

@@ -66,7 +66,7 @@ class Warp:
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
         """Return the frame's picture, at the network's working size if it has one."""
-        picture, share = _picture(prepared, image)
+        picture, share = picture_of(prepared, image)
         return self.motion.see(picture, share, vectors)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
@@ -95,7 +95,7 @@ class Warp:
         return f"warp({self.motion})" if self.of == "auto" else f'warp({self.motion}, of="{self.of}")'
 
 
-def _picture(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
+def picture_of(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
     """Return the picture that a network reads, without padding, and the share of its maps that it covers."""
     own = prepared.get(IMAGE) if isinstance(prepared, Mapping) else None
     if isinstance(own, np.ndarray) and own.dtype == np.uint8:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clockseg.clockwork.lazy import Executed, Executor, Interpreter
@@ -60,18 +59,3 @@ class Session:
         if self.memory is None:
             raise UsageError("nothing has run since the start or the reset; give the session a frame first.")
         return self.memory.record
-
-
-def run(
-    net: StagedNetwork, images: Iterable[Any], schedule: Schedule | Named, *, executor: Executor | None = None
-) -> Iterator[tuple[Any, Record]]:
-    """Yield the output and the record of each frame of one clip.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> from clockseg.clockwork.schedule import frame_oracle
-    >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", frame_oracle)]
-    ['A', 'B']
-    """
-    session = Session(net, schedule, executor=executor)
-    for image in images:
-        yield session(image), session.record

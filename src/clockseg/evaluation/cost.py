@@ -78,7 +78,7 @@ class Prices:
     makes an output of scores that were moved, where the network has them. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.clockwork.schedule import alternating
-    >>> from clockseg.clockwork.session import run
+    >>> from clockseg import run
     >>> from clockseg.clockwork.network import Group, Stage, StagedNetwork
     >>> net = StagedNetwork("two", (Stage("a", str), Stage("b", str)), (Group("sum", ("a", "b"), str.__add__),))
     >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})

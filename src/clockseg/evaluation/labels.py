@@ -20,6 +20,7 @@ from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.evaluation.reaction import Reaction, Reactions
 from clockseg.evaluation.runs import Baselines, Compared, Schedules, Spent, added, evaluate_clips
+from clockseg.showing.stream import Stream
 from clockseg.types import Array, Labels
 
 
@@ -110,7 +111,7 @@ def evaluate(
     """
     names = class_names(net, classes, [(name, other) for name, other, *_ in baselines])
 
-    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Session]]) -> _LabelScorer:
+    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Stream]]) -> _LabelScorer:
         scored, lookup = (names, None) if clip is None else scored_classes(clip, names, net)
         return _LabelScorer([_blank(name, one, scored, boundary) for name, one in sessions], clip, lookup)
 
@@ -167,7 +168,7 @@ class _LabelScorer:
         ]
 
 
-def _blank(name: str, session: Session, classes: tuple[str, ...], boundary: bool) -> Evaluation:
+def _blank(name: str, session: Stream, classes: tuple[str, ...], boundary: bool) -> Evaluation:
     none = Confusion.none(len(classes))
     tally, uncut = Tally(tuple(stage.name for stage in session.net.stages)), Tally(("whole",))
     near = none if boundary else None

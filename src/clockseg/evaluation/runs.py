@@ -7,8 +7,10 @@ from frame to frame: whatever else the machine does meanwhile affects all of the
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import NOTHING, Meter, Price
 from clockseg.evaluation.energy import counting
+from clockseg.showing.stream import Shown, Stream, stream
 
 Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
 """Schedules by name; pairs where a name may occur twice."""
@@ -124,52 +127,75 @@ def added(first: Any, second: Any, *, same: Sequence[str]) -> Any:
 
 
 class Interleaving:
-    """One clip through the uncut ``net`` and ``sessions``, in that order in all lists.
+    """One clip through the uncut ``net`` and ``streams``, in that order in all lists.
 
     ``tallies``: firings and seconds; ``spent``: other costs, without the first frame.
 
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", len),))
-    >>> runs = Interleaving(net, [Session(net, frame_oracle)])
-    >>> runs(["x", "y"]), [tally.frames for tally in runs.tallies]
-    ([2, 2], [1, 1])
+    >>> runs = Interleaving(net, [stream(net, frame_oracle)])
+    >>> [outputs for _, outputs in runs(["x", "y"])], [tally.frames for tally in runs.tallies]
+    ([[2, 2]], [1, 1])
     """
 
-    def __init__(self, net: StagedNetwork, sessions: Sequence[Session]) -> None:
-        self.sessions = [Session(net.uncut(), frame_oracle), *sessions]
-        self.tallies = [Tally(tuple(stage.name for stage in session.net.stages)) for session in self.sessions]
-        self.spent = [Spent() for _ in self.sessions]
-        self._meters = [Meter(session.net) for session in self.sessions]
+    def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
+        self.streams: list[Stream] = [stream(net.uncut(), frame_oracle), *streams]
+        self.tallies = [Tally(tuple(stage.name for stage in one.net.stages)) for one in self.streams]
+        self.spent = [Spent() for _ in self.streams]
+        self._meters = [Meter(one.net) for one in self.streams]
         self._energy = counting(net.engine)
+        self._shown: list[deque[Any]] = [deque() for _ in self.streams]
+        self._done = 0
+        self._shape: Any = None
 
     @property
     def reads_vectors(self) -> bool:
-        """True if a session's carry reads the codec's motion vectors."""
-        return any(session.schedule.carry.reads_vectors for session in self.sessions)
+        """True if a carry reads the codec's motion vectors."""
+        return any(one.schedule.carry.reads_vectors for one in self.streams)
 
-    def __call__(self, image: Any, *, vectors: Any = None) -> list[Any]:
-        """Return the outputs for this frame: the uncut network's, then every session's."""
-        done = self.tallies[0].frames
-        outputs: list[Any] = [None] * len(self.sessions)
-        order = list(range(len(self.sessions)))
+    def __call__(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[tuple[Any, list[Any]]]:
+        """Run one frame, and return the frames that are done in all streams: each ``item``, and all outputs for it."""
+        order = list(range(len(self.streams)))
         # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
-        random.Random(done).shuffle(order)
+        random.Random(self._done).shuffle(order)
+        self._done += 1
         self._compile(image)
         for index in order:
             self._energy.spent()
-            outputs[index] = self.sessions[index](image, vectors=vectors)
-            joules, record = self._energy.spent(), self.sessions[index].record
-            self.tallies[index] = self.tallies[index].add(record, first=done == 0)
-            if done:
-                self.spent[index] = self.spent[index].add(self._meters[index].frame(record, image), joules)
-        return outputs
+            shown = self.streams[index].push(image, vectors=vectors, item=(item, image))
+            self._told(index, shown, self._energy.spent())
+        return list(self._ready())
+
+    def end(self) -> list[tuple[Any, list[Any]]]:
+        """End the clip, and return the frames that are left."""
+        for index, one in enumerate(self.streams):
+            self._energy.spent()
+            self._told(index, one.end(), self._energy.spent())
+        return list(self._ready())
+
+    def _told(self, index: int, shown: Sequence[Shown], joules: float | None) -> None:
+        """Count the frames that one stream has done. ``joules``: what was spent since the ones before, told of the first."""
+        for number, one in enumerate(shown):
+            first = self.tallies[index].frames == 0
+            self.tallies[index] = self.tallies[index].add(one.record, first=first)
+            if not first:
+                price = self._meters[index].frame(one.record, one.item[1])
+                self.spent[index] = self.spent[index].add(price, 0.0 if number and joules is not None else joules)
+            self._shown[index].append((one.item[0], one.output))
+
+    def _ready(self) -> Iterator[tuple[Any, list[Any]]]:
+        while all(self._shown):
+            row = [waiting.popleft() for waiting in self._shown]
+            yield row[0][0], [output for _, output in row]
 
     def _compile(self, image: Any) -> None:
         """Run each network once on a frame of a new size, so that compiling is not part of what is timed."""
-        memory = self.sessions[0].memory
-        if memory is None or memory.shape != np.shape(image):
-            for net in {id(session.net): session.net for session in self.sessions}.values():
+        if self._shape != np.shape(image):
+            self._shape = np.shape(image)
+            for net in {id(one.net): one.net for one in self.streams}.values():
                 net(image)
+            for one in self.streams:
+                one.compile(image)
 
 
 Result = TypeVar("Result", bound=Compared)
@@ -195,7 +221,7 @@ def evaluate_clips(
     *,
     baselines: Baselines,
     session: Callable[[StagedNetwork, Schedule], Session],
-    scorer: Callable[[Clip | None, Sequence[tuple[str, Session]]], Scorer[Result]],
+    scorer: Callable[[Clip | None, Sequence[tuple[str, Stream]]], Scorer[Result]],
     progress: Callable[[Progress], None] | None,
     warn: Callable[[str], None],
 ) -> tuple[Result, ...]:
@@ -209,14 +235,14 @@ def evaluate_clips(
     for each, schedule in [*((net, schedule) for _, schedule in own), *((one, it) for _, one, it in beside)]:
         check(each, schedule)
 
-    def fresh() -> list[tuple[str, Session]]:
-        found = [(name, session(net, schedule)) for name, schedule in own]
-        return found + [(name, Session(each, schedule)) for name, each, schedule in beside]
+    def fresh() -> list[tuple[str, Stream]]:
+        found = [(name, stream(net, schedule, session=session)) for name, schedule in own]
+        return found + [(name, stream(each, schedule)) for name, each, schedule in beside]
 
     totals: list[Result] = []
     for clip in clips:
-        sessions = fresh()
-        found = _evaluate_clip(net, sessions, clip, scorer(clip, sessions), progress, warn)
+        streams = fresh()
+        found = _evaluate_clip(net, streams, clip, scorer(clip, streams), progress, warn)
         totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found  # type: ignore[operator]
     return tuple(totals or scorer(None, fresh()).results())
 
@@ -229,21 +255,23 @@ def _baselines(baselines: Baselines) -> Iterable[tuple[str, StagedNetwork, Sched
 
 def _evaluate_clip(
     net: StagedNetwork,
-    sessions: Sequence[tuple[str, Session]],
+    streams: Sequence[tuple[str, Stream]],
     clip: Clip,
     scorer: Scorer[Result],
     progress: Callable[[Progress], None] | None,
     warn: Callable[[str], None],
 ) -> list[Result]:
-    runs = Interleaving(net, [one for _, one in sessions])
+    runs = Interleaving(net, [one for _, one in streams])
     expected = len(clip.taken) if clip.taken is not None else clip.limit
     # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
     frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
-    for done, frame in enumerate(frames, start=1):
-        outputs = runs(frame.image, vectors=frame.vectors)
-        scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.sessions, strict=True)])
-        if progress is not None:
-            progress(Progress(clip.name, done, expected, runs.tallies[-len(sessions)]))
+    done = 0
+    for ready in chain((runs(frame.image, vectors=frame.vectors, item=frame) for frame in frames), [None]):
+        for frame, outputs in runs.end() if ready is None else ready:
+            scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
+            done += 1
+            if progress is not None:
+                progress(Progress(clip.name, done, expected, runs.tallies[-len(streams)]))
     costs = [{"tally": a, "spent": b} for a, b in zip(runs.tallies, runs.spent, strict=True)]
     uncut = {f"uncut{'' if name == 'tally' else '_' + name}": value for name, value in costs[0].items()}
     return [replace(one, **cost, **uncut) for one, cost in zip(scorer.results(), costs[1:], strict=True)]  # type: ignore[type-var]

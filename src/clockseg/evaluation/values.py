@@ -21,6 +21,7 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.metrics import finite
 from clockseg.evaluation.runs import Baselines, Compared, Schedules, Spent, added, evaluate_clips
+from clockseg.showing.stream import Stream
 from clockseg.types import Array
 
 
@@ -134,7 +135,7 @@ def evaluate_values(
     True
     """
 
-    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Session]]) -> _ValueScorer:
+    def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Stream]]) -> _ValueScorer:
         return _ValueScorer([_blank(name, one) for name, one in sessions], net)
 
     return evaluate_clips(
@@ -162,7 +163,7 @@ class _ValueScorer:
         return self._found
 
 
-def _blank(name: str, session: Session) -> ValueEvaluation:
+def _blank(name: str, session: Stream) -> ValueEvaluation:
     stages = Tally(tuple(stage.name for stage in session.net.stages))
     return ValueEvaluation(name, str(session.schedule.carry), stages, Tally(("whole",)))
 

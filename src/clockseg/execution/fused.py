@@ -25,7 +25,7 @@ from clockseg.execution.liveness import Live, fixed, liveness, patterns
 from clockseg.execution.pieces import Batch, Piece, Takes
 from clockseg.execution.verdicts import key, recall, remember
 from clockseg.graph.fusion import GraphFusion
-from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Tensors
+from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Pick, Tensors
 from clockseg.types import Size
 
 BYTES = 256_000_000
@@ -140,7 +140,8 @@ class Fused:
     """The executor of one session.
 
     ``live``: the values that later batches read. ``plans``: the pieces of a batch, by its calls; ``failed``: calls that can't
-    run as one model.
+    run as one model. ``own``: the parts of the
+    session's network that ``fusion`` knows, and its selections, by name.
     """
 
     fusion: Fusion
@@ -149,13 +150,22 @@ class Fused:
     live: Live | None
     plans: dict[Hashable, list[Piece]] = field(default_factory=dict)
     failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = self.fusion.known
+        self.own = {
+            name: part
+            for name, part in named_parts(self.net).items()
+            if part is known.get(name) or isinstance(part, Pick)
+        }
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Make the calls, those of graph-backed parts in as few models as possible."""
         if len(batch) == 1:
             ALONE.force(batch)
             return
-        own = self.fusion.known
+        own = self.own
         names = tuple([call.name if own.get(call.name) is call.part else "" for call in batch])
         index = {id(call): i for i, call in enumerate(batch)}
         takes = tuple([tuple([index[id(one)] for one in call.args if id(one) in index]) for call in batch])
@@ -175,7 +185,9 @@ class Fused:
 
     def _plan(self, names: tuple[str, ...], takes: Takes) -> list[Piece]:
         failed = {calls for *of, calls in self.failed if of == [names, takes]}
-        return Batch(names, takes, self.fusion.parts, self.fusion.fusable, self.live).pieces(failed)
+        picks = {name: part for name, part in self.own.items() if isinstance(part, Pick)}
+        parts = {**self.fusion.parts, **picks}
+        return Batch(names, takes, parts, self.fusion.fusable - picks.keys(), self.live).pieces(failed)
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.carry import Estimator, Motion, Sight, Warp, identity
+from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
@@ -76,18 +76,19 @@ def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
     check(net, schedule)
     _check_playable(schedule)
     looks = frozenset().union(*schedule.watched)
-    corrected = net.correction is not None and schedule.carry.of != "held"
+    corrects = schedule.carry.of != "held" and not isinstance(schedule.carry, Interpolate)
+    corrected = net.correction is not None and corrects
     reads = net.correction.reads if net.correction is not None and corrected else None
     names = [stage.name for stage in net.stages]
     held = frozenset(range(len(net))) if _fuses(schedule) else frozenset[int]()
     return Wanted(
         pictures=PICTURE in looks,
         prepared=corrected and reads is None,
-        fused=schedule.carry.of == "fused" or corrected,
+        fused=schedule.carry.of == "fused" or corrected or isinstance(schedule.carry, Interpolate),
         held=held | {watch.stage - 1 for watch in looks if watch.of == "scores"},
         trunks=frozenset(watch.stage - 1 for watch in looks if watch.of == "features")
         | ({names.index(reads)} if reads is not None else frozenset()),
-        motions=frozenset({schedule.carry.motion}) if isinstance(schedule.carry, Warp) else frozenset(),
+        motions=frozenset({schedule.carry.motion}) if isinstance(schedule.carry, Warp | Interpolate) else frozenset(),
     )
 
 
@@ -98,8 +99,15 @@ def _fuses(schedule: Schedule) -> bool:
 
 
 def _check_playable(schedule: Schedule) -> None:
-    if schedule.carry != identity and not isinstance(schedule.carry, Warp):
-        raise UsageError(f"carry {schedule.carry} can't be played from a tape; give identity or warp(..).")
+    if schedule.carry != identity and not isinstance(schedule.carry, Warp | Interpolate):
+        raise UsageError(
+            f"carry {schedule.carry} can't be played from a tape; give identity, warp(..) or interpolate(..)."
+        )
+    if isinstance(schedule.carry, Interpolate) and _fuses(schedule):
+        raise UsageError(
+            f"{schedule.carry} can be played from a tape only if all stages fire or none; give a clock of the whole network, "
+            "such as skip_frame(6)."
+        )
     for number, clock in enumerate(schedule.clocks, start=1):
         check_replayable(clock, number)
 
@@ -221,9 +229,9 @@ class Tape:
     def motion(self, estimator: Estimator, index: int) -> Motion:
         """Return the motion by ``estimator`` from the frame before ``index`` to it."""
         found: Motion = pickle.loads(self.look(("motion", estimator), index).tobytes())
-        return replace(found, then=self._sight(estimator, index - 1), now=self._sight(estimator, index))
+        return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
 
-    def _sight(self, estimator: Estimator, index: int) -> Sight:
+    def sight(self, estimator: Estimator, index: int) -> Sight:
         return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
 
     def play(self, schedule: Schedule | Named) -> Iterator[Played]:

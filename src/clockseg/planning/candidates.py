@@ -63,8 +63,8 @@ class Candidate(NamedTuple):
 
 ORACLE = Kind("frame_oracle", (1,))
 SKIP = Kind("skip_frame({})", RATES)
-CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "warp(flow, fine=True)")
-VECTORS = ("warp(codec)",)
+CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "interpolate(flow)")
+VECTORS = ("warp(codec)", "interpolate(codec)")
 """Where the video has some, of frames that refer to earlier ones only."""
 UNCORRECTED = ('warp(flow, of="output")',)
 """Where a network has a correction, which on video unlike what it was trained on makes scores worse."""

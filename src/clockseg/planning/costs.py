@@ -13,9 +13,9 @@ from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
 from clockseg.clockwork.clock import ask, facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, frame_oracle
-from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.planning.candidates import Family
+from clockseg.showing.stream import stream
 from clockseg.types import Image
 
 PERIOD = 3
@@ -55,27 +55,30 @@ class Costs:
 def measured(
     reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[Sample]
 ) -> Costs:
-    """Medians over ``samples``, consecutive frames, each through the uncut ``reference`` and every family's session."""
-    sessions = {family: Session(net, forced(schedule)) for family, (net, schedule) in families.items()}
-    uncut = Session(reference.uncut(), frame_oracle)
-    every = [uncut, *sessions.values()]
-    for session in every:
+    """Medians over ``samples``, consecutive frames, each through the uncut ``reference`` and every family's network."""
+    streams = {family: stream(net, forced(schedule)) for family, (net, schedule) in families.items()}
+    uncut = stream(reference.uncut(), frame_oracle)
+    every = [uncut, *streams.values()]
+    for one in every:
         for sample in samples[:WARM]:
-            session(sample.image, vectors=sample.vectors)
-        session.reset()
-    spent: dict[int, dict[Any, list[float]]] = {id(session): defaultdict(list) for session in every}
+            one.push(sample.image, vectors=sample.vectors)
+        one.end()
+    records: dict[int, list[Record]] = {id(one): [] for one in every}
     for number, sample in enumerate(samples):
         # Who runs after whom matters to caches.
-        for session in random.Random(number).sample(every, len(every)):
-            session(sample.image, vectors=sample.vectors)
-            record = session.record
-            if number:
-                spent[id(session)][record.fired, record.carried].append(record.seconds.network)
-    seconds = {family: _medians(spent[id(session)]) for family, session in sessions.items()}
-    return Costs(statistics.median(spent[id(uncut)][(True,), ""]), seconds)
+        for one in random.Random(number).sample(every, len(every)):
+            records[id(one)] += [shown.record for shown in one.push(sample.image, vectors=sample.vectors)]
+    for one in every:
+        records[id(one)] += [shown.record for shown in one.end()]
+    seconds = {family: _medians(records[id(one)]) for family, one in streams.items()}
+    return Costs(_medians(records[id(uncut)])[(True,), ""], seconds)
 
 
-def _medians(spent: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
+def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], float]:
+    """By which stages fired and what was carried; the first frame, a fill, is left out."""
+    spent: dict[tuple[tuple[bool, ...], str], list[float]] = defaultdict(list)
+    for record in records[1:]:
+        spent[record.fired, record.carried].append(record.seconds.network)
     return {way: statistics.median(seconds) for way, seconds in spent.items()}
 
 

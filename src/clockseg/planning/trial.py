@@ -22,6 +22,7 @@ from clockseg.execution.store import Place, Store
 from clockseg.execution.tape import Tape
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
+from clockseg.showing.played import play
 from clockseg.types import Labels
 
 MOST_PIXELS = 130_000
@@ -129,7 +130,7 @@ class Scene:
         sums: dict[int, Sums] = {}
         timed: list[Sums] = []
         full: list[bool] = []
-        for index, played in enumerate(self.tape.play(schedule_of(self.tape.net, candidate))):
+        for index, played in enumerate(play(self.tape, schedule_of(self.tape.net, candidate))):
             block, fired = self.truth.slots[index].block, played.record.fired
             if not self.tape.begins(index):
                 sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))

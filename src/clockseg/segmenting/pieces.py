@@ -21,8 +21,6 @@ import numpy as np
 from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.session import Session
-from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.errors import UsageError, VideoError, whole_number
 from clockseg.evaluation.cost import Meter
@@ -34,6 +32,7 @@ from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
+from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
 
@@ -264,7 +263,7 @@ def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
 
 
 class _Run:
-    """A session over the frames of a clip, and the sums of its records."""
+    """A network over the frames of a clip, and the sums of its records."""
 
     def __init__(
         self,
@@ -274,10 +273,11 @@ class _Run:
         expected: int | None,
         progress: Callable[[Progress], None],
     ) -> None:
-        self.session = Session(net, schedule)
+        self.net, self.stream = net, stream(net, schedule)
         self.carry = str(schedule.carry)
         self.decoded = 0
         self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
+        self._schedule = schedule
         self._name, self._expected, self._progress = name, expected, progress
         self._meter, self._energy = Meter(net), counting(net.engine)
 
@@ -288,18 +288,23 @@ class _Run:
             yield frame
 
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
-        """Yield each frame with its output and its record."""
-        for frame in frames:
-            if self.session.memory is None or self.session.memory.shape != frame.image.shape:
+        """Yield each frame with its output and its record, in order, once its output is known."""
+        with closing(self.stream):
+            for frame in frames:
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
-                fill(self.session.net, self.session.schedule, frame.image)
-            self._energy.spent()
-            output = self.session(frame.image, vectors=frame.vectors)
-            self.carry = str(settled(self.session.schedule.carry, frame.vectors))
-            joules, record = self._energy.spent(), self.session.record
-            if gives_numbers(self.session.net):
-                _check_numbers(output, frame, self.session.net)
-            self._count(frame, record, joules)
+                self.stream.compile(frame.image)
+                self._energy.spent()
+                shown = self.stream.push(frame.image, vectors=frame.vectors, item=frame)
+                self.carry = str(settled(self._schedule.carry, frame.vectors))
+                yield from self._told(shown, self._energy.spent())
+            yield from self._told(self.stream.end(), self._energy.spent())
+
+    def _told(self, shown: Sequence[Shown], joules: float | None) -> Iterator[tuple[Frame, Array, Record]]:
+        """Yield frames that are done. ``joules``: what has been spent since the ones before, told of the first."""
+        for number, (frame, output, record) in enumerate(shown):
+            if gives_numbers(self.net):
+                _check_numbers(output, frame, self.net)
+            self._count(frame, record, 0.0 if number and joules is not None else joules)
             self._progress(Progress(self._name, self.figures.tally.frames, self._expected, self.figures.tally))
             yield frame, output, record
 

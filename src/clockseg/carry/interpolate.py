@@ -1,0 +1,73 @@
+"""Interpolation: frames between two key frames are made from both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from clockseg.carry.warp import Estimator
+from clockseg.clockwork.carry import Of
+from clockseg.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Interpolate:
+    """Makes a frame on which nothing fires from the key frames before and after it, each warped to it.
+
+    A key frame is one on which any stage fires. Score maps are warped and averaged before labels are made of them, weighted by
+    how well motion explains the picture and by the distance in time (``clockseg.showing``). ``motion``: the motion estimator.
+    ``keys``: 1 shows a key frame as the network gives it; 2 averages it with the key frames before and after it too, which is
+    more accurate and flickers less.
+
+    Outputs come late, by at most one interval between key frames, so this is for files: for ``clockseg.segment``,
+    ``evaluate``, ``plan`` and ``run``, and for ``live --lookahead``. A ``Session`` answers at once and refuses it.
+
+    >>> from clockseg.carry.flow import Flow
+    >>> print(Interpolate(Flow()), Interpolate(Flow(0.25), keys=1))
+    interpolate(flow) interpolate(flow(scale=0.25), keys=1)
+    """
+
+    motion: Estimator
+    keys: int = 2
+    looks: ClassVar[bool] = True
+    of: ClassVar[Of] = "output"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.motion, Estimator):
+            raise UsageError(f"interpolate({self.motion!r}); give a motion estimator: flow, codec or auto.")
+        if self.keys not in (1, 2) or isinstance(self.keys, bool):
+            raise UsageError(f"interpolate(keys={self.keys!r}); give 1 or 2.")
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if the motion estimator reads the codec's motion vectors."""
+        return self.motion.reads_vectors
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
+        """Raise ``UsageError``, as all that follows: whoever asks for the output at once does not know the next key frame."""
+        self._refuse()
+
+    def observe(self, before: Any, now: Any) -> Any:
+        """Raise ``UsageError``."""
+        self._refuse()
+
+    def compose(self, first: Any, then: Any) -> Any:
+        """Raise ``UsageError``."""
+        self._refuse()
+
+    def move(self, value: Any, motion: Any) -> Any:
+        """Raise ``UsageError``."""
+        self._refuse()
+
+    def unexplained(self, value: Any, motion: Any) -> Any:
+        """Raise ``UsageError``."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UsageError(
+            f"{self} needs the key frame after a frame too, so a Session, which answers at once, can't use it. "
+            "Use clockseg.run(net, frames, schedule), which yields late, or the carry warp(flow)."
+        )
+
+    def __str__(self) -> str:
+        return f"interpolate({self.motion})" if self.keys == 2 else f"interpolate({self.motion}, keys={self.keys})"

@@ -1,0 +1,338 @@
+"""A stream of frames: in go the frames of a video, out come their outputs in order, at once or a little later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from clockseg.carry.interpolate import Interpolate
+from clockseg.carry.motion import Motion, Sight
+from clockseg.carry.warp import Warp, picture_of
+from clockseg.clockwork.carry import identity
+from clockseg.clockwork.clock import facts
+from clockseg.clockwork.lazy import Executor
+from clockseg.clockwork.network import StagedNetwork, as_it_is
+from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.step import fill
+from clockseg.clockwork.trace import Record
+from clockseg.execution.machine import cores
+from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Pick
+from clockseg.showing.labelling import labels_of, upsamples
+from clockseg.showing.maps import Maps
+from clockseg.showing.window import Due, Window, coarser, small
+from clockseg.types import Array
+
+INTERPOLATED = "interpolated"
+"""The ``carried`` of the record of a frame that was made from the key frames around it."""
+MOST_FRAMES = 240
+"""Frames that wait at most for the next key frame, where their pictures are small."""
+MOST_BYTES = 400_000_000
+"""Bytes of pictures that wait at most for the next key frame."""
+LEAST_FRAMES = 8
+"""Frames that may wait however large their pictures are."""
+MOST_THREADS = 4
+"""Threads that make outputs at once."""
+MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
+
+
+class Shown(NamedTuple):
+    """A frame with its output: ``item`` as it was given with the frame, ``output`` of the network, and its record."""
+
+    item: Any
+    output: Any
+    record: Record
+
+
+class Stream(Protocol):
+    """A network running over one video. What ``push`` and ``end`` return together are all frames, each once, in order."""
+
+    @property
+    def net(self) -> StagedNetwork:
+        """The network."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its schedule."""
+        ...
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """Run one frame, and return the frames whose outputs are known now."""
+        ...
+
+    def end(self) -> list[Shown]:
+        """End the clip, and return the frames that are left. The next frame begins another clip."""
+        ...
+
+    def compile(self, image: Any) -> None:
+        """Compile everything for frames of the size of this one, if that was not done, so that it is not part of what is timed."""
+        ...
+
+    def close(self) -> None:
+        """Forget the clip: frames that are left are not made."""
+        ...
+
+
+def stream(
+    net: StagedNetwork, schedule: Schedule | Named, *, session: MakeSession = Session, lookahead: int | None = None
+) -> Stream:
+    """Return the stream of a network under a schedule: a late one if its carry is ``interpolate``, else one without delay.
+
+    ``session`` makes the session that runs the network. ``lookahead``: the most frames by which an output may be late; by
+    default as many as the interval between key frames takes, within bounded memory.
+    """
+    found = schedule_for(schedule, len(net))
+    if isinstance(found.carry, Interpolate):
+        return Interpolated(net, found, found.carry, session, lookahead)
+    return AtOnce(session(net, found))
+
+
+def run(
+    net: StagedNetwork, images: Iterable[Any], schedule: Schedule | Named, *, executor: Executor | None = None
+) -> Iterator[tuple[Any, Record]]:
+    """Yield the output and the record of each frame of one clip, in order. ``executor``: as for a ``Session``.
+
+    With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead.
+
+    >>> from clockseg import Stage, StagedNetwork, frame_oracle
+    >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", frame_oracle)]
+    ['A', 'B']
+    """
+    with closing(stream(net, schedule, session=partial(Session, executor=executor))) as frames:
+        for image in images:
+            for shown in frames.push(image):
+                yield shown.output, shown.record
+        for shown in frames.end():
+            yield shown.output, shown.record
+
+
+@dataclass
+class AtOnce:
+    """The stream of a carry that makes an output from earlier frames alone."""
+
+    session: Session
+
+    @property
+    def net(self) -> StagedNetwork:
+        """The session's network."""
+        return self.session.net
+
+    @property
+    def schedule(self) -> Schedule:
+        """The session's schedule."""
+        return self.session.schedule
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """Run one frame and return it."""
+        return [Shown(item, self.session(image, vectors=vectors), self.session.record)]
+
+    def end(self) -> list[Shown]:
+        """End the clip: nothing is left."""
+        self.close()
+        return []
+
+    def close(self) -> None:
+        """Forget the clip."""
+        self.session.reset()
+
+    def compile(self, image: Any) -> None:
+        """Compile for frames of this size."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(image):
+            fill(self.session.net, self.session.schedule, image)
+
+
+@dataclass
+class _Frame:
+    """A frame that waits: what ``restore`` needs of it, and its record so far."""
+
+    item: Any
+    image: Any
+    record: Record
+
+
+class Interpolated:
+    """The stream of ``interpolate``: the network runs on key frames, and each frame is made from those before and after it."""
+
+    def __init__(
+        self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
+    ) -> None:
+        self.net, self.schedule, self.carry = net, schedule, carry
+        self._scores = replace(
+            net, finish=_keeping(net.fused), restore=as_it_is, prepare=self._prepared, conclude=None, correction=None
+        )
+        # Where clocks know from the frame counter alone that all stages fire or none, nothing is warped between firings.
+        periods = {facts(clock).period for clock in schedule.clocks}
+        fixed = len(periods) == 1 and None not in periods
+        self._moving = _Moving(carry.motion, of="output")
+        self.session = session(self._scores, replace(schedule, carry=identity if fixed else self._moving))
+        self.window = Window(smooth=carry.keys == 2)
+        self._lookahead = lookahead
+        self._last: tuple[Sight, Sight] | None = None
+        self._prepare: tuple[Any, Any] = (None, None)
+        self._labels = Labeller(net)
+        # Parts that are functions of the caller's may not stand being called from several threads.
+        self._concurrent = self._labels.graph is not None
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def _workers(self) -> ThreadPoolExecutor:
+        """The threads that make outputs. Made when first needed: a process forked before that has none that are dead."""
+        self._pool = self._pool or ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
+        return self._pool
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """Run one frame, and return the frames whose outputs are known now."""
+        begun = time.perf_counter()
+        sight = self.carry.motion.see(*picture_of(self._prepared(image), image), vectors)
+        motion = step = None
+        if self._last is not None and self._last[0].grey.shape == sight.grey.shape:
+            motion = self.carry.motion.observe(self._last[0], sight)
+            step = coarser(motion, self._last[1])
+        self._last = sight, small(sight) if step is None else step.now
+        self._moving.frame[:] = sight, motion
+        spent = time.perf_counter() - begun
+        scores = self.session(image)
+        self._prepare = (None, None)
+        record = self.session.record
+        frame = _Frame(item, image, record)
+        shown: list[Shown] = []
+        if record.fill:
+            shown += self._show(self.window.end())
+        begun = time.perf_counter()
+        if record.fill or any(record.fired):
+            due = self.window.close(frame, None if record.fill else step, Maps.of(scores.value))
+        else:
+            due = self.window.add(frame, step)
+        frame.record = _with(record, motion=spent + time.perf_counter() - begun)
+        shown += self._show(due)
+        return shown + self._show(self.window.overdue(self._most(image)))
+
+    def end(self) -> list[Shown]:
+        """End the clip: the frames after the last key frame are made from it alone."""
+        shown = self._show(self.window.end())
+        self.close()
+        return shown
+
+    def close(self) -> None:
+        """Forget the clip, and end the threads."""
+        self.session.reset()
+        self.window = Window(smooth=self.carry.keys == 2)
+        self._last = None
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def compile(self, image: Any) -> None:
+        """Compile for frames of this size."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(image):
+            sight = self.carry.motion.see(*picture_of(self._prepared(image), image), None)
+            self._moving.frame[:] = sight, None
+            scores, _ = fill(self._scores, self.session.schedule, image)
+            self._labels(Maps.of(scores.value), image)
+            self._prepare = (None, None)
+
+    def _prepared(self, image: Any) -> Any:
+        """Prepare a frame once, for the network and for motion estimation."""
+        if self._prepare[0] is not image:
+            self._prepare = image, self.net.prepare(image)
+        return self._prepare[1]
+
+    def _most(self, image: Any) -> int:
+        if self._lookahead is not None:
+            return self._lookahead
+        return max(LEAST_FRAMES, min(MOST_FRAMES, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
+
+    def _show(self, due: Iterable[Due]) -> list[Shown]:
+        """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
+        begun = time.perf_counter()
+        made = list(self._workers.map(self._make, due) if self._concurrent else map(self._make, due))
+        total = sum(fuse + finish for *_, fuse, finish in made)
+        # What ran concurrently took less time than the sum.
+        share = (time.perf_counter() - begun) / total if total else 1.0
+        shown = []
+        for frame, output, fuse, finish in made:
+            record = _with(frame.record, fuse=fuse * share, finish=finish * share)
+            shown.append(Shown(frame.item, output, record._replace(carried="" if any(record.fired) else INTERPOLATED)))
+        return shown
+
+    def _make(self, due: Due) -> tuple[_Frame, Any, float, float]:
+        frame, make = due
+        begun = time.perf_counter()
+        maps = make()
+        fused = time.perf_counter()
+        output = self._labels(maps, frame.image)
+        return frame, output, fused - begun, time.perf_counter() - fused
+
+
+def _with(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
+    spent = record.seconds
+    more = spent._replace(motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
+    return record._replace(seconds=more)
+
+
+class _KeyMaps(NamedTuple):
+    """The maps of the last key frame, which stay as they are until the next one."""
+
+    value: Any
+
+
+class _PickMaps(Pick):
+    """Selects the maps from which an output is made, without making it."""
+
+    def __call__(self, value: Mapping[str, Array]) -> Any:
+        return _KeyMaps(super().__call__(value))
+
+
+def _keeping(fused: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return _PickMaps(fused.names) if isinstance(fused, Pick) else lambda value: _KeyMaps(fused(value))
+
+
+@dataclass(frozen=True)
+class _Moving(Warp):
+    """Warps what single stages hold between firings. ``frame``: the sight of the frame, and its motion, found beforehand."""
+
+    frame: list[Any] = field(default_factory=lambda: [None, None], compare=False, repr=False)
+
+    def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
+        found: Sight = self.frame[0]
+        return found
+
+    def observe(self, before: Sight, now: Sight) -> Motion:
+        found: Motion | None = self.frame[1]
+        return self.motion.observe(before, now) if found is None else found
+
+    def move(self, value: Any, motion: Motion | None) -> Any:
+        return value if isinstance(value, _KeyMaps) else super().move(value, motion)
+
+
+class Labeller:
+    """Makes the network's output from maps, and restores it to the frame's size."""
+
+    def __init__(self, net: StagedNetwork) -> None:
+        self.net, self.conclude = net, net.conclude or net.finish
+        part = getattr(self.conclude, "part", None)
+        self.graph = part if isinstance(part, GraphPart) else None
+
+    def __call__(self, maps: Maps, image: Any) -> Any:
+        value = self._sparse(maps)
+        return self.net.restore(self.conclude(maps.value()) if value is None else value, image)
+
+    def _sparse(self, maps: Maps) -> Any:
+        """Labels of score maps that the network would only upsample; None where it does more."""
+        if self.graph is None or len(maps.planes) != 1 or FRAME_SIZE not in maps.given:
+            return None
+        [(name, scores)] = maps.planes.items()
+        width, height = (int(side) for side in maps.given[FRAME_SIZE])
+        if scores.ndim != 3 or self.graph.outputs != (LABELS,) or upsamples(self.graph, (width, height)) != name:
+            return None
+        return {LABELS: labels_of(scores, (width, height))[None], FRAME_SIZE: maps.given[FRAME_SIZE]}

@@ -1,0 +1,183 @@
+"""A window between two key frames: each frame of it is made from both.
+
+The way back of each frame is its optical flow to the frame before. The way ahead is the inverse of the next frame's, so that
+one optical flow a frame is enough. Flows along the way are composed, once for all maps, and each map is resampled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.clocks.scene_cut import scene_cut
+from clockseg.libraries import opencv
+from clockseg.showing.maps import Maps, Weights, average, certain, trust
+from clockseg.types import Array
+
+Due: TypeAlias = tuple[Any, Callable[[], Maps]]
+"""A frame whose key frames are known, and the function that makes its maps; such functions may run concurrently."""
+COARSER = 2
+"""How much coarser flows are composed than the pictures between which they were estimated: DIS finds them no finer."""
+
+
+@dataclass
+class Key:
+    """A key frame: the network's ``maps`` of it, and these averaged with the key frame before it (``behind``)."""
+
+    maps: Maps
+    behind: Maps
+    before: list[tuple[Maps, Weights]] = field(default_factory=list)
+
+
+@dataclass
+class Waiting:
+    """A frame whose output is not made yet.
+
+    ``item``: the caller's. ``step``: its motion to the frame before; None for the first of a clip. ``cut``: True if a shot
+    begins with it. ``back``: its motion to the last key frame, ``distance`` frames before it; None beyond a cut.
+    """
+
+    item: Any
+    step: Motion | None
+    cut: bool
+    back: Motion | None
+    distance: int
+
+
+@dataclass
+class Window:
+    """The frames since the last key frame. ``smooth``: key frames are averaged with their neighbours, too."""
+
+    smooth: bool
+    key: Key | None = None
+    waiting: list[Waiting] = field(default_factory=list)
+    usual: float = 0.0
+    last: Waiting | None = None
+
+    def add(self, item: Any, step: Motion | None) -> list[Due]:
+        """Add a frame on which nothing fired, with its motion to the frame before; nothing is due for it."""
+        self._append(item, step)
+        return []
+
+    def close(self, item: Any, step: Motion | None, maps: Maps) -> list[Due]:
+        """Add a key frame, and return the frames that waited for it."""
+        now = self._append(item, step)
+        self.waiting.pop()
+        key = self._key(now, maps)
+        due = self._between(key)
+        self.key, self.waiting = key, [now]
+        now.distance, now.back = 0, None
+        return due
+
+    def overdue(self, most: int) -> list[Due]:
+        """Return the oldest frames while more than ``most`` wait, to be made without the key frame to come."""
+        late, self.waiting = self.waiting[: max(0, len(self.waiting) - most)], self.waiting[-most:] if most else []
+        return [(waiting.item, partial(_made, waiting, self.key, None, None)) for waiting in late]
+
+    def end(self) -> list[Due]:
+        """Return all frames that wait, to be made from the key frame before them, and forget everything."""
+        due = self.overdue(0)
+        self.key, self.last, self.usual = None, None, 0.0
+        return due
+
+    def _append(self, item: Any, step: Motion | None) -> Waiting:
+        cut = False
+        if step is not None:
+            cut, self.usual = scene_cut(step, None, None, self.usual)
+        last = self.last
+        known = last is not None and step is not None and not cut
+        back = None
+        if known and last is not None and step is not None:
+            back = step if last.distance == 0 else None if last.back is None else step.after(last.back)
+        now = Waiting(item, step, cut, back, 0 if last is None else last.distance + 1)
+        self.waiting.append(now)
+        self.last = now
+        return now
+
+    def _key(self, now: Waiting, maps: Maps) -> Key:
+        parts: list[tuple[Maps, Weights]] = [(maps, certain)]
+        if self.smooth and self.key is not None and now.back is not None:
+            parts.append((self.key.behind.moved(now.back), trust(now.back, now.distance)))
+        return Key(maps, average(parts), parts)
+
+    def _between(self, key: Key) -> list[Due]:
+        """Return the frames since the last key frame, in order."""
+        ways = self._ahead()
+        if (
+            self.key is not None
+            and self.waiting
+            and self.waiting[0].distance == 0
+            and self.smooth
+            and ways[0] is not None
+        ):
+            way, distance = ways[0]
+            parts = [*self.key.before, (key.maps.moved(way), trust(way, distance))]
+            self.key = replace(self.key, behind=average(parts))
+        pairs = zip(self.waiting, ways, strict=True)
+        return [(waiting.item, partial(_made, waiting, self.key, key, way)) for waiting, way in pairs]
+
+    def _ahead(self) -> list[tuple[Motion, int] | None]:
+        """Return the motion of each waiting frame to the key frame that closes the window; None from before a cut."""
+        found: list[tuple[Motion, int] | None] = []
+        following, after = self.last, None
+        for waiting in reversed(self.waiting):
+            step = None if following is None or following.cut else following.step
+            if step is None or (found and after is None):
+                after = None
+            else:
+                turned = inverse(step)
+                after = (turned, 1) if after is None else (turned.after(after[0]), after[1] + 1)
+            found.append(after)
+            following = waiting
+        return found[::-1]
+
+
+def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Motion, int] | None) -> Maps:
+    """Return the maps of a frame from the key frame before it, and from the one after it if it is known."""
+    if before is not None and waiting.distance == 0:
+        return before.behind
+    parts = []
+    if before is not None and waiting.back is not None:
+        parts.append((before.behind.moved(waiting.back), trust(waiting.back, waiting.distance)))
+    if after is not None and way is not None:
+        parts.append((after.behind.moved(way[0]), trust(*way)))
+    if parts:
+        return average(parts)
+    if before is None:
+        raise RuntimeError("a clip begins with a frame on which everything fires.")
+    # A shot without a key frame: nothing tells more than the last one.
+    return before.behind
+
+
+def coarser(motion: Motion, then: Sight) -> Motion:
+    """Return a motion at half of its resolution, at which it is composed; ``then``: its earlier picture at that resolution."""
+    flow = halved(motion.flow)
+    scale = [flow.shape[1] / motion.flow.shape[1], flow.shape[0] / motion.flow.shape[0]]
+    return Motion(flow * np.array(scale, np.float32), then, small(motion.now))
+
+
+def small(sight: Sight) -> Sight:
+    """Return a frame's picture at half of its resolution."""
+    return Sight(halved(sight.grey), sight.share)
+
+
+def halved(field: Array) -> Array:
+    """Return a field [h, w, ..] at half of its resolution, by area."""
+    cv2 = opencv()
+    size = max(1, field.shape[1] // COARSER), max(1, field.shape[0] // COARSER)
+    return np.asarray(cv2.resize(field, size, interpolation=cv2.INTER_AREA))
+
+
+def inverse(motion: Motion) -> Motion:
+    """Return the motion from the earlier picture to the later one: -flow at the place where the flow itself leads from.
+
+    >>> blank = Sight(np.zeros((4, 6), np.uint8))
+    >>> inverse(Motion(np.ones((4, 6, 2), np.float32), blank, blank)).flow[0, 0].tolist()
+    [-1.0, -1.0]
+    """
+    return Motion(-sampled(motion.flow, grid(motion.flow) - motion.flow), motion.now, motion.then)

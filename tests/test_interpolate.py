@@ -1,0 +1,221 @@
+"""The carry ``interpolate``: frames between key frames are made from both sides, in order and late."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clockseg
+from clockseg import (
+    Session,
+    Stage,
+    StagedNetwork,
+    UsageError,
+    adaptive,
+    carried,
+    fixed_rate,
+    frame_oracle,
+    run,
+    skip_frame,
+)
+from clockseg.carry import Flow, Interpolate, Warp, parse_carry
+from clockseg.clocks import motion_residual
+from clockseg.execution.tape import Tape, wanted
+from clockseg.showing.labelling import labels_of
+from clockseg.showing.played import play
+from clockseg.showing.stream import stream
+from toy_networks import toy
+
+SIZE = 64
+
+
+def picture(shift: float, seed: int = 0) -> np.ndarray:
+    """Smooth noise, moved to the right by ``shift`` pixels."""
+    rng = np.random.default_rng(seed)
+    wide = cv2.GaussianBlur(rng.integers(0, 256, (SIZE, 2 * SIZE, 3)).astype(np.uint8), (0, 0), 3)
+    wide = cv2.normalize(wide, None, 0, 255, cv2.NORM_MINMAX)
+    matrix = np.float32([[1, 0, shift - SIZE / 2], [0, 1, 0]])
+    return cv2.warpAffine(wide, matrix, (SIZE, SIZE), flags=cv2.INTER_LINEAR)
+
+
+def clip(frames: int, *, speed: float = 1.0, seed: int = 0) -> list[np.ndarray]:
+    return [picture(speed * t, seed) for t in range(frames)]
+
+
+def scoring(values: str = "scores") -> StagedNetwork:
+    """Two classes by the first channel; or its labels alone, or its level as a number."""
+    stage = {
+        "scores": lambda image: np.stack([255.0 - image[..., 0], image[..., 0]])[None].astype(np.float32),
+        "labels": lambda image: (image[..., 0] > 127).astype(np.uint8)[None],
+        "numbers": lambda image: image[None, None, ..., 0].astype(np.float32),
+    }[values]
+    finish = {
+        "scores": lambda maps: maps[0].argmax(0).astype(np.uint8),
+        "labels": lambda maps: maps[0],
+        "numbers": lambda maps: maps[0, 0],
+    }[values]
+    return StagedNetwork("toy", (Stage("only", stage),), finish=finish)
+
+
+def outputs(net: StagedNetwork, frames, schedule) -> list[np.ndarray]:
+    return [output for output, _ in run(net, frames, schedule)]
+
+
+def wrong(found, right) -> float:
+    return float(np.mean([(a != b).mean() for a, b in zip(found, right, strict=True)]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 9), st.integers(2, 9), st.integers(1, 5), st.integers(9, 40), st.integers(9, 40), st.integers(0, 99)
+)
+def test_labels_of_border_cells_alone_are_those_of_all_cells(rows, columns, classes, height, width, seed) -> None:
+    scores = np.random.default_rng(seed).normal(size=(rows, columns, classes)).astype(np.float32)
+    found = labels_of(scores, (width, height))
+    assert (found == labels_of(scores, (width, height), everywhere=True)).all()
+    full = cv2.resize(scores, (width, height), interpolation=cv2.INTER_LINEAR).reshape(height, width, classes)
+    assert (found == full.argmax(2)).mean() > 0.999
+
+
+@pytest.mark.parametrize("values", ["scores", "labels", "numbers"])
+def test_frames_between_key_frames_are_nearer_to_every_frame_than_by_warp(values) -> None:
+    net, frames = scoring(values), clip(13, speed=1.5)
+    every = outputs(net, frames, frame_oracle)
+    both = outputs(net, frames, carried(skip_frame(6), Interpolate(Flow(), keys=1)))
+    behind = outputs(net, frames, carried(skip_frame(6), Warp(Flow(), of="fused")))
+    error = wrong if values != "numbers" else lambda a, b: float(np.mean(np.abs(np.subtract(a, b))))
+    assert error(both, every) < 0.8 * error(behind, every)
+
+
+def test_with_one_key_frame_a_side_key_frames_are_as_the_network_gives_them() -> None:
+    net, frames = scoring(), clip(7)
+    every = outputs(net, frames, frame_oracle)
+    both = outputs(net, frames, carried(skip_frame(3), Interpolate(Flow(), keys=1)))
+    assert [(both[t] == every[t]).all() for t in (0, 3, 6)] == [True] * 3
+
+
+def test_key_frames_are_averaged_with_their_neighbours() -> None:
+    """One key frame of a still picture is noisy: its neighbours outvote it where they are certain."""
+    still, noisy = picture(0), picture(0)
+    net = StagedNetwork(
+        "noisy",
+        (
+            Stage(
+                "only", lambda image: np.stack([np.full(image.shape[:2], level(image)), np.ones(image.shape[:2])])[None]
+            ),
+        ),
+        finish=lambda maps: maps[0].argmax(0).astype(np.uint8),
+    )
+    noisy[0, 0] ^= 255
+
+    def level(image: np.ndarray) -> np.float32:
+        return np.float32(0.5 if (image[0, 0] == noisy[0, 0]).all() else 2.0)
+
+    frames = [still, noisy, still]
+    assert outputs(net, frames, carried(skip_frame(1), Interpolate(Flow(), keys=1)))[1].max() == 1
+    assert outputs(net, frames, carried(skip_frame(1), Interpolate(Flow(), keys=2)))[1][8:, 8:].max() == 0
+
+
+def test_three_labels_are_voted_on() -> None:
+    frames = [picture(0), picture(0), picture(0)]
+    answers = iter([0, 1, 0])
+    net = StagedNetwork("votes", (Stage("only", lambda image: np.full((1, SIZE, SIZE), next(answers), np.uint8)),))
+    found = [output.max() for output in outputs(net, frames, carried(skip_frame(1), Interpolate(Flow())))]
+    assert found == [0, 0, 0]
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+def test_nothing_is_taken_across_a_cut(keys) -> None:
+    """Two clips glued together, the cut between two key frames: each half is what it is by itself."""
+    net, schedule = scoring(), carried(skip_frame(4), Interpolate(Flow(), keys=keys))
+    first, second = clip(10, seed=1), clip(10, speed=-1.0, seed=2)
+    glued = outputs(net, first + second, schedule)
+    # The clock fires at 8 and at 12; the cut is at 10.
+    alone = outputs(net, first, schedule)
+    assert all((glued[t] == alone[t]).all() for t in range(8, 10))
+    changed = outputs(net, [255 - image for image in first] + second, schedule)
+    assert all((glued[t] == changed[t]).all() for t in range(10, 20))
+
+
+def test_every_frame_comes_once_and_in_order_late_by_at_most_one_interval() -> None:
+    net, frames = scoring(), clip(11)
+    late = stream(net, carried(skip_frame(4), Interpolate(Flow())))
+    came = [[shown.item for shown in late.push(image, item=t)] for t, image in enumerate(frames)]
+    assert came == [[], [], [], [], [0, 1, 2, 3], [], [], [], [4, 5, 6, 7], [], []]
+    assert [shown.item for shown in late.end()] == [8, 9, 10]
+
+
+def test_with_a_lookahead_no_frame_waits_longer() -> None:
+    net, frames = scoring(), clip(9)
+    late = stream(net, carried(skip_frame(8), Interpolate(Flow())), lookahead=2)
+    came = [[shown.item for shown in late.push(image, item=t)] for t, image in enumerate(frames)]
+    assert came == [[], [], [0], [1], [2], [3], [4], [5], [6, 7]]
+    assert [shown.item for shown in late.end()] == [8]
+
+
+def test_records_tell_who_fired_and_what_was_interpolated() -> None:
+    records = [record for _, record in run(scoring(), clip(5), carried(skip_frame(2), Interpolate(Flow())))]
+    assert [record.fired for record in records] == [(True,), (False,), (True,), (False,), (True,)]
+    assert [record.carried for record in records] == ["", "interpolated"] * 2 + [""]
+    assert all(record.seconds.motion > 0 for record in records)
+
+
+def test_a_change_of_size_ends_a_window() -> None:
+    frames = [*clip(5), *(image[:48] for image in clip(5))]
+    found = outputs(scoring(), frames, carried(skip_frame(3), Interpolate(Flow())))
+    assert [output.shape for output in found] == [(64, 64)] * 5 + [(48, 64)] * 5
+
+
+@pytest.mark.parametrize("schedule", [fixed_rate((1, 2, 4)), adaptive(0.05), motion_residual(0.2)])
+def test_stages_may_fire_by_themselves(schedule) -> None:
+    """A frame on which any stage fires is a key frame, fused from fresh and warped values."""
+    net, frames = toy(), clip(9)
+    every = outputs(net, frames, frame_oracle)
+    records = list(run(net, frames, carried(schedule, Interpolate(Flow()))))
+    assert len(records) == 9
+    assert wrong([output for output, _ in records], every) < 0.25
+    fired = [record.fired for _, record in run(net, frames, carried(schedule, Warp(Flow())))]
+    assert [record.fired for _, record in records] == fired
+
+
+def test_a_session_refuses_it_and_tells_the_way_out() -> None:
+    session = Session(scoring(), carried(skip_frame(2), Interpolate(Flow())))
+    with pytest.raises(UsageError, match=r"clockseg\.run"):
+        session(picture(0))
+
+
+def test_a_value_without_maps_is_refused() -> None:
+    net = StagedNetwork("words", (Stage("only", lambda image: "a word"),))
+    with pytest.raises(UsageError, match="identity"):
+        outputs(net, clip(2), carried(skip_frame(2), Interpolate(Flow())))
+
+
+@pytest.mark.parametrize("text", ["interpolate(flow, keys=3)", "interpolate(3)", "interpolate(flow, keys=True)"])
+def test_wrong_options_are_refused(text) -> None:
+    with pytest.raises(UsageError, match="interpolate"):
+        parse_carry(text)
+
+
+@pytest.mark.parametrize("text", ["interpolate(flow)", "interpolate(auto, keys=1)", "interpolate(codec(scale=0.25))"])
+def test_the_text_of_a_carry_reads_back(text) -> None:
+    assert parse_carry(str(parse_carry(text))) == parse_carry(text)
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+def test_a_tape_plays_what_a_run_gives(keys) -> None:
+    net, frames, schedule = toy(), clip(11), carried(skip_frame(3), Interpolate(Flow(), keys=keys))
+    tape = Tape(net, wanted(net, [schedule]))
+    for image in frames:
+        tape.add(image)
+    played = list(play(tape, schedule))
+    expected = list(run(net, frames, schedule))
+    assert [one.record.fired for one in played] == [record.fired for _, record in expected]
+    assert [one.record.carried for one in played] == [record.carried for _, record in expected]
+    assert all((one.output.value == output).all() for one, (output, _) in zip(played, expected, strict=True))
+
+
+def test_it_is_one_of_the_public_carries() -> None:
+    assert isinstance(clockseg.parse_carry("interpolate"), Interpolate)
