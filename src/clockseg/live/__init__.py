@@ -1,6 +1,6 @@
 """Live: cameras, streams and pipes through a network, on time."""
 
-from clockseg.live.backoff import Backoff
+from clockseg.live.feed import Backoff
 from clockseg.live.line import Drop
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.run import LiveResult, Until, live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -20,7 +21,7 @@ HISTORY = 900
 class Moment(NamedTuple):
     """One frame's record, as sent to pages.
 
-    ``fired``: bit s for stage s; ``signal``: the first that a clock gave; ``latency_ms``: None of a frame that had to wait
+    ``fired``: bit s for stage s; ``signal``: the first that a clock gave, None unless finite; ``latency_ms``: None of a frame that had to wait
     until the network was compiled; ``dropped``: frames given up before it.
     """
 
@@ -82,7 +83,7 @@ class Board:
     def show(self, source: int, channel: Channel, shown: Shown) -> None:
         """One more frame of a source."""
         record = shown.record
-        signals = (float(signal) for signal in record.signal if signal is not None)
+        signal = next((float(signal) for signal in record.signal if signal is not None), math.nan)
         with self._changed:
             before = self._newest[source]
             number = 1 if before is None else before.number + 1
@@ -94,7 +95,7 @@ class Board:
                     round(shown.arrived_seconds, 3),
                     fired,
                     record.fill,
-                    next(signals, None),
+                    round(signal, 5) if math.isfinite(signal) else None,
                     None if shown.latency_seconds is None else round(1000 * shown.latency_seconds, 2),
                     shown.dropped,
                 )

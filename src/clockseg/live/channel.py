@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
+from clockseg.execution.machine import machine, versions
 from clockseg.live.delays import Delays
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
@@ -165,3 +167,37 @@ class Channel:
             return arrived.frame
         microseconds = round((arrived.seconds - self._began) * 1_000_000)
         return replace(arrived.frame, pts=microseconds, time_base=_MICROSECOND, duration=None)
+
+    def summary(self, name: str | None, latency_seconds: float, wall_seconds: float) -> dict[str, Any]:
+        """Return the summary: that of ``segment``, and under "live" the figures of live sources only.
+
+        ``name``: of the schedule; None for the default budget.
+        """
+        source, feed, net = self.source, self.feed, self.session.net
+        said = net.sidecar
+        return {
+            "input": source.stem,
+            "source": os.path.abspath(source.given) if source.kind == "file" else source.name,
+            **self.figures.summary(wall_seconds),
+            "starts": [0],
+            "live": {
+                "arrived": feed.arrived,
+                "dropped": self.dropped,
+                "skipped_at_start": self.skipped,
+                "source_fps": round(self.fps, 3),
+                "latency_ms": self.latencies.facts(),
+                "latency_budget_ms": round(1000 * latency_seconds, 3),
+                "drop": self.line.drop,
+                "reconnects": feed.reconnects,
+                "gaps": self.gaps,
+            },
+            "network": net.name,
+            "schedule": name or "on time",
+            "carry": str(self.session.schedule.carry),
+            "engine": net.engine,
+            "classes": [] if said is None else list(said.classes),
+            "palette": [] if said is None else [list(colour) for colour in said.palette],
+            "versions": versions(),
+            "machine": machine(),
+            "problems": [feed.trouble] if feed.trouble not in ("", "it ended") else [],
+        }

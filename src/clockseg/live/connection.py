@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import av
@@ -26,6 +26,7 @@ from clockseg.video.decode import Damage, checked_stream, open_for_reading, pict
 from clockseg.video.fields import deinterlaced
 from clockseg.video.movie import VECTOR_THREADS
 
+T = TypeVar("T")
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
@@ -41,27 +42,17 @@ class NotThere(VideoError):
     """A source that does not exist: final at the first attempt, but worth retrying for one that was there before."""
 
 
-@dataclass
-class Connection:
-    """An open source. ``fps``: as it says itself, None if it doesn't. ``frames``: those that come, once, till it ends.
+class Connection(NamedTuple):
+    """An open source.
 
-    ``over``: whether there is nothing to come back for once the frames have ended; ``why``: what ended them.
+    ``fps``: as the source states it, or None; ``frames``: those that come, once, until it ends. After that, ``over`` returns
+    True if the source ended by itself, as a file or a pipe does, and ``why`` the reason for the end, "" if there is none.
     """
 
     fps: Fraction | None
     frames: Iterator[Arrived]
-    _over: Callable[[], bool] = field(repr=False)
-    _why: Callable[[], str] = field(repr=False)
-
-    @property
-    def over(self) -> bool:
-        """True if the source has ended by itself, as a file or a pipe does."""
-        return self._over()
-
-    @property
-    def why(self) -> str:
-        """Reason for the end, a sentence; "" if it simply ended."""
-        return self._why()
+    over: Callable[[], bool]
+    why: Callable[[], str]
 
 
 @contextmanager
@@ -78,16 +69,13 @@ def connect(
     other than the source's own are not among them. ``Gone``, ``NotThere`` or ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
-        with _clip(source, max_pixels) as clip:
+        with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
             yield Connection(clip.fps, played(clip, pause), lambda: True, lambda: "; ".join(clip.problems))
             clip.check_unchanged()
         return
     container = _opened(source, dict(options or {}), max_pixels)
     with container:
-        try:
-            stream = checked_stream(source.name, container, max_pixels)
-        except VideoError as error:
-            raise Gone(str(error)) from error
+        stream = _permanent(checked_stream, source.name, container, max_pixels)
         damage, pipe = Damage(), source.kind == "pipe"
         burst, ends = Burst(stream, ready=_readable), pipe or bool(container.duration)
         through = burst if pipe else (lambda packets: packets)
@@ -220,9 +208,10 @@ def received(
         yield Arrived(Frame(index, image, picture.pts, base, time.perf_counter() - came, pixel_aspect=aspect), came)
 
 
-def _clip(source: Source, max_pixels: int) -> Clip:
+def _permanent(function: Callable[..., T], *given: Any, **options: Any) -> T:
+    """Call a function, and raise ``Gone`` for its ``VideoError``: to try again would not help."""
     try:
-        return open_clip(source.given, max_pixels=max_pixels)
+        return function(*given, **options)
     except VideoError as error:
         raise Gone(str(error)) from error
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Literal
 
-from clockseg.errors import VideoError
-from clockseg.live.backoff import Backoff
+from clockseg.errors import UsageError, VideoError
 from clockseg.live.connection import Connection, Gone, NotThere
 from clockseg.live.line import Line
 from clockseg.video import InputChanged
@@ -16,6 +17,32 @@ from clockseg.video import InputChanged
 Pause = Callable[[float], bool]
 Connect = Callable[[Pause], AbstractContextManager[Connection]]
 State = Literal["connecting", "live", "ended", "failed"]
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits that grow by ``factor`` from ``first_seconds`` to ``most_seconds``, each shortened by up to the share ``jitter``.
+
+    The jitter keeps what lost one server at one moment from coming back to it at one moment.
+
+    >>> [Backoff(0.5, 2.0, 3.0, jitter=0.0).seconds(tries) for tries in range(4)]
+    [0.5, 1.0, 2.0, 3.0]
+    """
+
+    first_seconds: float = 0.5
+    factor: float = 2.0
+    most_seconds: float = 30.0
+    jitter: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not (0 < self.first_seconds <= self.most_seconds and self.factor >= 1 and 0 <= self.jitter < 1):
+            raise UsageError(f"{self}; give waits above 0 that do not shrink, and a jitter from 0 to below 1.")
+
+    def seconds(self, tries: int, chance: float | None = None) -> float:
+        """The wait after ``tries`` tries in a row that came to nothing; ``chance``: 0..1 (None: drawn)."""
+        # A power of a long outage would overflow.
+        full = min(self.most_seconds, self.first_seconds * self.factor ** min(tries, 64))
+        return full * (1 - self.jitter * (random.random() if chance is None else chance))
 
 
 class Feed:
@@ -92,13 +119,13 @@ class Feed:
             self._pause(wait)
 
     def _once(self) -> bool:
-        """One connection, to its end; whether there is nothing to come back for."""
+        """Run one connection to its end; return True if there is nothing to come back for."""
         self.state = "connecting"
         try:
             with self._connect(self._pause) as connection:
                 self._through(connection)
-                self.trouble = connection.why or "it ended"
-                return connection.over
+                self.trouble = connection.why() or "it ended"
+                return connection.over()
         except (Gone, InputChanged):
             raise
         except VideoError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from typing import Any, NamedTuple
@@ -52,7 +51,7 @@ class Pictures:
         if found is not None:
             picture, masks = found.picture, found.masks
             moments = [moment for moment in self._board.since(source, after) if moment.number <= found.number]
-            text |= {"number": found.number, "size": found.size, "moments": [_finite(moment) for moment in moments]}
+            text |= {"number": found.number, "size": found.size, "moments": moments}
         text |= {"picture": len(picture), "masks": len(masks)}
         head = json.dumps(text, allow_nan=False).encode()
         return len(head).to_bytes(4, "big") + head + picture + masks
@@ -87,9 +86,3 @@ class Pictures:
 def _bytes(kind: str, image: Array, *options: int) -> bytes:
     _, encoded = cv2.imencode(kind, image, options)
     return encoded.tobytes()
-
-
-def _finite(moment: Any) -> list[Any]:
-    """Return the value if it is finite, else None, for JSON."""
-    signal = moment.signal
-    return list(moment._replace(signal=None if signal is None or not math.isfinite(signal) else round(signal, 5)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from clockseg.segmenting.results import FILES, ResultFolder, check_writes
 from clockseg.segmenting.writer import ResultWriter, trace_line
 from clockseg.video import Background, Clip
 from clockseg.video.clip import Header
+from clockseg.video.decode import Damage
 
 
 class Recorder:
@@ -30,12 +31,13 @@ class Recorder:
     def __init__(
         self, folder: Path, source: Source, net: StagedNetwork, *, write: Sequence[str] = (), overwrite: bool = False
     ) -> None:
-        self._writes = check_writes(("trace", *write), values=gives_numbers(net))
+        checked = check_writes(("trace", *write), values=gives_numbers(net))
+        self._writes = tuple(kind for kind in checked if kind != "trace")  # the trace of a live run has more fields
         self._source, self._net = source, net
         read = Path(source.given if source.kind == "file" else os.devnull)
         self._result = ResultFolder.begin(folder, read, overwrite=overwrite)
         self._made = self._result.part / "live"
-        self._files: _Files | None = None
+        self._background: Background[[Shown]] | None = None
 
     @property
     def folder(self) -> Path:
@@ -43,52 +45,39 @@ class Recorder:
         return self._result.path
 
     def put(self, shown: Shown, fps: float) -> None:
-        """One more frame; ``fps``: how many come a second, about."""
-        if self._files is None:
+        """Write one more frame; ``fps``: the approximate frame rate of the source."""
+        if self._background is None:
             self._made.mkdir()
-            header = Header(fps=Fraction(fps).limit_denominator(1000))
-            clip = Clip(Path(self._source.stem), header, lambda damage: iter(()), kind="video")
-            self._files = _Files(self._made, clip, self._writes, self._net)
-        self._files.put(shown)
+            clip = Clip(
+                Path(self._source.stem), Header(fps=Fraction(fps).limit_denominator(1000)), _no_frames, kind="video"
+            )
+            self._out = ResultWriter(self._made, clip, self._writes, self._net, every=1)
+            self._trace = (self._made / FILES["trace"]).open("w")
+            self._background = Background(self._append)
+        self._background.put(shown)
 
     def close(self, summary: dict[str, Any]) -> None:
-        """Complete the files and give them their names; without a frame there are none."""
-        if self._files is None:
+        """Complete the files and rename them into place; without a frame there are none."""
+        if self._background is None:
             self.abort()
             return
         try:
-            self._files.close()
+            self._background.close()
+            self._out.close()
+            self._trace.close()
             self._result.publish(self._made, summary)
-            self._files = None
         except BaseException:
             self.abort()
             raise
+        self._background = None
 
     def abort(self) -> None:
-        """Remove what was written."""
-        if self._files is not None:
-            self._files.abort()
+        """Remove the files."""
+        if self._background is not None:
+            self._background.abort()
+            self._out.abort()
+            self._trace.close()
         self._result.abandon()
-
-
-class _Files:
-    """The files of one source and the thread that writes them."""
-
-    def __init__(self, made: Path, clip: Clip, writes: Sequence[str], net: StagedNetwork) -> None:
-        self._out = ResultWriter(made, clip, tuple(kind for kind in writes if kind != "trace"), net, every=1)
-        self._trace = (made / FILES["trace"]).open("w")
-        self._background = Background(self._append)
-        self.put = self._background.put
-
-    def close(self) -> None:
-        self._background.close()
-        self._out.close()
-        self._trace.close()
-
-    def abort(self) -> None:
-        self._background.abort()
-        self._out.abort()
-        self._trace.close()
 
     def _append(self, shown: Shown) -> None:
         start = time.perf_counter()
@@ -100,3 +89,7 @@ class _Files:
             "dropped": shown.dropped,
         }
         self._trace.write(json.dumps(json.loads(line) | times) + "\n")
+
+
+def _no_frames(damage: Damage) -> Iterator[Any]:
+    return iter(())

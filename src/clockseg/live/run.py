@@ -23,7 +23,6 @@ from clockseg.live.line import Drop, Line
 from clockseg.live.on_time import OnTime, Room
 from clockseg.live.recorder import Recorder
 from clockseg.live.source import Source, source
-from clockseg.live.summary import Setting, summary
 from clockseg.segmenting.results import apart
 from clockseg.video import InputChanged
 
@@ -104,8 +103,9 @@ def live(
             made = partial(_schedule, schedule, carry, channels, latency_seconds, len(net))
             channels.append(Channel(one, feed, line, net, made, began=began))
         _through(channels, recorders, changed, until or Until(), on_frame, stack)
-        setting = Setting(net, name, latency_seconds, drop, time.perf_counter() - began)
-        return tuple(_ended(*pair, setting) for pair in zip(channels, recorders, strict=True))
+        wall = time.perf_counter() - began
+        summaries = [channel.summary(name, latency_seconds, wall) for channel in channels]
+        return tuple(map(_ended, channels, recorders, summaries))
 
 
 def _check(
@@ -224,8 +224,7 @@ def _over(channels: Sequence[Channel], frames: int | None) -> bool:
     return all(_enough(one, frames) or (one.feed.done and not len(one.line)) for one in channels)
 
 
-def _ended(channel: Channel, recorder: Recorder | None, setting: Setting) -> LiveResult:
-    facts = summary(channel, setting)
+def _ended(channel: Channel, recorder: Recorder | None, facts: dict[str, Any]) -> LiveResult:
     error = channel.error
     if channel.figures.tally.frames == 0 and error is None and channel.feed.done:
         error = DataError("not one frame came")
