@@ -92,7 +92,9 @@ def test_trap_17_a_square_picture_moves_vertically() -> None:
 
 def test_trap_17_a_short_picture_is_refused_by_name(tmp_path: Path) -> None:
     (sequence,) = translate([still(tmp_path, (40, 30))], shift=8)
-    with pytest.raises(DataError, match=r"still\.png is 40x30: 5 shifts of 8 px leave 0 px of its longer side, but the window needs 1"):
+    with pytest.raises(
+        DataError, match=r"still\.png is 40x30: 5 shifts of 8 px leave 0 px of its longer side, but the window needs 1"
+    ):
         next(iter(sequence))
     assert len(list(translate([still(tmp_path, (41, 30))], shift=8)[0])) == 6
 
@@ -100,7 +102,9 @@ def test_trap_17_a_short_picture_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_crop_shortens_the_window_and_may_not_lengthen_it() -> None:
     picture = np.zeros((360, 480, 3), np.uint8)
     assert Window(16, 320)(picture, 5).shape == (360, 320, 3)
-    with pytest.raises(DataError, match=r"leave 400 px of its longer side, but the window needs 401\. Give a smaller shift or crop"):
+    with pytest.raises(
+        DataError, match=r"leave 400 px of its longer side, but the window needs 401\. Give a smaller shift or crop"
+    ):
         Window(16, 401)(picture, 0)
 
 

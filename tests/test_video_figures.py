@@ -254,7 +254,7 @@ class TestScreening:
         with pytest.raises(UsageError, match="labels are float32"):
             screen(scores, clip, {}, frames=frames_of("A"))
         small = StagedNetwork("small", (Stage("a", lambda image: image[:2, :2, 0]),))
-        with pytest.raises(UsageError, match=r"gives \[2, 2\] for a frame of \[4, 8, 3\]"):
+        with pytest.raises(UsageError, match=r"returns \[2, 2\] for a frame of \[4, 8, 3\]"):
             screen(small, clip, {}, frames=frames_of("A"))
         with pytest.raises(UsageError, match="there are frame oracle, pipelined"):
             screened().of("alternating")
@@ -285,16 +285,6 @@ class TestPipelineVideo:
                 assert np.array_equal(title, line(320, name, note, capital=capital, bold=True)), (at, name)
         assert len(drawn) == len(screening)
 
-    def test_all_side_by_side(self, drawn) -> None:
-        pipeline_video(screened("AB"), "nowhere.mp4", columns=4, width=64)
-        capital = capital_height(64)
-        assert drawn[0][0].shape == (32 + 5 * capital, 4 * 64 + 5 * capital, 3)
-
-    @pytest.mark.parametrize(("how", "said"), [({"columns": 0}, "columns=0"), ({"width": 0}, "width=0")])
-    def test_wrong_numbers(self, how, said) -> None:
-        with pytest.raises(UsageError, match=said):
-            pipeline_video(screened("A"), "nowhere.mp4", **how)
-
     def test_the_file_has_the_input_s_frames_and_times(self, tmp_path) -> None:
         times = [0, 40, 120, 130, 400]
         source = write_video(tmp_path / "in.mp4", [picture(64, 48, seed) for seed in range(5)], times=times)
@@ -317,7 +307,7 @@ def test_a_real_clip_keeps_its_rate(tmp_path) -> None:
     clip = replace(read_clips(data_folder() / "camvid" / "val")[0], limit=4)
     screening = screen(toy(), clip, {"skip_frame(2)": skip_frame(2)})
     assert screening.fps == pytest.approx(15)
-    pipeline_video(screening, tmp_path / "pipeline.mp4", width=120)
+    pipeline_video(screening, tmp_path / "pipeline.mp4")
     assert stream_times(tmp_path / "pipeline.mp4") == pytest.approx([0, 1 / 15, 2 / 15, 3 / 15], abs=1e-4)
 
 

@@ -288,7 +288,9 @@ def test_maps_of_numbers_too(tmp_path):
 
 
 def test_a_part_of_a_video_of_a_high_rate(tmp_path):
-    path = write_video(tmp_path / "v.mp4", [picture(32, 16, seed=at) for at in range(40)], fps=2000, base=Fraction(1, 2000))
+    path = write_video(
+        tmp_path / "v.mp4", [picture(32, 16, seed=at) for at in range(40)], fps=2000, base=Fraction(1, 2000)
+    )
     assert segment(tmp_path, path, "--start", "0.005", "--write", "labels,overlay,trace") == 0
     out = tmp_path / "out" / "v"
     times = [line["pts_seconds"] for line in read_trace(out)]

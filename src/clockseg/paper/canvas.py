@@ -1,4 +1,4 @@
-"""The surroundings of the pictures in a video figure: text, rasters of firings, a legend. uint8 RGB on white."""
+"""Parts of a figure around its pictures: text, rasters of firings, a legend. uint8 RGB on white."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _REGULAR, _BOLD = cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX
 _CAPITAL = 21
 _WHITE = 255
 _OPACITY = 0.55
-# How much of its contrast a picture in pale grey keeps.
+# The share of its contrast that a picture in pale grey keeps.
 _PALE = 0.45
 
 
 def rgb(colour: str) -> Colour:
-    """A colour of the figures' style as RGB, 0..255.
+    """Convert a colour of the figures' style to RGB, 0..255.
 
     >>> rgb("#1f6fd1")
     (31, 111, 209)
@@ -32,9 +32,9 @@ def rgb(colour: str) -> Colour:
 
 
 def masked(image: Image, labels: Labels, colours: Sequence[Colour]) -> Image:
-    """The picture tinted by class, with a white line one pixel wide between classes; both of one size.
+    """Return a picture tinted by class, with a white line one pixel wide between classes; both have the same size.
 
-    Pixels of no class (255, or an id beyond the colours) are left as they are, their borders too.
+    Pixels without a class (255, or an id beyond the colours) and their borders are left as they are.
 
     >>> masked(np.zeros((1, 3, 3), np.uint8), np.array([[0, 0, 1]], np.uint8), [(200, 0, 0), (0, 200, 0)])[0, 1].tolist()
     [255, 255, 255]
@@ -48,7 +48,7 @@ def masked(image: Image, labels: Labels, colours: Sequence[Colour]) -> Image:
 
 
 def differing(image: Image, labels: Labels, truth: Labels, colours: Sequence[Colour]) -> Image:
-    """The picture in pale grey, and in the colour of its class each pixel whose label is not that of ``truth``.
+    """Return a picture in pale grey, with the class colour on each pixel whose label differs from ``truth``.
 
     >>> labels, truth = np.array([[0, 1]], np.uint8), np.array([[0, 0]], np.uint8)
     >>> differing(np.zeros((1, 2, 3), np.uint8), labels, truth, [(200, 0, 0), (0, 200, 0)]).tolist()
@@ -61,7 +61,7 @@ def differing(image: Image, labels: Labels, truth: Labels, colours: Sequence[Col
 
 
 def capital_height(width: int) -> int:
-    """The height in pixels of a capital letter beside pictures ``width`` pixels wide.
+    """Return the height in pixels of a capital letter next to pictures ``width`` pixels wide.
 
     >>> capital_height(320), capital_height(640), capital_height(1920)
     (9, 14, 22)
@@ -70,12 +70,12 @@ def capital_height(width: int) -> int:
 
 
 def blank(width: int, height: int) -> Image:
-    """White, uint8 RGB [height, width, 3]."""
+    """Return a white picture, uint8 RGB [height, width, 3]."""
     return np.full((height, width, 3), _WHITE, np.uint8)
 
 
 def line(width: int, left: str, right: str = "", *, capital: int, bold: bool = False) -> Image:
-    """A line of text, three ``capital`` letters high: ``left`` (made smaller if it must be), ``right`` where it has room.
+    """Draw a line of text, three ``capital`` letters high: ``left`` (scaled down to fit), and ``right`` if there is room.
 
     >>> line(320, "frame oracle", capital=10).shape
     (30, 320, 3)
@@ -96,16 +96,16 @@ def _text_width(text: str, font: int, scale: float) -> int:
 
 
 def _write(canvas: Image, text: str, x: int, font: int, scale: float, colour: str) -> None:
-    """Writes on a canvas of one line, capitals in its middle."""
+    """Write on a canvas of one line, with capitals in the middle of its height."""
     baseline = round((canvas.shape[0] + _CAPITAL * scale) / 2)
     cv2.putText(canvas, text, (x, baseline), font, scale, rgb(colour), 1, cv2.LINE_AA)
 
 
 class Raster:
-    """Draw the firings of a whole clip as black bars, and the current frame as a blue one.
+    """The firings of a whole clip as black bars, with the current frame in blue.
 
-    Frame k of n stands at the columns ``span(k)`` of ``width`` pixels. The bars fill the middle; blue goes from top to
-    bottom and is at least 3 pixels wide. Where several frames share a pixel it is as black as their share of firings.
+    Frame k of n covers the columns ``span(k)`` of ``width`` pixels. Black bars fill the middle; a blue bar goes from top to
+    bottom and is at least 3 pixels wide. If several frames share a pixel, its darkness is their share of firings.
 
     >>> raster = Raster([True, False], width=20, height=8)
     >>> raster.draw(1)[4, ::5, 0].tolist()
@@ -121,12 +121,12 @@ class Raster:
         self._back[self.inside] = _bars(np.asarray(fired, bool), width)
 
     def span(self, frame: int) -> slice:
-        """The columns of frame ``frame``."""
+        """Return the columns of frame ``frame``."""
         start, end = (edge * self.width // self._count for edge in (frame, frame + 1))
         return slice(min(start, self.width - 1), max(end, start + 1))
 
     def draw(self, now: int) -> Image:
-        """The raster while frame ``now`` is shown, uint8 RGB [height, width, 3]."""
+        """Return the raster while frame ``now`` is shown, uint8 RGB [height, width, 3]."""
         if not 0 <= now < self._count:
             raise UsageError(f"frame {now} of a raster of {self._count}; give 0 to {self._count - 1}.")
         drawn, span = self._back.copy(), self.span(now)
@@ -144,7 +144,7 @@ class Raster:
 
 
 def _bars(fired: np.ndarray, width: int) -> Image:
-    """One row of pixels, [1, width, 3]; bars wide enough for it are a pixel apart."""
+    """Return one row of pixels, [1, width, 3]; bars that are wide enough have a gap of one pixel."""
     edges = np.arange(len(fired) + 1) * width // len(fired)
     if len(fired) > width:
         total = np.concatenate([[0], np.cumsum(fired)])
@@ -159,7 +159,7 @@ def _bars(fired: np.ndarray, width: int) -> Image:
 
 
 def legend(entries: Sequence[tuple[str, Colour]], width: int, *, capital: int) -> Image:
-    """The names of classes, each after a patch of its colour, over as many lines as they need; no pixel if none.
+    """Draw the names of classes, each after a patch of its colour, on as many lines as needed; empty without entries.
 
     >>> legend([("road", (128, 64, 128))], 320, capital=10).shape
     (30, 320, 3)
@@ -178,7 +178,7 @@ def legend(entries: Sequence[tuple[str, Colour]], width: int, *, capital: int) -
 
 
 def grid(cells: Sequence[Image], *, columns: int, gap: int) -> Image:
-    """Cells of one size side by side, row by row, ``gap`` white pixels between them.
+    """Arrange cells of one size row by row, with ``gap`` white pixels between them.
 
     >>> grid([np.zeros((2, 3, 3), np.uint8)] * 3, columns=2, gap=1).shape
     (5, 7, 3)
@@ -193,7 +193,7 @@ def grid(cells: Sequence[Image], *, columns: int, gap: int) -> Image:
 
 
 def framed(bands: Sequence[Image], *, gap: int) -> Image:
-    """Bands of one width on top of each other, with a white edge of ``gap`` pixels.
+    """Stack bands of one width, with a white edge of ``gap`` pixels.
 
     >>> framed([blank(4, 2), blank(4, 3)], gap=1).shape
     (7, 6, 3)

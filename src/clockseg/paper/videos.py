@@ -1,4 +1,4 @@
-"""The paper's two videos: panels side by side, and a schedule's output over the raster of its firings."""
+"""The paper's two videos: panels side by side, and the output of a schedule above the raster of its firings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from clockseg.errors import UsageError
 from clockseg.paper.canvas import Raster, capital_height, framed, grid, legend, line, masked
 from clockseg.paper.rows import ORACLE
 from clockseg.paper.screening import Screening
@@ -17,20 +16,19 @@ from clockseg.types import Image, Size
 from clockseg.video.overlay import OverlayWriter, fitted
 
 PANEL_WIDTHS = (320, 640)
-"""The least and the most a panel is wide, in pixels, unless told."""
+"""The smallest and largest width of a panel in pixels."""
 PICTURE_WIDTHS = (480, 960)
 """The same for the single picture of the adaptive video."""
+COLUMNS = 2
+"""Panels in a row."""
 
 
-def pipeline_video(
-    screening: Screening, path: str | os.PathLike[str], *, columns: int = 2, width: int | None = None
-) -> None:
-    """Writes the input and what each schedule of ``screening`` gave as panels, ``columns`` in a row, at the clip's times.
+def pipeline_video(screening: Screening, path: str | os.PathLike[str]) -> None:
+    """Write the input and the output of each schedule of ``screening`` as panels, at the times of the clip.
 
-    A screening of a pipeline and of skip-frame gives the paper's four: input, frame oracle, pipeline, skip-frame. Over
-    each stand its name and the share of this frame's pixels that agree with the oracle's; below them all a legend.
-    ``width``: of a panel, in pixels (default: the picture's own, within ``PANEL_WIDTHS``). ``VideoError`` if it can't be
-    written; the file gets its name when it is whole.
+    A screening of a pipeline and of skip-frame gives the paper's four: input, frame oracle, pipeline, skip-frame. Above
+    each panel stand its name and the share of the frame's pixels that agree with the oracle; below them all a legend.
+    ``VideoError`` if the file cannot be written; it is renamed into place when complete.
 
     >>> import tempfile
     >>> from clockseg.datasets.clips import Clip, ClipFrame
@@ -45,11 +43,9 @@ def pipeline_video(
     ...     os.listdir(folder)
     ['pipeline.mp4']
     """
-    if columns < 1:
-        raise UsageError(f"columns={columns}; give how many panels stand in a row, 1 or more.")
-    size = _size(screening, width, PANEL_WIDTHS)
+    size = _size(screening, PANEL_WIDTHS)
     capital = capital_height(size[0])
-    classes = legend(screening.legend(), columns * (size[0] + capital) - capital, capital=capital)
+    classes = legend(screening.legend(), COLUMNS * (size[0] + capital) - capital, capital=capital)
 
     def draw(position: int, image: Image) -> Image:
         drawn = {name: _tinted(screening, name, position, image) for name in screening.shown}
@@ -58,7 +54,7 @@ def pipeline_video(
             np.concatenate([line(size[0], name, notes[name], capital=capital, bold=True), fitted(picture, size)])
             for name, picture in ({"input": image} | drawn).items()
         ]
-        return framed([grid(panels, columns=columns, gap=capital), classes], gap=capital)
+        return framed([grid(panels, columns=COLUMNS, gap=capital), classes], gap=capital)
 
     _write(screening, path, draw)
 
@@ -69,14 +65,12 @@ def adaptive_video(
     *,
     schedule: str | None = None,
     foil: str | None = None,
-    width: int | None = None,
 ) -> None:
-    """Writes what ``schedule`` gave over the picture, and under it the raster of the last stage's firings.
+    """Write the output of ``schedule`` over the picture, and below it the raster of the last stage's firings.
 
-    As in the paper's supplement: over the whole clip a black bar at each firing, and a blue bar at the current frame.
-    ``schedule``: one of the screening's (default: its first); ``foil``: another one, such as a clock on the pixels, whose
-    raster is drawn below. ``width``: of the picture, in pixels (default: its own, within ``PICTURE_WIDTHS``).
-    ``VideoError`` if it can't be written; the file gets its name when it is whole.
+    As in the paper's supplement, the raster spans the whole clip, with a black bar at each firing and a blue bar at the
+    current frame. ``schedule``: one of the screening's (default: its first); ``foil``: another one, such as a clock on the
+    pixels, whose raster is drawn below. ``VideoError`` if the file cannot be written; it is renamed into place when complete.
 
     >>> import tempfile
     >>> from clockseg.datasets.clips import Clip, ClipFrame
@@ -92,7 +86,7 @@ def adaptive_video(
     ['adaptive.mp4']
     """
     schedule = screening.first if schedule is None else schedule
-    size = _size(screening, width, PICTURE_WIDTHS)
+    size = _size(screening, PICTURE_WIDTHS)
     capital = capital_height(size[0])
     names = [schedule] if foil is None else [schedule, foil]
     rasters = {name: Raster(screening.of(name).fired, width=size[0], height=3 * capital) for name in names}
@@ -116,12 +110,10 @@ def _write(screening: Screening, path: str | os.PathLike[str], draw: Callable[[i
             writer.append(draw(position, frame.image), screening.times[position])
 
 
-def _size(screening: Screening, width: int | None, widths: tuple[int, int]) -> Size:
-    """The size at which pictures are shown: that of the first frame, scaled."""
-    if width is not None and width < 1:
-        raise UsageError(f"width={width}; give a picture's width in pixels, 1 or more.")
+def _size(screening: Screening, widths: tuple[int, int]) -> Size:
+    """Return the size at which pictures are shown: that of the first frame, scaled to a width between ``widths``."""
     height, own = screening.of(ORACLE).labels(0).shape
-    wide = width or min(max(own, widths[0]), widths[1])
+    wide = min(max(own, widths[0]), widths[1])
     return wide, max(1, round(height * wide / own))
 
 
