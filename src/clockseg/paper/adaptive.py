@@ -1,4 +1,4 @@
-"""The adaptive clock at the threshold that gives a firing rate, and the pixel clock, which the paper compares it with."""
+"""The adaptive clock tuned to a firing rate, and the pixel clock with which the paper compares it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clockseg.planning.tuning import ByThreshold, tune
 
 @dataclass(frozen=True)
 class Clocked:
-    """A clock at the threshold that comes closest to the rate asked for, and its rate there (0..1)."""
+    """A clock at the threshold closest to the requested firing rate, and its actual rate (0..1)."""
 
     threshold: float
     fire_rate: float
@@ -27,13 +27,13 @@ class Clocked:
 
 
 def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, first: int = 0) -> list[Recording]:
-    """Record the maps that ``clock`` watches on each clip, from frame ``first`` on, at which it is filled."""
+    """Record the maps that ``clock`` watches on each clip, from frame ``first`` on, where it is filled."""
     keep = needs(schedule_for(clock(0.5), len(net)))
     return [record(net, (frame.image for frame in islice(clip, first, None)), keep=keep) for clip in clips]
 
 
 def at_fire_rate(recordings: list[Recording], fire_rate: float, clock: Callable[[float], Named] = adaptive) -> Clocked:
-    """``clock`` at the threshold that gives ``fire_rate`` over all recordings together."""
+    """Tune ``clock`` to ``fire_rate`` over all recordings together."""
     found = tune(recordings, clock, fire_rate).point
     return Clocked(found.threshold, found.fire_rate, clock(found.threshold))
 
@@ -42,8 +42,8 @@ def at_fire_rate(recordings: list[Recording], fire_rate: float, clock: Callable[
 class PixelChange:
     """Fires when the picture differs from that of the last firing by at least ``threshold``, 0..2.
 
-    The paper shows its firings and defines neither its measure nor its threshold. Here the measure is the one of its table of
-    velocities (section 3): the mean over pixels of the relative difference, on pixels from which the mean is subtracted.
+    The paper shows its firings but defines neither measure nor threshold. The measure here is that of the paper's table of
+    velocities (section 3): the mean relative difference of pixels from which the mean colour is subtracted.
     """
 
     threshold: float
@@ -52,7 +52,7 @@ class PixelChange:
         number(self.threshold, "the threshold")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """The signal is the pixel difference."""
+        """Decide by the pixel difference, which is the signal."""
         tick = tick.at(PICTURE)
         signal = pixel_difference(tick.watched, tick.reference)
         return Decision(signal >= self.threshold, signal), None

@@ -1,9 +1,9 @@
-"""The adaptive clock's accuracy against how often it fires and what it costs (the paper's figure).
+"""Accuracy of the adaptive clock by firing rate and cost (the paper's figure).
 
-Protocol: YouTube-Objects as in ``tables``, thresholds 0 and .10 to .50; beside each share of full frames what it
-costs, for a frame that isn't full still runs the first two stages. The points (1,1,n) fire as often, but by the counter;
-the pixel clock at thresholds that give it the adaptive clock's rates. Command: ``clockseg reproduce adaptive-curve --data
-DIR --weights DIR``. Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.
+Protocol: YouTube-Objects as in ``tables``, thresholds 0 and .10 to .50; next to each share of full frames stands its cost,
+because other frames still run the first two stages. The points (1,1,n) fire as often, but by a counter; the pixel clock has
+thresholds that give it the adaptive clock's rates. Command: ``clockseg reproduce adaptive-curve --data DIR --weights DIR``.
+Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a GPU.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from clockseg.planning.tuning import tried
 from clockseg.report.plots.style import MUTED, PAGE, figure, schedule_colour
 
 PROTOCOL = """\
-Each threshold over all clips; full frames: the share of frames scored on which the last stage fired; relative saving:
-what of the full network's time that saves, since the first two stages run anyway. (1,1,n) runs the last stage on each
+Each threshold over all clips. Full frames: the share of scored frames on which the last stage fired. Relative saving:
+the share of the full network's time saved, given that the first two stages always run. (1,1,n) runs the last stage on every
 n-th frame, from every phase. The pixel clock has the thresholds at which it fires as often as the adaptive clock; its
-measure is ours, for the paper gives none."""
+measure is ours, because the paper defines none."""
 
 THRESHOLDS = (0.0, *(round(0.05 * step, 2) for step in range(2, 11)))
 PERIODS = (2, 3, 4)
@@ -37,7 +37,7 @@ ADAPTIVE, COUNTER, PIXELS = "adaptive", "(1,1,n)", "pixel clock"
 
 
 def _published(data: str, source: str, method: str, rate: float, mean_iu: float, fw_iu: float | None = None) -> Row:
-    """A point of the curve; what it saves is told by the paper's shares, for the last stage alone can rest."""
+    """Return a published point of the curve; its saving follows from the paper's shares, as only the last stage is skipped."""
     return Row(data, method, source, mean_iu, fw_iu, full_frames=rate, saving=SHARES[2] * (1 - rate / 100))
 
 
@@ -60,7 +60,7 @@ PUBLISHED = (
 
 
 def _scored(source: Source, setting: Setting) -> list[Row]:
-    """All points of one data set: the oracle, each threshold, each period, and the pixel clock at the thresholds' rates."""
+    """Score the oracle, each threshold, each period, and the pixel clock at the rates of the thresholds on one data set."""
     net, before = source.networks.full, source.filled
     labels = recorded(net, source.clips, adaptive, first=before)
     pictures = recorded(net, source.clips, pixel_clock, first=before)
@@ -95,7 +95,7 @@ def run(setting: Setting) -> Report:
 
 
 def claims(rows: Sequence[Row]) -> list[Claim]:
-    """At equal rates: adaptive against the counter and against pixels; between points the curve is taken as straight."""
+    """Compare the adaptive clock with the counter and the pixel clock at equal rates, interpolating its curve linearly."""
     found = []
     for kind, text in (("(1,1,", "the adaptive clock is above the counter"), (PIXELS, "it is above the pixel clock")):
         for row in _points(rows, kind):
@@ -107,12 +107,12 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _points(rows: Sequence[Row], kind: str) -> list[Row]:
-    """The rows of one kind of method, by rate."""
+    """Return the rows of one kind of method, by rate."""
     return sorted((row for row in rows if row.method.startswith(kind)), key=lambda row: row.full_frames or 0.0)
 
 
 def _at_rate(points: Sequence[Row], rate: float) -> float | None:
-    """The mean IU that straight lines between ``points`` have at ``rate``; None outside them."""
+    """Interpolate the mean IU of ``points`` at ``rate``; None outside their range."""
     rates = [point.full_frames or 0.0 for point in points]
     if not rates or not rates[0] <= rate <= rates[-1]:
         return None

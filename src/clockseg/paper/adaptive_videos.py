@@ -1,4 +1,4 @@
-"""Single videos under the adaptive clock: when it fires, and what that costs (the paper's figure and its supplement).
+"""Single videos under the adaptive clock: its firings and their effect (the paper's figure and its supplement).
 
 Protocol: the threshold of .25 (of the stand-in `street`: .15) for every video; fire rate over the frames after the
 first; mean IU against labels where there are any, and agreement with the frame oracle. The foil is a clock on pixels at
@@ -24,15 +24,14 @@ from clockseg.paper.source import Setting
 from clockseg.paper.videos import adaptive_video
 
 PROTOCOL = """\
-Each video by itself, the same threshold for all. The clock compares the argmax of the second stage's scores with that of
-the frame that fired last; the pixel clock compares the pictures instead (the paper shows such a raster beside its own
-and doesn't say how it was made: here the mean over pixels of the relative difference, as in the table of velocities).
-Full frames: of those after the first. Mean IU against human labels where a video has some, else agreement with the frame
-oracle."""
+Each video by itself, with the same threshold for all. The clock compares the argmax of the second stage's scores with that
+of the last fired frame; the pixel clock compares the pictures instead (the paper shows its raster without defining
+it: here it is the mean relative difference of pixels, as in the table of velocities). Full frames: the share of the
+frames after the first. Mean IU against human labels if a video has some, else agreement with the frame oracle."""
 
 THRESHOLD = 0.25
 STANDIN_THRESHOLD = 0.15
-"""`street`'s labels at stride 16 change less than pool4's of FCN-8s, whose border of padding is a part of the map."""
+"""The labels of `street` at stride 16 change less than those of FCN-8s at pool4, whose map includes a border of padding."""
 PAPER = (
     Row("main figure", "adaptive", "paper", full_frames=26.0),
     Row("main figure", "pixel clock", "paper", full_frames=90.0),
@@ -47,7 +46,7 @@ PAPER = (
 
 
 def run(setting: Setting) -> Report:
-    """Screen every video, tell its row and draw its filmstrip; of the first the video too."""
+    """Screen every video, report its rows and draw its filmstrip, and for the first also the video."""
     threshold = STANDIN_THRESHOLD if setting.standin == "street" else THRESHOLD
     clock, foil = f"adaptive({threshold})", "pixel clock"
     schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: pixel_clock(threshold)}

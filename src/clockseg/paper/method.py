@@ -1,7 +1,7 @@
-"""A method, which is one row of the paper's tables: a way of running a network on clips, and how it is scored.
+"""Methods, the rows of the paper's tables: ways of running a network on clips, and their scores.
 
-The paper's protocols differ in three things: from which frame of a clip on a method is scored, how a fixed rate is
-freed of its phase, and what runs on the frames right after the fill.
+The paper's protocols differ in three things: the first scored frame of a clip, how the result of a fixed rate is made
+independent of its phase, and the schedule of the frames right after the fill.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def silent(text: str) -> None:
 class Method:
     """One row: a network, whole or truncated, under a schedule.
 
-    ``phases``: after how many frames a fixed rate repeats. It is run once from each of the first ``phases`` frames on
-    and the confusions are added, so that no phase is favoured (the authors' merged histograms). ``first``: the frame it
-    is filled at. ``startup``: schedules of the frames right after the fill, before ``schedule`` takes over.
+    ``phases``: the period of a fixed rate. It is run once from each of the first ``phases`` frames on
+    and the confusions are added, so that no phase is favoured (the authors' merged histograms). ``first``: the frame at
+    which it is filled. ``startup``: the schedules of the frames right after the fill, before ``schedule``.
 
     >>> from clockseg.clockwork.network import Stage
     >>> Method("skip-frame", StagedNetwork("one", (Stage("a", str.upper),)), phases=2).starts
@@ -50,16 +50,16 @@ class Method:
 
     @property
     def starts(self) -> range:
-        """The frames at which its runs are filled."""
+        """The frames at which the runs are filled."""
         return range(self.first, self.first + self.phases)
 
 
 @dataclass(frozen=True)
 class Score:
-    """The scores of a method; they can be added.
+    """The scores of a method; addable.
 
-    ``scores`` and ``boundary``: against human labels; ``agreement``: against the first method's. ``tally``: who fired on
-    the frames scored, none of them left out. ``seconds``: of each stage, and last of fusing and finishing, on those.
+    ``scores`` and ``boundary``: against human labels; ``agreement``: with the first method. ``tally``: the firings on all
+    scored frames. ``seconds``: of each stage, and last of fusing and finishing, on those frames.
     """
 
     scores: Confusion
@@ -79,7 +79,7 @@ class Score:
 
     @property
     def fire_rate(self) -> float:
-        """The share of the frames scored on which the last stage fired."""
+        """The share of the scored frames on which the last stage fired."""
         return self.tally.fires[-1] / self.tally.frames if self.tally.frames else float("nan")
 
 
@@ -91,11 +91,10 @@ def score(
     first_scored: int = 0,
     say: Callable[[str], None] = silent,
 ) -> list[Score]:
-    """Each method's score on the labelled frames of all clips from frame ``first_scored`` on.
+    """Score each method on the labelled frames of all clips from frame ``first_scored`` on.
 
-    The first method is the frame oracle, with which the others' labels are compared. Frames count from 0 in each clip
-    as it is subsampled. ``say`` is told how far it is. ``UsageError`` where a method would be scored on frames before it
-    is filled.
+    The first method is the frame oracle, with which the labels of the others are compared. Frames count from 0 in each clip
+    after subsampling. ``say`` gets a sentence on the progress. ``UsageError`` if a method would be scored before it is filled.
 
     >>> score([], [], classes=2)
     []
@@ -127,7 +126,7 @@ def _score_clip(
     mapped = _mapping(methods, clip)
     for t, frame in enumerate(clip):
         say(f"{clip.name}, frame {t}")
-        # A method's runs of other phases have their own memory: every one sees every frame from its start on.
+        # The runs of other phases have memories of their own, and each sees every frame from its start on.
         found = [[mapped(run.output(t, frame.image)) for run in phases] for phases in runs]
         if t >= first_scored and frame.labels is not None:
             judge = _Judge(clip, frame, classes, found[0][0])
@@ -138,7 +137,7 @@ def _score_clip(
 
 
 def _mapping(methods: Sequence[Method], clip: Clip) -> Callable[[Labels | None], Any]:
-    """From the networks' class ids to the clip's: before the histogram, where other ids would spill into other rows."""
+    """Return the map from class ids of the network to those of the clip, which is applied before anything is counted."""
     net = methods[0].net
     names = net.sidecar.classes if net.sidecar is not None else ()
     _, table = scored_classes(clip, names, net) if names else (names, None)
@@ -157,7 +156,7 @@ class _Run:
         self._memory: Memory | None = None
 
     def output(self, t: int, image: Image) -> Labels | None:
-        """The labels for frame t; None before the run's start."""
+        """Return the labels for frame t; None before the start of the run."""
         if t < self._start:
             return None
         if self._memory is None:
@@ -177,11 +176,11 @@ class _Run:
 
 
 class _Judge:
-    """One labelled frame, against which outputs are scored."""
+    """A labelled frame, against which outputs are scored."""
 
     def __init__(self, clip: Clip, frame: ClipFrame, classes: int, oracle: Any) -> None:
         if clip.classes is None or frame.labels is None:
-            raise DataError(f"{clip.path} has labels and no class names; add a classes.json beside it.")
+            raise DataError(f"{clip.path} has labels but no class names; add a classes.json next to it.")
         self._truth, self._oracle, self._count = frame.labels, oracle, classes
         self._band = boundary_band(frame.labels, kind=band_kind(clip.classes.names), ignore=clip.classes.ignore)
 
@@ -197,12 +196,12 @@ class _Judge:
 
 
 SEED = 0xCAFFE
-"""Of the coin, one stream for all methods. Which clip gets which throw depends on the order in which the authors' file system
-listed the cities, so single throws can't be had again; merged phases are what to compare with."""
+"""Seed of the coin, one stream for all methods. The assignment of throws to clips depends on the order in which the authors'
+file system listed the cities and cannot be reproduced, so compare with the rows of merged phases."""
 
 
 def throws(count: int, rounds: int) -> list[list[bool]]:
-    """For each of so many methods and each labelled frame: whether it is off, its held output shown.
+    """Return, for each of ``rounds`` methods and each of ``count`` labelled frames, True if it is off and shows its held output.
 
     >>> [sum(off) for off in throws(500, 2)]
     [238, 254]
@@ -216,7 +215,7 @@ def score_by_coin(
 ) -> list[Score]:
     """Score methods on frame ``scored`` of every clip, by the authors' Cityscapes protocol: a coin chooses the phase.
 
-    ``methods`` are of period 2; ``oracle``: what they are compared with.
+    ``methods`` have a period of 2 and are compared with ``oracle``.
     """
     found = []
     for method, off in zip(methods, throws(len(clips), len(methods)), strict=True):

@@ -1,4 +1,4 @@
-"""The methods that the paper's tables compare, by the names they have there, and their rows."""
+"""The methods that the paper's tables compare, with the names used there, and their rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADAPTIVE = "adaptive at 50 %"
 LATE_3, LATE_23 = "stage 3 a frame late", "stages 2 and 3 a frame late"
 
 SHARES = (59, 18, 23)
-"""Percent of the time in each stage, as the paper has it: cumulated 59 and 77 (nothing says on what machine)."""
+"""Percent of the time in each stage according to the paper: 59 and 77 cumulated, on an unknown machine."""
 _SCHEDULES: dict[str, Schedule | Named] = {
     SKIP: skip_frame(2),
     EXPONENTIAL: exponential,
@@ -46,11 +46,11 @@ _SCHEDULES: dict[str, Schedule | Named] = {
 }
 SAVINGS = {name: round(100 * (1 - relative_cost(schedule, SHARES)), 2) for name, schedule in _SCHEDULES.items()}
 SAVINGS |= {BASELINE_3: SAVINGS[PIPELINE_3], BASELINE_2: SAVINGS[PIPELINE_2]}
-"""Percent saved with the paper's shares; for pipelines, and the truncated networks they are set against, of the latency."""
+"""Percent of the time saved with the paper's shares; of the latency for pipelines and the truncated networks next to them."""
 
 
 class Networks(NamedTuple):
-    """A network in three stages, and the networks truncated after its first and its second (None: not there)."""
+    """A network in three stages, and the networks truncated after its first and second stage (None: not given)."""
 
     full: StagedNetwork
     pool3: StagedNetwork | None = None
@@ -58,45 +58,46 @@ class Networks(NamedTuple):
 
 
 def oracle(nets: Networks) -> list[Method]:
-    """Every stage on every frame."""
+    """Return the frame oracle: every stage on every frame."""
     return [Method(ORACLE, nets.full)]
 
 
 def baselines(nets: Networks) -> list[Method]:
-    """The truncated networks: what a pipeline's latency buys without a pipeline."""
+    """Return the truncated networks, which have the latency of the pipelines without a pipeline."""
     found = [(BASELINE_3, nets.pool3), (BASELINE_2, nets.pool4)]
     return [Method(name, net) for name, net in found if net is not None]
 
 
 def pipelines(nets: Networks, *, notebook: bool = False) -> list[Method]:
-    """The two pipelines; ``notebook``: the 3-stage one also as the authors' PASCAL notebook starts it.
+    """Return the two pipelines; ``notebook``: with a third one that starts as in the authors' PASCAL notebook.
 
-    There the second frame is a step of the 2-stage pipeline, so that the third shows stages of frames (2, 1, 1) where the
-    paper's start-up has (2, 1, 0).
+    There the second frame is a step of the 2-stage pipeline, so that the third shows stages of frames (2, 1, 1), not
+    (2, 1, 0) as in the paper.
     """
     started = [Method(NOTEBOOK_3, nets.full, pipelined(3), startup=(pipelined(2),))] if notebook else []
     return [Method(PIPELINE_3, nets.full, pipelined(3)), *started, Method(PIPELINE_2, nets.full, pipelined(2))]
 
 
 def fixed_rates(nets: Networks, *, balanced: bool, exponentially: bool = True) -> list[Method]:
-    """Skip-frame, exponential and both definitions of alternating.
+    """Return skip-frame, exponential and both definitions of alternating.
 
-    ``balanced``: the frames scored hold each phase equally often already (PASCAL's frames 2 to 5), so that one run does.
+    ``balanced``: the scored frames contain each phase equally often (PASCAL's frames 2 to 5), so one run is enough.
     """
     phases = {SKIP: 2} | ({EXPONENTIAL: 4} if exponentially else {}) | {ALTERNATING: 2, ALTERNATING_122: 2}
     return [Method(name, nets.full, _SCHEDULES[name], 1 if balanced else count) for name, count in phases.items()]
 
 
 def lags(nets: Networks) -> list[Method]:
-    """Stages one frame late, without a rate: the third alone, and the second with it. Why rates lose what they lose."""
+    """Return methods whose stages run on every frame but one frame late: the third alone, and the second with it."""
     late = (Schedule((ALWAYS,) * 3, delays=(0, 0, 1)), Schedule((ALWAYS,) * 3, delays=(0, 1, 0)))
     return [Method(name, nets.full, schedule) for name, schedule in zip((LATE_3, LATE_23), late, strict=True)]
 
 
 def price_of_lag(rows: Sequence[Row], data: str) -> str:
-    """In points of mean IU, what one frame's lag costs in stage 3, in stage 2 as well, and in stage 1 as well.
+    """Return a note on the cost, in points of mean IU, of a lag of one frame in stage 3, then also in stage 2 and in stage 1.
 
-    The last from skip-frame, which is the frame oracle half of the time and late in all stages the other half.
+    The last is computed from skip-frame, which equals the frame oracle on half of the frames and is late in all stages on
+    the others.
     """
     scores = {row.method: row.mean_iu or 0.0 for row in rows if (row.data, row.source) == (data, "measured")}
     late = (scores[ORACLE], scores[LATE_3], scores[LATE_23], 2 * scores[SKIP] - scores[ORACLE])
@@ -108,7 +109,7 @@ def price_of_lag(rows: Sequence[Row], data: str) -> str:
 
 
 def measured(data: str, methods: Sequence[Method], scores: Sequence[Score]) -> list[Row]:
-    """A row a method; the first is the frame oracle, whose seconds the others' saving is told from."""
+    """Return one row per method; savings are relative to the seconds of the first, the frame oracle."""
     full = latency(methods[0], scores[0])
     return [
         _row(data, method, score, 1 - latency(method, score) / full)
@@ -117,7 +118,7 @@ def measured(data: str, methods: Sequence[Method], scores: Sequence[Score]) -> l
 
 
 def latency(method: Method, score: Score) -> float:
-    """Seconds from a frame to its output: all that fires, or of a pipeline its slowest segment; then the fusion."""
+    """Return the seconds from a frame to its output: all stages, or the slowest segment of a pipeline, and the fusion."""
     schedule: Schedule = schedule_for(method.schedule, len(method.net))
     *stages, rest = (spent / max(1, score.tally.frames) for spent in score.seconds)
     return max(sum(stages[i] for i in segment) for segment in schedule.segments()) + rest

@@ -1,4 +1,4 @@
-"""The report of an experiment: the table on the terminal, and NAME.md, NAME.csv, NAME.json and the figures in a folder."""
+"""Reports of experiments: a table on the terminal, and NAME.md, NAME.csv, NAME.json and figures in a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clockseg.paper.rows import Claim, Row, cells, records
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture or video of a report: its file's stem, what it shows, and what draws it into a folder."""
+    """A picture or video of a report: the stem of its file, its caption, and the function that draws it there."""
 
     stem: str
     caption: str
@@ -34,11 +34,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Report:
-    """One table or figure of the paper, done again.
+    """One reproduced table or figure of the paper.
 
-    ``title`` and ``protocol`` say what of the paper it is and how it is measured; ``extra``: further values for the JSON
-    file (curves, firings); ``table``: one of another form than the rows, its head first; ``notes``: what a reader must
-    know of these figures.
+    ``title`` and ``protocol``: its subject and how it is measured. ``extra``: further values for the JSON file (curves,
+    firings). ``table``: a table of another form than the rows, its head first. ``notes``: caveats for the reader.
     """
 
     name: str
@@ -53,11 +52,11 @@ class Report:
 
     @property
     def lines(self) -> list[list[str]]:
-        """Head and rows as text: of the rows, or of a table of another form; nothing where there is neither."""
+        """Head and rows as text, of the rows or of the table of another form; empty without either."""
         return cells(self.rows) if self.rows else [list(line) for line in self.table]
 
     def facts(self) -> dict[str, Any]:
-        """Everything as plain values: what the JSON file holds."""
+        """Return the content of the JSON file as plain values."""
         return {
             "name": self.name,
             "title": self.title,
@@ -73,9 +72,9 @@ class Report:
 
 
 def write(report: Report, folder: Path, *, command: str) -> list[Path]:
-    """Write the report into ``folder``, which is made; returns the files. Each gets its name when it is whole.
+    """Write the report into ``folder``, creating it, and return the files. Each is renamed into place when complete.
 
-    ``command``: what makes it again, for the page's last line.
+    ``command``: the command that reproduces it, for the last line of the page.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,12 +89,12 @@ def write(report: Report, folder: Path, *, command: str) -> list[Path]:
                 part.write_text(text, encoding="utf-8")
             found.append(path)
     except OSError as error:
-        raise DataError(f"{folder}: can't be written ({error}). Give an --out that can be written.") from error
+        raise DataError(f"{folder} cannot be written ({error}). Give a writable folder with --out.") from error
     return found
 
 
 def comma_separated(report: Report) -> str:
-    """The rows as CSV, full precision; a table of another form as it stands."""
+    """Return the rows as CSV with full precision, or the table of another form as it is."""
     out = io.StringIO()
     found = records(report.rows)
     lines = [list(found[0]), *(list(record.values()) for record in found)] if found else report.lines
@@ -104,7 +103,7 @@ def comma_separated(report: Report) -> str:
 
 
 def markdown(report: Report, *, command: str) -> str:
-    """The report as a page."""
+    """Return the report as a Markdown page."""
     where = machine()
     parts = [f"# {report.title}", report.protocol]
     if report.lines:
@@ -112,10 +111,12 @@ def markdown(report: Report, *, command: str) -> str:
         lines = [head, [*["---"] * 3, *["---:"] * (len(head) - 3)], *body]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     if report.rows:
-        parts.append("All figures in percent. Relative loss and saving: against the frame oracle of the same rows.")
+        parts.append(
+            "All values in percent. Relative loss and saving are relative to the frame oracle in the same rows."
+        )
     parts += [f"{'' if figure.suffix == '.mp4' else '!'}[{figure.caption}]({figure.file})" for figure in report.figures]
     if report.claims:
-        parts.append("## What the paper says of it")
+        parts.append("## The paper's claims")
         parts.append("\n".join(f"* {claim}" for claim in report.claims))
     if report.notes:
         parts.append("## Notes")

@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one data set. Figures in percent, as the paper prints them; None where it prints none.
+    """The scores of one method on one data set, in percent as the paper prints them; None if it prints none.
 
-    ``source``: "paper", "notebook" (the authors' stored output, more digits) or "measured". ``full_frames``: frames on
-    which the last stage ran. ``saving``: what of the full network's time (a pipeline: of its latency) is saved.
+    ``source``: "paper", "notebook" (the authors' stored output, with more digits) or "measured". ``full_frames``: the share of
+    frames on which the last stage ran. ``saving``: the share of the full network's time (for a pipeline, of its latency) saved.
 
     >>> Row("NYUD", "skip-frame", "paper", 27.7, 41.3).mean_iu
     27.7
@@ -37,7 +37,7 @@ ORACLE = "frame oracle"
 def published(
     data: str, scores: Mapping[str, Sequence[float | None]], *, source: str = "paper", savings: Mapping[str, float]
 ) -> list[Row]:
-    """The rows of a published table from its figures: mean IU, f.w. IU and, where told, the boundary scores.
+    """Return the rows of a published table from its scores: mean IU, f.w. IU and, if given, both on the boundary band.
 
     >>> published("NYUD", {"skip-frame": (27.7, 41.3)}, savings={"skip-frame": 50.0})[0].saving
     50.0
@@ -59,7 +59,7 @@ def relative_loss(row: Row, rows: Iterable[Row]) -> float | None:
 
 
 def find(rows: Iterable[Row], data: str, method: str, source: str) -> Row | None:
-    """The row of that method; None if there is none."""
+    """Return the row of a method, or None."""
     wanted = (data, method, source)
     return next((row for row in rows if (row.data, row.method, row.source) == wanted), None)
 
@@ -80,13 +80,13 @@ HEADS = {
 
 
 def records(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows as plain values, each with its relative loss."""
+    """Return the rows as plain values, each with its relative loss."""
     names = [field.name for field in fields(Row)]
     return [{name: getattr(row, name) for name in names} | {"loss": relative_loss(row, rows)} for row in rows]
 
 
 def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """Head and rows as text; columns in which nothing stands are left out.
+    """Return head and rows as text, without empty columns.
 
     >>> cells([Row("NYUD", "skip-frame", "paper", 27.7)])[1]
     ['NYUD', 'skip-frame', 'paper', '27.7']
@@ -102,9 +102,9 @@ def _cell(value: str | float | None) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper on one set of rows: whether it ``holds``, and the ``figures`` it was read off.
+    """One statement of the paper checked on one set of rows: True if it ``holds``, and the ``figures`` compared.
 
-    ``holds`` is None for a tie: figures are printed to a tenth, some of them cut off and some rounded.
+    ``holds`` is None for a tie, because figures are printed to a tenth, some of them truncated and some rounded.
     """
 
     text: str
@@ -113,7 +113,7 @@ class Claim:
     figures: str
 
     def __str__(self) -> str:
-        """A line as reports show it.
+        """Return the line that reports show.
 
         >>> print(Claim("b above a", "NYUDv2, paper", False, "1.0 against 2.0"))
         FAILS: b above a (NYUDv2, paper: 1.0 against 2.0)
@@ -123,7 +123,7 @@ class Claim:
 
 
 TIE = 0.1
-"""Percentage points that say nothing."""
+"""A difference in percentage points below which two scores are equal."""
 
 
 def above(first: float, second: float) -> bool | None:

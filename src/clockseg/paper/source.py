@@ -1,7 +1,7 @@
-"""Sources of an experiment's clips and networks: the paper's data sets and weights, or stand-ins for them.
+"""Sources of clips and networks for the experiments: the paper's data sets and weights, or stand-ins for them.
 
 ``DIR`` of the paper's data holds VOCdevkit, nyud, youtube-objects and cityscapes, each in its own layout (docs/datasets.md);
-the folder of weights holds what ``clockseg import`` made of the authors' files. Stand-ins replace both: the bundled network runs on a
+the folder of weights holds the authors' files converted with ``clockseg import``. Stand-ins replace both: the bundled network runs on a
 clip with labels on every frame, in ``DIR/camvid/val``, and on the videos in ``DIR``, ``DIR/videos`` and ``DIR/davis``.
 """
 
@@ -22,18 +22,18 @@ from clockseg.paper.rows import Row
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 DISTANCES = (1, 5, 10)
-"""Every how many frames the stand-in's dense clip is taken."""
+"""Steps in frames at which the dense clip of the stand-in is subsampled."""
 STEP = 2
-"""Of the stand-in's dense clip every so many-th frame is a still to be translated."""
+"""Every how many frames of the dense clip one is used as a still for translation."""
 LONGEST = 250
-"""Frames of a stand-in's video that are used."""
+"""The number of frames used of each video of the stand-in."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Clips, the networks that run on them, and from which frame of a clip on they are scored.
+    """Clips, the networks that run on them, and the first scored frame of each clip.
 
-    ``filled``: the frame that an adaptive clock is filled at, which it isn't judged by.
+    ``filled``: the frame at which an adaptive clock is filled, which does not count for its rate.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Source:
     filled: int = 1
 
     def rows(self, methods: Sequence[Method], *, say: Callable[[str], None] = silent) -> list[Row]:
-        """Each method's measured row on these clips; the first method is the frame oracle."""
+        """Return the measured row of each method on these clips; the first method is the frame oracle."""
         scores = score(methods, self.clips, classes=self.classes, first_scored=self.first_scored, say=say)
         return measured(self.name, methods, scores)
 
@@ -53,9 +53,8 @@ class Source:
 class Setting:
     """The user's setting: the folders of data and weights, and the stand-ins for them.
 
-    ``load``: from a network's name or file to a staged network that runs. ``standin``: the network that runs in the
-    paper's stead, None for the paper's own. ``step``, ``distances``, ``longest``: how much of the stand-ins is used.
-    ``say`` is told how far an experiment is.
+    ``load``: returns a staged network for a name or file. ``standin``: the network that replaces the paper's, or None.
+    ``step``, ``distances``, ``longest``: the parts of the stand-ins to use. ``say`` gets sentences on the progress.
     """
 
     data: Path
@@ -73,7 +72,7 @@ class Setting:
         return (STANDIN_NOTE.format(Path(self.standin).stem),) if self.standin else ()
 
     def translated(self, shift: int) -> Source:
-        """Translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
+        """Return translated stills, labelled from frame 2 on: PASCAL's seg11valid, or frames of the dense clip."""
         if self.standin:
             stills = [replace(clip, every=self.step) for clip in self._dense]
             name, nets = f"CamVid stills, shift {shift}", self._standins
@@ -83,7 +82,7 @@ class Setting:
         return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills))
 
     def videos(self, *names: str) -> Iterator[Source]:
-        """The data sets of these names that are there; or the dense clip, taken every 1, 5 and 10 frames."""
+        """Yield the data sets of these names that exist, or the dense clip subsampled at each of ``distances``."""
         if self.standin:
             for distance in self.distances:
                 yield self._every(distance)
@@ -91,9 +90,7 @@ class Setting:
         found = [name for name in names if (self.data / PLACES[name].folder).is_dir()]
         if not found:
             wanted = ", ".join(PLACES[name].folder for name in names)
-            raise DataError(
-                f"{self.data} holds none of {wanted}; put a data set there (docs/datasets.md), or use --standin."
-            )
+            raise DataError(f"{self.data} holds none of {wanted}; add a data set (docs/datasets.md), or use --standin.")
         for name in found:
             place = PLACES[name]
             clips = place.read(self._folder(place.folder))
@@ -230,13 +227,13 @@ WEIGHTS = {
 
 
 def _from(clip: Clip, offset: int, distance: int) -> Clip:
-    """Every ``distance``-th frame of a clip, from frame ``offset`` on, as a clip of its own."""
+    """Return every ``distance``-th frame of a clip, from frame ``offset`` on, as a clip of its own."""
     name = f"{clip.name} {offset}::{distance}"
     return replace(clip, name=name, images=clip.images[offset::distance], labels=clip.labels[offset::distance])
 
 
 def _in_folder(folder: Path) -> list[Clip]:
-    """The clips of a folder of clips; or each video in it."""
+    """Return the videos in a folder, or if it has none, its clips."""
     return _videos(folder) or read_data(folder)
 
 
@@ -248,5 +245,5 @@ def _videos(folder: Path) -> list[Clip]:
 def _classes(clips: list[Clip]) -> int:
     known = next((clip.classes for clip in clips if clip.classes is not None), None)
     if known is None:
-        raise DataError("the clips have no class names; add a classes.json beside them.")
+        raise DataError("the clips have no class names; add a classes.json next to them.")
     return len(known.names)
