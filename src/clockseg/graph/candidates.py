@@ -65,7 +65,7 @@ class Trunk:
         return tuple(sorted({*self.chain, *several}))
 
     def last(self, first: int) -> int | None:
-        """The last cut that goes with ``first``: the end, or where that can't be, the one that spares most; or None."""
+        """Return the last cut that goes with ``first``: the end, or where that can't be, the one that spares most; or None."""
         if first == self.chain[-1] or self._spares(first, self.chain[-1]):
             return None if first == self.chain[-1] else self.chain[-1]
         others = [last for (one, last) in self.pairs if one == first and self._spares(first, last)]
@@ -84,7 +84,7 @@ class Trunk:
         return (first, last) in self.pairs and self.pairs[first, last].every_frame <= _WORTH
 
     def _end(self) -> int:
-        """With a skip for the first if there is any, least to run then; of these one with cuts before it, coarse and late."""
+        """Return the last cut: one with a skip for the first if there is any and least to run then; of these a coarse and late one."""
         sparing = {ends: pair for ends, pair in self.pairs.items() if pair.every_frame <= _WORTH}
         useful = {ends: pair for ends, pair in sparing.items() if pair.skip} or sparing or self.pairs
         if not useful:
@@ -97,11 +97,11 @@ class Trunk:
         )
 
     def _stride(self, index: int) -> int:
-        """The finest of a place's tensors; 0 where one has no positions."""
+        """Return the finest of a place's tensors; 0 where one has no positions."""
         return min(self.grids[tensor].stride if tensor in self.grids else 0 for tensor in self.places[index])
 
     def _narrow(self, chain: list[int]) -> list[int]:
-        """Without those that have a much narrower neighbour close by."""
+        """Return ``chain`` without the places that have a much narrower neighbour close by."""
 
         def wide(index: int, other: int) -> bool:
             close = abs(self.above[index] - self.above[other]) <= _CLOSE
@@ -120,13 +120,13 @@ def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output:
 
 
 def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
-    """The network as it will run, with every concatenation split."""
+    """Return the network as it will run, with every concatenation split."""
     check_known(graph, [[output]], output)
     return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
 
 
 def _pairs(load: Load, cuts: Sequence[Cut]) -> dict[tuple[int, int], Pair]:
-    """All pairs of cuts of which the second is reached only through the first, and reaches the output."""
+    """Return all pairs of cuts of which the second is reached only through the first, and reaches the output."""
     found = {}
     for first, last in itertools.combinations(range(len(cuts)), 2):
         owners = load.owners([cuts[first], cuts[last]])

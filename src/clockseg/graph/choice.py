@@ -1,4 +1,4 @@
-"""Choosing the cuts: of all rows of places on the trunk, the one that serves a purpose best."""
+"""Choice of cuts: of all rows of places on the trunk, the one that serves a purpose best."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Row:
         return sum((self._stride(node) or FINE + 1) <= FINE for node in given)
 
     def _stride(self, node: int) -> int | None:
-        """Of what ``node`` makes; what splits have made has the stride of what it reads."""
+        """Return the stride of the map that ``node`` makes; nodes of splits have that of their input."""
         while node != FRAME:
             grid = self.trunk.grids.get(self.load.nodes[node].outputs[0])
             if grid is not None:
@@ -99,7 +99,7 @@ class Row:
 
 
 def stage_shares(load: Load, owners: Sequence[int], count: int) -> tuple[float, ...]:
-    """The share of all work that each of ``count`` stages has alone, of what is made from it and no other."""
+    """Return the share of all work that each of ``count`` stages has alone, of what is made from it and no other."""
     alone = [0.0] * count
     for cost, made in zip(load.costs, owners, strict=True):
         if made.bit_count() == 1:
@@ -112,7 +112,7 @@ def _longest(stages: Sequence[float]) -> float:
 
 
 def row_of(trunk: Trunk, timed: Load | None, indices: tuple[int, ...]) -> Row | None:
-    """The row of the places at ``indices``; None if they can't follow each other, or the last one's stage has no effect."""
+    """Return the row of the places at ``indices``; None if they can't follow each other, or the last one's stage has no effect."""
     owners = trunk.load.owners([trunk.places[index] for index in indices])
     made = None if owners is None else Row(trunk, timed, indices, owners)
     return made if made is not None and made.reaching >> len(indices) - 1 & 1 else None
@@ -159,7 +159,7 @@ def choose(
     stages: int = 3,
     purpose: Purpose = "time",
 ) -> Choice:
-    """The best ``stages`` cuts of the network that leads to ``output``, from ``candidates``.
+    """Return the best ``stages`` cuts of the network that leads to ``output``, from ``candidates``.
 
     ``graph``, ``shapes`` and ``work`` are as for ``candidates``. With ``seconds``, what each node takes as measured, the
     shares told are of these, and rows are chosen among those that are within 5 points of the least time: of these by
@@ -198,7 +198,7 @@ def choose(
 
 
 def _fewer(trunk: Trunk, found: int, stages: int) -> str:
-    """Why there are fewer stages than were wanted."""
+    """Return the reason for fewer stages than were asked for, as a sentence; empty if there are as many."""
     if found == stages:
         return ""
     if not trunk.found:
@@ -211,7 +211,7 @@ def _fewer(trunk: Trunk, found: int, stages: int) -> str:
 
 
 def _rows(trunk: Trunk, timed: Load | None, stages: int, purpose: Purpose) -> list[Row]:
-    """Rows of ``stages`` cuts, or as many as follow each other, up to the trunk's end; for latency to any place's."""
+    """Return rows of ``stages`` cuts, or as many as follow each other, that end at the trunk's end; for latency at any place."""
     last = len(trunk.places) - 1
     before = range(last) if purpose == "latency" else trunk.chain[:-1]
     ends = {trunk.chain[-1], last} if purpose == "latency" else {trunk.chain[-1]}
@@ -227,12 +227,12 @@ def _rows(trunk: Trunk, timed: Load | None, stages: int, purpose: Purpose) -> li
 
 
 def _unlike(rows: list[Row]) -> list[Row]:
-    """The first of those whose stages have about the same work."""
+    """Return the first of the rows whose stages have about the same work."""
     return list({tuple(round(share, 2) for share in row.stages): row for row in reversed(rows)}.values())[::-1]
 
 
 def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
-    """``rows``, the best first, and what can't be had."""
+    """Return ``rows``, the best first, and a note on what cannot be had."""
     useful = _filled([row for row in rows if row.skip])
     if purpose == "latency" or not useful:
         held = purpose != "latency" and len(rows[0].indices) > 1
@@ -246,19 +246,19 @@ def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
 
 
 def _filled(rows: list[Row]) -> list[Row]:
-    """Those in which every stage has some work, if there are any."""
+    """Return the rows in which every stage has some work, if there are any; else all."""
     return [row for row in rows if min(row.stages) >= _SAME] or rows
 
 
 def _finest(rows: list[Row]) -> list[Row]:
-    """Those with most fine skips fresh, of those in which enough rests."""
+    """Return the rows with the most fine skips that are fresh, among those in which enough work rests."""
     resting = [row for row in rows if row.running[0] <= 1 - _RESTING] or rows
     most = max(row.fine for row in resting)
     return [row for row in resting if row.fine == most]
 
 
 def _quickest(rows: list[Row]) -> list[Row]:
-    """By the work on a frame on which the first stage fires alone; of about the least, by what later stages are good for."""
+    """Sort by the work on a frame on which the first stage fires alone; rows of about the least by what later stages are good for."""
 
     def key(row: Row) -> tuple[int, float]:
         if row.running[0] > least + _SAME:
@@ -271,7 +271,7 @@ def _quickest(rows: list[Row]) -> list[Row]:
 
 
 def _near(rows: list[Row], time: Callable[[Row], float]) -> tuple[list[Row], list[Row]]:
-    """``rows`` whose measured time can't be told from the least, and the others, by it; without measured time all are near."""
+    """Return ``rows`` whose measured time can't be told from the least, and the others, by it; without measured time all are near."""
     least = min(map(time, rows))
     near = [row for row in rows if time(row) <= least + _NOISE]
     return near, sorted((row for row in rows if time(row) > least + _NOISE), key=time)

@@ -34,7 +34,7 @@ class Addition:
 
 
 def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProto, Addition | None]:
-    """The network as it was before it got its correction, node for node, and what that added; ``model`` stays as it is.
+    """Return the network without its correction, node for node, and what that added; ``model`` stays as it is.
 
     NetworkError where the file doesn't have what its sidecar says. The network and None where it has no correction.
     """
@@ -64,7 +64,7 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
 
 
 def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
-    """A copy of ``model``, a network alone, with ``added`` behind it; NetworkError where names are taken or missing."""
+    """Return a copy of ``model``, a network alone, with ``added`` behind it; NetworkError where names are taken or missing."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph
@@ -87,7 +87,7 @@ def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
 
 
 def repeated(graph: onnx.GraphProto, start: str, end: str, *, reads: str, prefix: str) -> tuple[onnx.NodeProto, ...]:
-    """The nodes on the way from ``start`` to ``end`` once more, reading ``reads`` for ``start``; none if they are the same.
+    """Copy the nodes from ``start`` to ``end``, reading ``reads`` for ``start``; none if the two are the same.
 
     What they make is called as before, behind ``prefix``. Constants on the way are repeated as well; what else they read is
     the graph's own.
@@ -142,7 +142,7 @@ def _repeat(
 def mended_at(
     model: onnx.ModelProto, said: Sidecar, correction: Correction, at: Callable[[Size], Static]
 ) -> Callable[[Size], Static]:
-    """The graph with its correction at a working size, the shapes of its inputs as the network ``at`` that size has them."""
+    """Return a function from a working size to the graph with its correction, whose inputs have the network's shapes there."""
 
     @lru_cache(maxsize=1)
     def found(size: Size) -> Static:
@@ -161,7 +161,7 @@ def mended_at(
 
 
 def renamed(model: onnx.ModelProto, names: dict[str, str]) -> onnx.ModelProto:
-    """``model`` with its inputs called otherwise: as the values are in which the session hands them."""
+    """Rename the inputs of ``model``, to the names of the values that the session passes."""
     for value in model.graph.input:
         value.name = names.get(value.name, value.name)
     for node in model.graph.node:
@@ -182,7 +182,7 @@ def _named(
 
 
 def _needed(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> set[str]:
-    """The names of the nodes that make ``wanted``; nodes stand in order in a file."""
+    """Return the names of the nodes that make ``wanted``; nodes stand in order in a file."""
     wanted, found = set(wanted), set[str]()
     for node in reversed(nodes):
         if wanted.intersection(node.output):
@@ -201,5 +201,5 @@ def _without(values: object, names: set[str]) -> None:
 
 
 def value_info(name: str, kind: int, channels: int) -> onnx.ValueInfoProto:
-    """A map [1, channels, h, w] of any size, as an input or output of a graph."""
+    """Declare a map [1, channels, h, w] of any size, as an input or output of a graph."""
     return helper.make_tensor_value_info(name, kind, [1, channels, f"{name}_height", f"{name}_width"])

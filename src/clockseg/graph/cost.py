@@ -43,7 +43,7 @@ class Cost:
 
 
 def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape, *, equation: str = "") -> int:
-    """Multiply-adds of one operation (ONNX names); 0 for all but convolutions, products, attention and recurrent layers.
+    """Count the multiply-adds of one operation; 0 for all but convolutions, matrix products and attention.
 
     ``inputs``: the shapes it reads, in ONNX's order, () for what is left out. A convolution costs a kernel per output
     element, a transposed one per input element; of 8 bits they cost what those of floats do. ``equation``: of an Einsum.
@@ -79,14 +79,14 @@ _KERNEL_PER_OUTPUT = {"Conv": 1, "ConvInteger": 1, "DeformConv": 1, "QLinearConv
 
 
 def _attention(inputs: Sequence[Shape], output: Shape) -> int:
-    """Queries by keys, then shares by values: [batch, heads, places, channels], or heads and channels in one."""
+    """Count queries by keys, then shares by values: [batch, heads, places, channels], or heads and channels in one."""
     query, key = inputs[0], inputs[1]
     past = inputs[4][-2] if len(inputs) > 4 and inputs[4] else 0
     return math.prod(query[:-1]) * (key[-2] + past) * (query[-1] + output[-1])
 
 
 def _einsum(inputs: Sequence[Shape], equation: str) -> int:
-    """A product for each value of all its indices."""
+    """Count a product for each value of all its indices."""
     sides: dict[str, int] = {}
     for term, shape in zip(equation.replace(" ", "").partition("->")[0].split(","), inputs, strict=True):
         before, dots, behind = term.partition("...")
@@ -108,7 +108,7 @@ IN_PASSING = frozenset(_NAMES.split())
 
 
 def moved(static: Static) -> int:
-    """Bytes that all operations of the graph read and write, by the types it says; engines in bf16 move half."""
+    """Count the bytes that all operations of the graph read and write, by its types; engines in bf16 move half."""
     memory = _Memory(static)
     return sum(memory.moved(node) for node in static.nodes)
 
@@ -168,7 +168,7 @@ _SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def price(part: GraphPart, size: Size) -> Cost:
-    """Multiply-adds, parameters (weights and other constants that aren't sizes), output bytes and traffic of ``part``."""
+    """Count the multiply-adds, parameters (weights and constants other than sizes), output bytes and traffic of ``part``."""
     built = part.build(size)
     model = onnx.load_model_from_string(built.model)
     static = fix(model, {value.name: _shape(value) for value in model.graph.input})
@@ -192,7 +192,7 @@ def _multiply_adds(static: Static, node: onnx.NodeProto) -> int:
 
 
 def _parameters(graph: onnx.GraphProto) -> int:
-    """Numbers in constants, but for sizes and for the scales and zero points of quantization."""
+    """Count the numbers in constants, without sizes and without the scales and zero points of quantization."""
     scales = {name for node in graph.node if node.op_type in _SCALED for name in node.input[1:]}
     return sum(
         math.prod(weight.dims)
@@ -215,7 +215,7 @@ LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"
 
 
 def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
-    """For each stage the index, from 0, of its last layer on the longest way from the frame to where it is cut.
+    """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
 
     VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
     ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are no graphs.
@@ -238,7 +238,7 @@ def _depths(bodies: Iterable[GraphPart], size: Size) -> Iterator[int]:
 
 
 def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> dict[str, int]:
-    """For each tensor, how many layers lie on the longest way to it; ``passed``: for those that are given.
+    """Return for each tensor the number of layers on the longest path to it; ``passed``: for those that are given.
 
     >>> node = onnx.helper.make_node
     >>> layers_passed([node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MaxPool", ["b"], ["c"])], {})

@@ -25,7 +25,7 @@ SCORES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProt
 
 
 def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, name: str) -> onnx.ModelProto:
-    """The nodes on the way from ``inputs`` to ``outputs`` as a model with static shapes and only the weights it needs."""
+    """Extract the nodes between ``inputs`` and ``outputs`` as a model with static shapes and only the weights it needs."""
     made = {tensor: node for node in static.nodes for tensor in node.output if tensor}
     met: set[str] = set()
     constants: dict[str, TensorProto] = {}
@@ -60,7 +60,7 @@ def _info(static: Static, tensor: str) -> onnx.ValueInfoProto:
 
 
 def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelProto:
-    """``model`` reading uint8 frames where it read ``tensor``: x = (pixel * scale - mean) / std.
+    """Replace the input ``tensor`` of ``model`` by uint8 frames: x = (pixel * scale - mean) / std.
 
     Cast before the transpose: engines fuse that into one pass over the bytes.
     """
@@ -92,9 +92,9 @@ def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelP
 
 
 def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool = False) -> onnx.ModelProto:
-    """``model`` giving uint8 labels [1, h, w] at ``size`` where it gave ``tensor``: scores [1, classes, ..] or class ids.
+    """Replace the output ``tensor``, scores [1, classes, ..] or class ids, by uint8 labels [1, h, w] at ``size``.
 
-    ``keep``: it goes on giving ``tensor`` as well. The lowest id wins ties. The argmax is taken over [1, classes, pixels]:
+    ``keep``: ``tensor`` stays an output as well. The lowest id wins ties. The argmax is taken over [1, classes, pixels]:
     with four axes OpenVINO keeps channels last or in blocks of 16, in which its argmax takes 5 to 20 times as long.
     """
     graph = model.graph
@@ -144,7 +144,7 @@ class _Chain:
 
 
 def built(model: onnx.ModelProto) -> Built:
-    """``model`` as bytes, with the names of its inputs and outputs in order."""
+    """Serialize ``model``, with the names of its inputs and outputs in order."""
     return Built(
         model.SerializeToString(),
         tuple(value.name for value in model.graph.input),

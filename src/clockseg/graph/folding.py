@@ -14,7 +14,7 @@ REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze",
 
 
 def folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of ``model`` in which every weight that others are only rearranged into is a plain weight.
+    """Copy ``model`` with weights that are only cast or rearranged stored as plain weights.
 
     >>> weight = numpy_helper.from_array(np.zeros(2, np.float16), "half")
     >>> nodes = [helper.make_node("Cast", ["half"], ["w"], to=1), helper.make_node("Add", ["x", "w"], ["y"])]
@@ -64,7 +64,7 @@ def _copied(weight: TensorProto) -> TensorProto:
 
 
 def _inner(node: onnx.NodeProto) -> list[str]:
-    """Whatever the subgraphs of ``node`` read."""
+    """Return the tensors that the subgraphs of ``node`` read."""
     graphs = [graph for entry in node.attribute for graph in (*entry.graphs, entry.g)]
     return [name for graph in graphs for inner in graph.node for name in (*inner.input, *_inner(inner))]
 
@@ -83,7 +83,7 @@ SMALLEST = 256
 
 
 def narrowed(model: onnx.ModelProto, *, prefix: str = "") -> onnx.ModelProto:
-    """A copy of ``model`` whose float32 weights are stored as float16, each with a cast behind it.
+    """Return a copy of ``model`` whose float32 weights are stored as float16, each with a cast behind it.
 
     A weight that holds numbers beyond what float16 can (65504) stays as it is, as do those whose names do not begin with
     ``prefix``.

@@ -74,7 +74,7 @@ def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size,
 
 
 def _from_bytes(model: onnx.ModelProto, static: Static, cut: str, size: Size, stage: str) -> FeatureMap:
-    """Dequantized once more for the head: reading the floats before the bytes would keep these from passing."""
+    """Return the map of a cut in 8 bits: dequantized once more for the head, so that the bytes still pass between parts."""
     kind, shape = static.types[cut]
     quantize = next((node for node in model.graph.node if node.op_type == TO_BYTES and node.input[0] == cut), None)
     if quantize is None or not _is_map(shape, size):
@@ -132,7 +132,7 @@ def _fixed(static: Static, node: onnx.NodeProto) -> bool:
 
 
 def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx.NodeProto, ...]:
-    """The row once more, under names of its own: the network's own belongs to the next stage."""
+    """Return the chain once more, under names of its own: the network's own belongs to the next stage."""
     nodes, tensor = [], cut
     for index, node in enumerate(chain):
         copy = onnx.NodeProto()
@@ -145,7 +145,7 @@ def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx
 
 
 def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelProto:
-    """A copy of ``model`` that also makes these maps."""
+    """Return a copy of ``model`` that also makes these maps."""
     found = _copy(model)
     taken = {name for node in model.graph.node for name in (node.name, *node.output)}
     for node in (node for one in maps for node in one.nodes):
@@ -156,7 +156,7 @@ def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelP
 
 
 def with_heads(model: onnx.ModelProto, heads: Sequence[Head]) -> onnx.ModelProto:
-    """A copy of ``model`` with these heads; their score maps, called by ``score_name``, are its last outputs."""
+    """Return a copy of ``model`` with these heads; their score maps, called by ``score_name``, are its last outputs."""
     found = with_maps(model, [head.features for head in heads])
     graph = found.graph
     taken = {name for node in graph.node for name in node.output}

@@ -33,7 +33,7 @@ class Limits:
 
     @classmethod
     def here(cls) -> Self:
-        """As the environment says, else the defaults; ``UsageError`` for what is no whole number.
+        """Return the limits that the environment sets, else the defaults; ``UsageError`` for anything but a whole number.
 
         >>> Limits.here() == Limits()
         True
@@ -42,14 +42,14 @@ class Limits:
         return cls(**{name: _number(variable) for name, variable in said.items() if os.environ.get(variable)})
 
     def check_bytes(self, path: Path, size: int) -> None:
-        """``NetworkError`` if a network's file and its external data, ``size`` bytes, are larger."""
+        """Raise ``NetworkError`` if a network's file and its external data, ``size`` bytes, are larger."""
         if size > self.network_bytes:
             raise NetworkError(
                 f"{path} has {size:,} bytes with its external data; at most {self.network_bytes:,} are read. {_allow(BYTES)}"
             )
 
     def check_nodes(self, graph: onnx.GraphProto) -> None:
-        """``NetworkError`` if there are more nodes, those of graphs inside of it counted, or if these are nested too deep."""
+        """Raise ``NetworkError`` if there are more nodes, those of inner graphs counted, or if graphs are nested too deep."""
         left, level = self.nodes, [graph]
         for _ in range(MOST_DEPTH):
             left -= sum(len(one.node) for one in level)
@@ -61,7 +61,7 @@ class Limits:
         raise NetworkError(f"the network has graphs inside of graphs, {MOST_DEPTH} deep and deeper; export it traced.")
 
     def check_tensor(self, name: str, kind: int, shape: Iterable[int]) -> None:
-        """``NetworkError`` if a tensor of that type and shape takes more bytes, or if there is no such shape.
+        """Raise ``NetworkError`` if a tensor of that type and shape takes more bytes, or if there is no such shape.
 
         >>> Limits().check_tensor("x", 1, (1, 3, 100_000, 100_000))
         Traceback (most recent call last):
@@ -106,7 +106,7 @@ def _inside(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
 
 
 def _item_bytes(kind: int) -> int:
-    """Bytes of an element; texts, whose size nothing tells, count as numbers."""
+    """Return the bytes of an element; texts, whose size is unknown, count as numbers."""
     if kind in (TensorProto.STRING, TensorProto.UNDEFINED):
         return 8
     try:

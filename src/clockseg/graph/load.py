@@ -81,18 +81,18 @@ class Load:
         return [one / total for one in work] if total else [1 / len(work)] * len(work)
 
     def needs(self, cut: Iterable[str]) -> int:
-        """The set of nodes that ``cut`` needs."""
+        """Return the set of nodes that ``cut`` needs."""
         found = 0
         for tensor in cut:
             found |= self.above[self.maker[tensor]]
         return found
 
     def share(self, nodes: int) -> float:
-        """The share of all work that a set of nodes has."""
+        """Return the share of all work that a set of nodes has."""
         return sum(cost for index, cost in enumerate(self.costs) if nodes >> index & 1)
 
     def owners(self, cuts: Sequence[Cut]) -> list[int] | None:
-        """For each node the stages it is made from, as bits (1: the first); None if the cuts don't follow each other."""
+        """Return for each node the stages it is made from, as bits (1: the first); None if the cuts don't follow each other."""
         stage = self._stages(cuts)
         ends = [{self.maker[tensor] for tensor in cut} for cut in cuts]
         found: list[int] = []
@@ -118,7 +118,7 @@ class Load:
         )
 
     def _stages(self, cuts: Sequence[Cut]) -> list[int]:
-        """For each node the stage in whose body it is, or -1."""
+        """Return for each node the stage in whose body it is, or -1."""
         stage = [-1] * len(self.nodes)
         before = 0
         for number, cut in enumerate(cuts):
@@ -131,17 +131,17 @@ class Load:
         return stage
 
     def running(self, cuts: Sequence[Cut], *, fired: int) -> float | None:
-        """The share of work on a frame on which only the first ``fired`` stages fire; None if the cuts can't be."""
+        """Return the share of work on a frame on which only the first ``fired`` stages fire; None if the cuts can't be."""
         owners = self.owners(cuts)
         return None if owners is None else self.touched(owners, fired)
 
     def touched(self, owners: Sequence[int], fired: int) -> float:
-        """The share of work of what is made from any of the first ``fired`` stages."""
+        """Return the share of work of what is made from any of the first ``fired`` stages."""
         mask = (1 << fired) - 1
         return sum(cost for cost, made in zip(self.costs, owners, strict=True) if made & mask)
 
     def reaching(self, owners: Sequence[int]) -> int:
-        """The stages that the output is made from, as bits."""
+        """Return the stages that the output is made from, as bits."""
         return owners[self.maker[self.output]]
 
 

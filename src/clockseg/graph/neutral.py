@@ -94,11 +94,11 @@ class Graph:
         return {tensor: index for index, tensor in enumerate(order)}
 
     def reads(self, node: Node) -> tuple[str, ...]:
-        """The tensors ``node`` reads that depend on the frame."""
+        """Return the tensors ``node`` reads that depend on the frame."""
         return tuple(dict.fromkeys(tensor for tensor in node.inputs if tensor in self.dynamic))
 
     def ordered(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """``tensors`` once each, in topological order."""
+        """Return ``tensors`` once each, in topological order."""
         return tuple(sorted(set(tensors), key=self.position.__getitem__))
 
     def back(self, tensors: Iterable[str], stops: Set[str]) -> tuple[tuple[Node, ...], tuple[str, ...]]:

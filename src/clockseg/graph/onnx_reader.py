@@ -54,7 +54,7 @@ def in_order(graph: onnx.GraphProto) -> None:
 
 
 def _sorted(needs: list[set[int]]) -> list[int]:
-    """Positions so that each comes behind those it needs; the earliest of what can come next is next."""
+    """Return an order in which each node comes after those it needs; the earliest of those that can come next is next."""
     readers: dict[int, list[int]] = {}
     for index, before in enumerate(needs):
         for one in before:
@@ -89,7 +89,7 @@ _OTHER: Kind = ("", None)
 
 
 def kind(static: Static, node: onnx.NodeProto) -> Kind:
-    """The kind and axis of ``node``; shapes are those of ``static``."""
+    """Return the kind and axis of ``node``; shapes are those of ``static``."""
     operator: str = node.op_type
     if operator in _POINTS:
         return POINT, None
@@ -165,7 +165,7 @@ def _channelwise(static: Static, node: onnx.NodeProto) -> Kind:
 
 
 def _scaling(static: Static, node: onnx.NodeProto) -> Kind:
-    """A factor or an addend: one number for all, or one a channel along one axis."""
+    """Return the kind of a factor or an addend: one number for all, or one per channel along one axis."""
     constants = [name for name in node.input if static.constant(name) is not None]
     if len(constants) != 1:
         return _OTHER
@@ -182,7 +182,7 @@ _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT6
 
 
 def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
-    """The checked model at ``path``, its external data loaded, its local functions inlined, every node named.
+    """Read and check the model at ``path``, load its external data, inline its local functions and name every node.
 
     ``limits``: how large it may be (None: ``Limits.here()``).
     """
@@ -274,7 +274,7 @@ def _kept_outside(model: onnx.ModelProto) -> Iterator[external_data_helper.Exter
 
 
 def neutral(static: Static, frame: str) -> Graph:
-    """A static graph as the cut rule sees it, ``frame`` being its input; quantizing is part of making or reading a map."""
+    """Convert a static graph to the cut rule's, with the input ``frame``; quantizing is part of making or reading a map."""
     seen = reading(static)
     nodes = tuple(
         Node(node.name, seen.all(static.reads(node)), seen.all(node.output), *kind(static, node))

@@ -20,7 +20,7 @@ from clockseg.types import Size
 
 
 def applied(static: Static, plan: Sequence[Split]) -> Static:
-    """``static`` with ``plan`` carried out; tensors keep their names. ``static`` is left as it is."""
+    """Carry out ``plan`` on a copy of ``static``; tensors keep their names."""
     for split in plan:
         static = _applied(static, split)
     return static
@@ -55,7 +55,7 @@ class _Terms:
         return found
 
     def add(self) -> None:
-        """All terms, and their sums."""
+        """Add all terms and their sums."""
         before = ""
         for index, term in enumerate(self.split.terms):
             tensor = self._term(index, term)
@@ -82,13 +82,13 @@ class _Terms:
         return tensor
 
     def _channels(self, term: Term) -> list[int]:
-        """The positions along the joined axis that ``term`` has."""
+        """Return the positions along the joined axis that ``term`` has."""
         sizes = [self.static.shape(leaf)[self.split.axis] for leaf in self.split.leaves]
         starts = [0, *itertools.accumulate(sizes)]
         return [channel for leaf in term.leaves for channel in range(starts[leaf], starts[leaf + 1])]
 
     def _repeated(self, node: onnx.NodeProto, reads: str, name: str, channels: list[int]) -> str:
-        """``node`` once more, reading ``reads``; its numbers for each channel are cut to ``channels``."""
+        """Add a copy of ``node`` that reads ``reads``; its numbers for each channel are cut to ``channels``."""
         copy = _copy(node, name)
         copy.input[self._dynamic(node)] = reads
         for position, axis in self._by_channel(node):
@@ -102,7 +102,7 @@ class _Terms:
         return name
 
     def _product(self, node: onnx.NodeProto, reads: str, index: int, channels: list[int]) -> str:
-        """The product with the weights of ``channels``, and the bias if this term has it."""
+        """Add the product with the weights of ``channels``, and the bias if this term has it."""
         name = self.split.named(index, "product")
         copy = _copy(node, name)
         copy.input[0] = reads
@@ -130,7 +130,7 @@ class _Terms:
                 yield position, own
 
     def _cut(self, name: str, axis: int, channels: list[int], to: str) -> str:
-        """The constant ``name`` cut to ``channels`` along ``axis``, as ``to``."""
+        """Return the constant ``name`` cut to ``channels`` along ``axis``, as ``to``."""
         value = self.static.constant(name)
         if value is not None:
             part = np.take(numpy_helper.to_array(value), channels, axis)
@@ -141,7 +141,7 @@ class _Terms:
         return to
 
     def _sizes(self, node: onnx.NodeProto, reads: str, to: str) -> str:
-        """The sizes a Resize is given, for as many channels as what it now reads has."""
+        """Return the sizes a Resize is given, for as many channels as what it now reads has."""
         sizes = self.static.folded[node.input[3]].copy()
         axes = list(attribute(node, "axes", range(len(sizes))))
         if self.split.axis in axes:
@@ -159,7 +159,7 @@ def _copy(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
 
 
 def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.ModelProto:
-    """A copy of ``model`` that computes the same, split as it would be when it is cut as ``said`` says; sizes stay free.
+    """Split a copy of ``model`` as it is split when it is cut at the cuts of ``said``; sizes stay free.
 
     Planned at the working size ``size``. Without anything to split, the network as it is.
     """

@@ -58,7 +58,7 @@ class GraphPart:
         )
 
     def frame_size(self, values: Sequence[Tensors]) -> Size:
-        """The working size of the frame that ``values`` belong to."""
+        """Return the working size of the frame that ``values`` belong to."""
         if FRAME_SIZE in values[0]:
             width, height = values[0][FRAME_SIZE]
             return int(width), int(height)
@@ -66,7 +66,7 @@ class GraphPart:
         return width, height
 
     def gather(self, values: Sequence[Tensors]) -> list[Array]:
-        """This part's inputs, in order; of a tensor in several of the values the first."""
+        """Return this part's inputs, in order; if several values hold a tensor, the first one's."""
         given = {name: tensor for value in values[::-1] for name, tensor in value.items()}
         for name in self.inputs:
             if name not in given:
@@ -77,12 +77,12 @@ class GraphPart:
         return [given[name] for name in self.inputs]
 
     def bundle(self, given: Sequence[Array], made: Sequence[Array], size: Size) -> dict[str, Array]:
-        """This part's value: the arrays it ``made``, and those of its inputs, ``given``, that it passes on."""
+        """Return this part's value: the arrays it ``made``, and those of its inputs, ``given``, that it passes on."""
         passed = {name: array for name, array in zip(self.inputs, given, strict=True) if name in self.outputs}
         return {**passed, **dict(zip(self.made, made, strict=True)), FRAME_SIZE: np.array(size)}
 
     def read_by(self, built: Built) -> tuple[str, ...]:
-        """Those of this part's inputs that its model reads, in the order of the model's; it only passes on the others."""
+        """Return the inputs of this part that its model reads, in the model's order; it only passes on the others."""
         return tuple(name for name in self.inputs if name == IMAGE or name in built.inputs)
 
     @cached_property

@@ -151,7 +151,7 @@ class _Places:
         return [self.load.share(needs) for needs in self.load.above]
 
     def all(self, step: float) -> tuple[Cut, ...]:
-        """Single tensors and sets of them, ``step`` of the work apart, in order."""
+        """Return single tensors and sets of them, ``step`` of the work apart, in order."""
         single = self._apart(self._single(), step)
         cuts: list[tuple[int, ...]] = [(node,) for node in single]
         several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._bytes(nodes), -sum(nodes)))
@@ -162,7 +162,7 @@ class _Places:
         return tuple(tuple(self._tensor(node) for node in sorted(nodes)) for nodes in cuts)
 
     def _single(self) -> list[int]:
-        """Nodes on branches with some work that are worth a cut."""
+        """Return the nodes that are worth a cut, on branches with some work."""
         tree = self.dominators
         opens = [self._opens(node) for node in range(len(tree.parents))]
         heavy = {parent for node, parent in enumerate(tree.parents) if opens[node] and tree.below[node] >= _BRANCH}
@@ -211,7 +211,7 @@ class _Places:
         return finer or self.load.nodes[node].kind == ENLARGE
 
     def _apart(self, nodes: Iterable[int], step: float) -> list[int]:
-        """The best of ``nodes`` from each row of neighbours with less than ``step`` of the work between first and last."""
+        """Return the best of ``nodes`` from each row of neighbours with less than ``step`` of the work between first and last."""
         rows: list[list[int]] = []
         row_of: dict[int, list[int]] = {}
         for node in nodes:
@@ -226,7 +226,7 @@ class _Places:
         return [min(row, key=self._rank) for row in rows]
 
     def _nearest(self, node: int, among: Iterable[int]) -> int:
-        """The nearest of ``among`` that dominates ``node``, or FRAME."""
+        """Return the nearest of ``among`` that dominates ``node``, or FRAME."""
         parent = self.dominators.parents[node]
         while parent != FRAME and parent not in among:
             parent = self.dominators.parents[parent]

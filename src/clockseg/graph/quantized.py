@@ -62,7 +62,7 @@ def _is_named(node: onnx.NodeProto) -> bool:
 
 
 def _join_equal(static: Shaped) -> None:
-    """One QuantizeLinear for all that turn the same map into the same bytes."""
+    """Keep one QuantizeLinear for all that turn the same map into the same bytes."""
     first: dict[tuple[object, ...], str] = {}
     same: dict[str, str] = {}
     for node in static.nodes:
@@ -116,12 +116,12 @@ class Reading:
         return tensor
 
     def all(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """``of`` each of ``tensors`` that has a name."""
+        """Return ``of`` each of ``tensors`` that has a name."""
         return tuple(self.of(tensor) for tensor in tensors if tensor)
 
 
 def reading(static: Shaped) -> Reading:
-    """Quantizing and dequantizing as part of making or reading a map, wherever they can be."""
+    """Return the view in which quantizing and dequantizing are part of making or reading a map, wherever they can be."""
     readers = _readers(static.nodes)
     made = {tensor: node for node in static.nodes for tensor in node.output}
     left_out: set[str] = set()
@@ -170,7 +170,7 @@ def floats_of(static: Shaped, tensor: str) -> Floats | None:
 
 
 def _along(value: TensorProto | None, axis: int, rank: int) -> Array | None:
-    """A number, or one a channel, so that it multiplies a map of that rank."""
+    """Return ``value``, a number or one per channel, in a shape that multiplies a map of that rank."""
     if value is None:
         return None
     array: Array = numpy_helper.to_array(value)

@@ -28,7 +28,7 @@ _MOST_TOLD = 20
 
 
 def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> None:
-    """Every name is a tensor that depends on the frame, and no cut is empty."""
+    """Check that every name is a tensor that depends on the frame, and that no cut is empty."""
     if not cuts or not all(cuts):
         raise NetworkError("a network needs at least one cut, and each cut at least one tensor.")
     for name in (*(name for cut in cuts for name in cut), output):
@@ -43,7 +43,7 @@ def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> Non
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """The nearest names: all of a few, of many those that are least unlike."""
+    """Return the nearest names: all of a few, of many those that are least unlike."""
     names = list(known)
     told = nearest(name, names)
     if len(names) <= _MOST_TOLD or not told.startswith("Known"):
@@ -53,7 +53,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def check_names(names: Sequence[str], count: int) -> None:
-    """There is one stage name per cut, and none of them says what it isn't."""
+    """Check that there is one stage name per cut, and that each can be told from a group's name."""
     if len(names) != count:
         raise NetworkError(f"{len(names)} stage names for {count} cuts; give one name per cut.")
     bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
@@ -111,7 +111,7 @@ def _bypassed(graph: Graph, cuts: Sequence[Sequence[str]], index: int, bypass: I
 
 
 def check_reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owners: dict[str, frozenset[int]]) -> None:
-    """The output is made from the last stage."""
+    """Check that the output is made from the last stage."""
     last = len(cuts) - 1
     if last not in owners[output]:
         raise NetworkError(
@@ -121,7 +121,7 @@ def check_reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owne
 
 
 def check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owners: frozenset[int]) -> None:
-    """The tensor of a stage's own score map is made from that stage alone."""
+    """Check that the tensor of a stage's own score map is made from that stage alone."""
     if name not in graph.dynamic:
         raise NetworkError(
             f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. {_near(name, graph.dynamic)}"
@@ -223,7 +223,7 @@ def divide(
 
 
 def sources(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str) -> dict[str, Sources]:
-    """Tensor -> the stages that it is made from, if the network is cut at ``cuts``; the frame is stage 1's (index 0).
+    """Return the stages that each tensor is made from, if the network is cut at ``cuts``; the frame is stage 1's (index 0).
 
     Raises NetworkError as ``divide`` does.
     """
@@ -239,7 +239,7 @@ def _body(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> tuple[Node
 
 
 def _owners(graph: Graph, bodies: Sequence[tuple[Node, ...]]) -> dict[str, Sources]:
-    """Tensor -> the stages it is made from; what a body makes is its stage's alone, and the frame is stage 1's."""
+    """Return the stages that each tensor is made from; a body's tensors are its stage's alone, and the frame is stage 1's."""
     made = {node.name: index for index, body in enumerate(bodies) for node in body}
     owners: dict[str, Sources] = {tensor: frozenset({0}) for tensor in graph.inputs}
     for node in graph.nodes:
@@ -275,7 +275,7 @@ class _Work:
         return found
 
     def _finish(self) -> tuple[tuple[str, ...], str]:
-        """The nodes behind the last fusion, and the tensor they start from."""
+        """Return the nodes behind the last fusion, and the tensor they start from."""
         inside = {node.name for body in self.bodies for node in body}
         chain: list[str] = []
         tensor = self.output
@@ -288,7 +288,7 @@ class _Work:
         return tuple(reversed(chain)), tensor
 
     def _fused(self, finish: tuple[str, ...], border: str) -> dict[Sources, list[Node]]:
-        """Source set -> the nodes that fuse it, smaller sets first."""
+        """Return for each set of sources the nodes that fuse it, smaller sets first."""
         needed, _ = self.graph.back([border], frozenset())
         fused: dict[Sources, list[Node]] = {}
         for node in needed:
@@ -300,7 +300,7 @@ class _Work:
     def _held(
         self, fused: dict[Sources, list[Node]], border: str, watched: frozenset[str | None]
     ) -> list[tuple[str, ...]]:
-        """Per stage, the tensors that groups and finish read of it."""
+        """Return for each stage the tensors that groups and finish read of it."""
         readers: dict[str, set[Sources]] = {}
         for sources, nodes in fused.items():
             for tensor in (tensor for node in nodes for tensor in self.graph.reads(node)):

@@ -55,7 +55,7 @@ class Fields:
 
     @classmethod
     def of(cls, data: object, source: str, prefix: str) -> Fields:
-        """The fields of ``data``, which must be a JSON object."""
+        """Return the fields of ``data``, which must be a JSON object."""
         if not isinstance(data, dict):
             raise NetworkError(
                 f"{source}: {prefix.rstrip('.') or 'the file'} is {_show(data)}; it must be an object, {{..}}."
@@ -63,7 +63,7 @@ class Fields:
         return cls(data, source, prefix)
 
     def wrong(self, name: str, allowed: str) -> NetworkError:
-        """The error to raise about field ``name``: what it is, and what is allowed."""
+        """Return the error to raise about field ``name``: what it is, and what is allowed."""
         return NetworkError(f"{self.source}: {self.prefix}{name} is {_show(self.data.get(name))}; {allowed}.")
 
     def take(self, name: str, kinds: Kinds, *, default: Any = _MISSING) -> Any:
@@ -191,7 +191,7 @@ class Input:
     pad_value: tuple[int, int, int] = (0, 0, 0)
 
     def affine(self) -> tuple[Array, Array]:
-        """A factor and an offset a channel, float64 [3] each: x = pixel * factor + offset.
+        """Return a factor and an offset a channel, float64 [3] each: x = pixel * factor + offset.
 
         >>> Input("x", 8, 8, scale=1.0, mean=(128.0,) * 3, std=(2.0,) * 3).affine()
         (array([0.5, 0.5, 0.5]), array([-64., -64., -64.]))

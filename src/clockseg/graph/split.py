@@ -72,7 +72,7 @@ class Split:
         return f"{self.made}.term{term + 1}.{step}"
 
     def total(self, term: int) -> tuple[str, str]:
-        """The node that adds term number ``term`` to those before it, and the tensor it makes."""
+        """Return the node that adds term number ``term`` to those before it, and the tensor it makes."""
         node = f"{self.made}.sum{term + 1}"
         return node, self.made if term == len(self.terms) - 1 else node
 
@@ -97,7 +97,7 @@ def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: 
 
 
 def every_split(graph: Graph, shapes: Shapes) -> tuple[Split, ...]:
-    """Every product of a concatenation split into one term per map, wherever the network is cut."""
+    """Split every product of a concatenation into one term per map, wherever the network is cut."""
     found: list[Split] = []
     while True:
         apart = {tensor: frozenset({index}) for tensor, index in graph.position.items()}
@@ -134,7 +134,7 @@ def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: S
 
 
 def _joining(graph: Graph, product: Node) -> tuple[Node | None, tuple[str, ...]]:
-    """The concatenation that ``product`` reads, and the nodes between; None if what it reads is none."""
+    """Return the concatenation that ``product`` reads, and the nodes between; None if what it reads is none."""
     between: list[str] = []
     reads = graph.reads(product)
     while len(reads) == 1 and (node := graph.maker.get(reads[0])) is not None:
@@ -165,7 +165,7 @@ def _leaves(graph: Graph, owners: Mapping[str, Sources], joined: Node) -> tuple[
 def _terms(
     graph: Graph, owners: Mapping[str, Sources], leaves: Sequence[str], axis: int, *, movable: bool
 ) -> tuple[Term, ...]:
-    """Those that rest longest first, so that what is summed before them rests as long."""
+    """Return the terms, those that rest longest first, so that sums of them rest as long."""
     together: dict[Sources, list[int]] = {}
     terms: list[tuple[int, Term]] = []
     for index, leaf in enumerate(leaves):
@@ -179,7 +179,7 @@ def _terms(
 
 
 def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
-    """``graph`` with ``plan`` carried out."""
+    """Carry out ``plan`` on ``graph``."""
     for split in plan:
         nodes = [
             new for node in graph.nodes for new in (_summed(graph, split) if node.name == split.product else [node])
@@ -222,7 +222,7 @@ def _summed(graph: Graph, split: Split) -> list[Node]:
 def priced(
     graph: Graph, plan: Sequence[Split], shapes: Shapes, work: Mapping[str, float]
 ) -> tuple[Graph, dict[str, float]]:
-    """``graph`` with ``plan`` carried out, and ``work`` (node -> what it costs) with what the new nodes cost."""
+    """Carry out ``plan`` on ``graph``, and add the costs of the new nodes to ``work`` (node -> cost)."""
     costs = dict(work)
     for split in plan:
         costs |= shared_work(graph, split, shapes, costs)

@@ -30,11 +30,11 @@ _SIZES = 2
 def staged(
     model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool = True, frames: bool = True
 ) -> StagedNetwork:
-    """``model`` cut as ``sidecar`` says; the graph is divided at the working size ``size`` and can be built at others.
+    """Cut ``model`` at the cuts of ``sidecar``; it is divided at the working size ``size`` and can be built at others.
 
     ``split``: products of concatenations become sums of one product per source (``graph.split``), which is what makes
-    most decoders rest; ``whole`` stays as the file has it. ``frames``: it reads them, uint8; else what the file's own input
-    is, under ``IMAGE``. Call it through an engine. ``prepare`` and ``restore`` are left as they are.
+    most decoders rest; ``whole`` stays as in the file. ``frames``: the input is uint8 frames; else that of the file, under
+    ``IMAGE``. An engine has to compile the result. ``prepare`` and ``restore`` keep their defaults.
     """
     alone, _ = network_alone(model, sidecar)
     original = _Source(sidecar, _at(alone, sidecar), frames)
@@ -61,7 +61,7 @@ def staged(
 
 
 def input_size(model: onnx.ModelProto, name: str) -> Size | None:
-    """The working size (WIDTH, HEIGHT) that the input ``name`` is fixed to, or None where it takes any."""
+    """Return the working size (WIDTH, HEIGHT) that the input ``name`` is fixed to, or None where it takes any."""
     inputs = {value.name: value for value in model.graph.input}
     if name not in inputs:
         raise NetworkError(f"the sidecar's input {name!r} is no input of its network. {nearest(name, inputs)}")
@@ -138,25 +138,25 @@ class _Source:
         )
 
     def finish(self, division: Division) -> Part:
-        """Only a selection behind a group; without groups, from what the last stage holds to the output."""
+        """Return a selection if there is a group, which finishes as well; else the part from the last stage's cache to the output."""
         if division.groups or (not division.finish and not self.sidecar.classes):
             return Pick((LABELS,) if self.sidecar.classes else (division.output,))
         return self.part("finish", (division.scores,), (), (division.output,))
 
     def fused(self, division: Division) -> Part:
-        """Of what ``finish`` reads, the score maps from which the output is made: what is worth moving."""
+        """Return the part that selects the score maps from which the output is made: those that are worth warping."""
         if isinstance(self.finish(division), GraphPart):
             return Pick((division.scores,))
         return Pick(division.groups[-1].outputs if division.groups else (division.output,))
 
     def conclude(self, division: Division) -> Part | None:
-        """From these to the output, where ``finish`` only picks it from what the last group made."""
+        """Return the part from these maps to the output, if ``finish`` only selects it from the last group's."""
         if not division.groups or (division.groups[-1].outputs == (division.output,) and not self.sidecar.classes):
             return None
         return self.part("conclude", division.groups[-1].outputs, (), (division.output,))
 
     def correction(self, model: onnx.ModelProto, division: Division) -> Correction | None:
-        """From what it reads of a frame and the moved value, called as it is in the network, to the output."""
+        """Return the correction: from the frame or a stage and the moved value, by its name in the network, to the output."""
         said = self.sidecar.correction
         if said is None:
             return None
@@ -203,7 +203,7 @@ class _Source:
 
 
 def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:
-    """``net`` up to the head of stage ``stage`` (1 the first), uncut, with that stage's scores enlarged bilinearly.
+    """Truncate ``net`` after the head of stage ``stage`` (1 the first), uncut, with that stage's scores enlarged bilinearly.
 
     For timing: what a network that is only so deep costs. The paper's truncated baselines are trained as such; the scores
     here were made for a clock to watch and for fusing, so this one's accuracy is not theirs. ``net`` is a network of
@@ -234,7 +234,7 @@ def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:
 
 
 def _joined(models: Sequence[Built]) -> Static:
-    """Models of which each reads what those before it give, by the same names, as one graph."""
+    """Join models, each of which reads the outputs of those before it by the same names, into one graph."""
     first, *others = (onnx.load_model_from_string(one.model) for one in models)
     for other in others:
         there = {weight.name for weight in first.graph.initializer}

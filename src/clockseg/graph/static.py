@@ -60,7 +60,7 @@ class Static:
     limits: Limits = field(default_factory=Limits.here)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """The shape of ``tensor``."""
+        """Return the shape of ``tensor``."""
         return self.types[tensor][1]
 
     @property
@@ -73,7 +73,7 @@ class Static:
         return math.prod(self.shape(tensor))
 
     def constant(self, name: str) -> TensorProto | None:
-        """The value of ``name`` as a tensor, if it is a constant that no node makes."""
+        """Return the value of ``name`` as a tensor, if it is a constant that no node makes."""
         if name in self.folded:
             # Not np.ascontiguousarray: it makes a scalar a vector of one, which Range and others refuse.
             return numpy_helper.from_array(np.asarray(self.folded[name], order="C"), name)
@@ -104,12 +104,12 @@ class Static:
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    """An attribute of ``node``, or its default."""
+    """Return an attribute of ``node``, or its default."""
     return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: Iterable[str] = ()) -> Static:
-    """``model`` with its inputs at ``shapes``; NetworkError where a shape can't be known or doesn't fit.
+    """Fix the inputs of ``model`` to ``shapes``; NetworkError where a shape can't be known or doesn't fit.
 
     ``floats``: tensors that are read as they are, beside the outputs.
     """
@@ -211,7 +211,7 @@ def _check_counts(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape
 
 
 def _check_batch(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
-    """No network enlarges along the batch; OpenVINO writes past its memory where that is done to a constant."""
+    """Refuse resizing along the batch, which no network needs: OpenVINO writes past its memory if the input is constant."""
     before, after = found.types.get(node.input[0]), made.get(node.output[0])
     if before and after and len(after[1]) == 4 and before[1][:1] != after[1][:1]:
         raise NetworkError(
@@ -231,7 +231,7 @@ def _shapeless(tensor: str, node: onnx.NodeProto) -> str:
 
 
 def _inline(found: Static, node: onnx.NodeProto) -> None:
-    """The branch that is taken of an If whose condition is known, as exporters make them of a question on shapes."""
+    """Inline the taken branch of an If whose condition is known, as exporters write conditions on shapes."""
     branch = attribute(node, "then_branch" if bool(found.folded[node.input[0]]) else "else_branch", None)
     names = {name: f"{node.name}/{name}" for inner in branch.node for name in inner.output if name}
     for weight in branch.initializer:
@@ -266,7 +266,7 @@ def _is_known(found: Static, node: onnx.NodeProto) -> bool:
 
 
 def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
-    """The values of a node whose inputs are known; none if they are large or can't be computed here."""
+    """Compute a node whose inputs are known; no values if they are large or can't be computed here."""
     told = all(name in made for name in node.output if name) or node.op_type in _NO_LARGER
     if not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
         return []
@@ -287,7 +287,7 @@ def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) ->
 
 
 def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
-    """The types and shapes of what ``node`` makes, as far as they can be known from what it reads."""
+    """Infer the types and shapes of the outputs of ``node``, as far as its inputs tell them."""
     types = {
         name: helper.make_tensor_type_proto(*found.types[name]) for name in found.reads(node) if name in found.types
     }
@@ -325,7 +325,7 @@ def _opset(found: Static, domain: str) -> int:
 
 
 def captured(node: onnx.NodeProto) -> Iterator[str]:
-    """Outer tensors that a node's subgraphs read."""
+    """Yield the outer tensors that a node's subgraphs read."""
     for entry in node.attribute:
         for graph in [entry.g] if entry.type == onnx.AttributeProto.GRAPH else entry.graphs:
             own = {value.name for value in (*graph.input, *graph.initializer)}

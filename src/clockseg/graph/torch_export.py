@@ -39,12 +39,12 @@ class Picked(nn.Module):  # type: ignore[misc,unused-ignore]
         self.module, self.output = module, output
 
     def forward(self, image: Tensor) -> Tensor:
-        """The module's output for [n, channels, h, w]; graphs call what it reads as the argument, ``part.IMAGE``."""
+        """Run the module on [n, channels, h, w]; in graphs the argument's name, ``part.IMAGE``, is that of the input."""
         return pick(self.module(image), self.output)
 
 
 def pick(value: Any, output: str | None = None) -> Tensor:
-    """One tensor of a module's output: a tensor, dict, tuple, list or dataclass of them.
+    """Pick one tensor of a module's output: a tensor, dict, tuple, list or dataclass of them.
 
     ``output``: a key, an index or a field's name, dotted for what lies deeper ("aux.0"). Without it "out" or "logits",
     else the only tensor there is.
@@ -82,7 +82,7 @@ def _entries(value: Any) -> dict[str, Any]:
 
 
 def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.export.ExportedProgram:
-    """The graph of ``module`` in eval mode, for inputs of the shape, type and device of ``example``.
+    """Export ``module`` in eval mode, for inputs of the shape, type and device of ``example``.
 
     NetworkError where what it computes depends on the numbers in the frame, or where it keeps a state.
     """
@@ -138,7 +138,7 @@ def _failure(module: nn.Module, example: Tensor, shape: Sequence[int]) -> str | 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without torch.export's warnings and the graph that it prints where it fails: the error says what matters."""
+    """Silence torch.export's warnings and the graph that it prints on failure: the error says what matters."""
     before = logging.root.manager.disable
     with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -151,7 +151,7 @@ def _quietly() -> Iterator[None]:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """``module`` in eval mode and computing nothing in place, for a while."""
+    """Put ``module`` into eval mode, with nothing computed in place, for a while."""
     before = [(one, one.training, vars(one).get("inplace")) for one in module.modules()]
     try:
         for one, _, inplace in before:
@@ -167,7 +167,7 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def _write_nothing(graph: fx.Graph) -> bool:
-    """Replace operations that write into a tensor nobody else reads; whether none are left."""
+    """Replace operations that write into a tensor nobody else reads; return True if none are left."""
     for node in graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
             continue
@@ -180,7 +180,7 @@ def _write_nothing(graph: fx.Graph) -> bool:
 
 
 def operation(node: fx.Node) -> str:
-    """The name of a node's operation without its overload, such as ``conv2d``.
+    """Return the name of a node's operation without its overload, such as ``conv2d``.
 
     >>> graph = fx.Graph()
     >>> operation(graph.call_function(torch.ops.aten.relu.default, (graph.placeholder("x"),)))

@@ -24,7 +24,7 @@ SPLIT = "clockseg.split"
 
 
 def split_up(program: Program, plan: Sequence[Split]) -> Program:
-    """``program`` with ``plan`` carried out; weights are sliced where they are used, so that they stay the module's."""
+    """Carry out ``plan`` on a copy of ``program``; weights are sliced where they are used, so that they stay the module's."""
     if not plan:
         return program
     graph = fx.Graph()
@@ -80,7 +80,7 @@ class _Sum:
         return made
 
     def _between(self, name: str, like: fx.Node, given: fx.Node, term: Term) -> fx.Node:
-        """``like`` repeated on ``given``, with the constants that belong to the term's channels."""
+        """Repeat ``like`` on ``given``, with the constants that belong to the term's channels."""
         what = operation(like)
         args: list[Any] = [given, *like.args[1:]]
         whole = sum(self._channels())
@@ -96,7 +96,7 @@ class _Sum:
         return self._add(f"{name}.taken", like, operator.getitem, made, 0) if _gives_several(like) else made
 
     def _node(self, name: str) -> fx.Node:
-        """A node of the plan: by its name in the graph, or, if a split made it, by that of its tensor."""
+        """Return a node of the plan: by its name in the graph, or, if a split made it, by that of its tensor."""
         found = next((node for node in self.graph.nodes if node.name == name), None)
         return found if found is not None else self.names.known[name]
 
@@ -104,7 +104,7 @@ class _Sum:
         return [shape(self.names.known[leaf])[self.split.axis] for leaf in self.split.leaves]
 
     def _sliced(self, weight: fx.Node, axis: int, term: Term) -> fx.Node:
-        """The channels of ``weight`` along ``axis`` that belong to the leaves of ``term``."""
+        """Return the channels of ``weight`` along ``axis`` that belong to the leaves of ``term``."""
         bounds = list(pairwise(accumulate(self._channels(), initial=0)))
         wanted = [bounds[leaf] for leaf in term.leaves]
         runs = [wanted[0]]
@@ -114,7 +114,7 @@ class _Sum:
         return pieces[0] if len(pieces) == 1 else self._add("", weight, torch.ops.aten.cat.default, pieces, axis)
 
     def _add(self, name: str, like: fx.Node, target: Any, *args: Any) -> fx.Node:
-        """A new node, with the value it would have, called ``name`` if it is a tensor that parts may pass."""
+        """Add a node with the value it would have, called ``name`` if it is a tensor that parts may pass."""
         node = self.graph.call_function(target, args)
         node.meta |= {key: like.meta[key] for key in ("nn_module_stack", "stack_trace") if key in like.meta}
         values = fx.node.map_arg(args, lambda one: one.meta["val"])
@@ -168,7 +168,7 @@ class Shared:
 
 
 def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: Sequence[str]) -> Shared:
-    """The piece of ``program`` from the tensors ``inputs`` to ``outputs`` that computes with ``module``'s weights.
+    """Return the piece of ``program`` from ``inputs`` to ``outputs`` that computes with ``module``'s weights.
 
     Batch norms and dropouts do as their submodules' ``training`` says at each call.
     """
@@ -189,10 +189,10 @@ def frozen(
     before: Step | None = None,
     after: Step | None = None,
 ) -> fx.GraphModule:
-    """As ``shared``, in eval mode and on ``device``, with the weights of now as its own, and maps laid out channels last.
+    """Return a piece like ``shared``'s, in eval mode on ``device``, with a copy of the present weights and channels-last maps.
 
-    What depends on weights alone is computed here; what then stands for a weight is what ``settle`` makes of it.
-    ``before`` is done to the frame first, ``after`` to the one output last.
+    Values that depend on weights alone are computed here, and ``settle`` converts the results. ``before`` is applied to the
+    frame first, ``after`` to the one output last.
     """
     copy = _Copy(program, inputs, None)
     copy.lay_out(inputs, before)
@@ -216,7 +216,7 @@ def frozen(
 
 
 def _known(copy: _Copy, module: nn.Module) -> Iterator[tuple[fx.Node, tuple[str, Any]]]:
-    """Nodes that depend on weights alone: each with what it is called and what it is now."""
+    """Yield the nodes that depend on weights alone, each with its label and its present value."""
     found: dict[fx.Node, Any] = {}
     for node in copy.graph.nodes:
         label = ""
@@ -266,7 +266,7 @@ class _Copy:
                 self.then(name, Step(_channels_last))
 
     def then(self, name: str, step: Step) -> None:
-        """``step`` done to the tensor called ``name``."""
+        """Apply ``step`` to the tensor called ``name``."""
         node = self.program.names.known[name]
         self.made[node] = self.graph.call_function(step.function, (self.made[node], *step.others))
 
@@ -307,7 +307,7 @@ class _Copy:
         return copy
 
     def _in_training(self, node: fx.Node, module: nn.Module) -> fx.Node:
-        """A batch norm or dropout that asks its submodule whether it is being trained."""
+        """Add a batch norm or dropout that asks its submodule whether it is being trained."""
         path = owner(node)
         layer, name = module.get_submodule(path), operation(node)
         plain = type(layer).forward in (_BatchNorm.forward, SyncBatchNorm.forward)

@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def device_called(name: str) -> torch.device:
-    """The device of that name, such as cpu or cuda:0; ``UsageError`` if it isn't there.
+    """Return the device of that name, such as cpu or cuda:0; ``UsageError`` if it isn't there.
 
     >>> device_called("cpu")
     device(type='cpu')
@@ -84,7 +84,7 @@ class TorchPart:
 
 
 def array(map: Any) -> Array:
-    """A map as a numpy array; in f32 where numpy lacks the type.
+    """Return a map as a numpy array; in f32 where numpy lacks the type.
 
     >>> array(torch.ones(2, dtype=torch.bfloat16)).dtype
     dtype('float32')

@@ -37,7 +37,7 @@ class Names:
     known: dict[str, fx.Node]
 
     def __call__(self, name: str) -> str:
-        """The chosen name of the tensor called ``name``; NetworkError with the nearest ones if there is none."""
+        """Return the chosen name of the tensor called ``name``; NetworkError with the nearest ones if there is none."""
         if name not in self.known:
             close = difflib.get_close_matches(name, self.known, n=3)
             hint = f"Did you mean {', '.join(close)}?" if close else "clockseg.candidates tells where it may be cut."
@@ -46,7 +46,7 @@ class Names:
 
 
 def named(graph: fx.Graph) -> Names:
-    """Names for the tensors of ``graph``.
+    """Name the tensors of ``graph``.
 
     The one tensor that leaves a call of a submodule has the submodule's path; of several each has its place added,
     ".0", ".1", in the order they are made. From a submodule's second call on, the path has "@1", "@2" added. A tensor
@@ -76,7 +76,7 @@ def named(graph: fx.Graph) -> Names:
 
 
 def owner(node: fx.Node) -> str:
-    """The path of the submodule in whose call a node was made; empty for the module itself."""
+    """Return the path of the submodule in whose call a node was made; empty for the module itself."""
     paths = [path for path, _ in _scopes(node)]
     return paths[-1] if paths else ""
 
@@ -90,7 +90,7 @@ def _depth(name: str) -> tuple[int, int]:
 
 
 def _leaving(tensors: list[fx.Node]) -> dict[str, list[fx.Node]]:
-    """For each call of a submodule, the tensors made in it that are read outside of it."""
+    """Return for each call of a submodule the tensors made in it that are read outside of it."""
     found: dict[str, list[fx.Node]] = {}
     for node in tensors:
         if node.op != "call_function":
@@ -104,7 +104,7 @@ def _leaving(tensors: list[fx.Node]) -> dict[str, list[fx.Node]]:
 
 
 def _scopes(node: fx.Node) -> Iterator[tuple[str, str]]:
-    """The calls of submodules a node was made in, outermost first: path, and "@1" from the second call on."""
+    """Yield the calls of submodules a node was made in, outermost first: path, and "@1" from the second call on."""
     for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
         _, at, number = key.partition("@")
         if path.startswith(INNER):
@@ -133,7 +133,7 @@ _EACH = ("relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "silu", "hard
 
 
 def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> tuple[str, int | None]:
-    """The kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other.
+    """Return the kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other.
 
     ``dynamic``: the nodes that depend on the frame.
     """
@@ -156,7 +156,7 @@ def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> tuple[str, int | None
 
 
 def _weighted(name: str, node: fx.Node) -> tuple[str, int | None]:
-    """The kind of an operation whose other inputs are constants."""
+    """Return the kind of an operation whose other inputs are constants."""
     if name in (*NORMS, "prelu"):
         return CHANNELWISE, 1
     if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
@@ -198,7 +198,7 @@ def _argument(node: fx.Node, index: int, default: Any) -> Any:
 
 
 def shape(node: Any) -> tuple[int, ...]:
-    """The shape of the tensor that ``node`` makes; of the first, where it makes several."""
+    """Return the shape of the tensor that ``node`` makes; of the first, where it makes several."""
     value = node.meta["val"]
     return tuple((value if isinstance(value, Tensor) else value[0]).shape)
 
@@ -270,7 +270,7 @@ class Program:
         return frozenset(found)
 
     def _integers(self) -> Iterator[str]:
-        """Tensors that hold whole numbers, and numbers that are no tensors."""
+        """Yield the tensors that hold whole numbers, and numbers that are no tensors."""
         for node in self.fx.nodes:
             value = node.meta.get("val")
             if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) or (
@@ -280,7 +280,7 @@ class Program:
 
 
 def read(module: nn.Module, example: Tensor, output: str | None = None) -> Program:
-    """``module`` as its forward runs in eval mode for a frame of the shape, type and device of ``example``.
+    """Export ``module``'s forward pass in eval mode for a frame of the shape, type and device of ``example``.
 
     ``output``: which of the tensors it gives, by key, index or field (``torch_export.pick``). Weights are not copied.
     NetworkError, with the line, where the module can't be exported.
@@ -304,7 +304,7 @@ def read(module: nn.Module, example: Tensor, output: str | None = None) -> Progr
 
 
 def multiply_adds(node: fx.Node) -> int:
-    """Multiply-adds of one operation; 0 for all but convolutions, matrix products and attention.
+    """Count the multiply-adds of one operation; 0 for all but convolutions, matrix products and attention.
 
     As ``clockseg.graph.cost.multiply_adds`` counts them: bias, padding and activation left out.
     """

@@ -92,7 +92,7 @@ class Source:
         return shape, dtype, like.device
 
     def at(self, shape: tuple[int, ...]) -> Dissected:
-        """The module for frames of ``shape``, exported when that first comes."""
+        """Return the module for frames of ``shape``, exported when that first comes."""
         key = self.key(shape)
         with self.lock:
             found = self.kept.pop(key, None)
@@ -146,7 +146,7 @@ class Piece:
         return self.named((after(made[0]),) if after else made, given)
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what the module reads, for a frame of ``size``."""
+        """Return the shape of what the module reads, for a frame of ``size``."""
         return size[::-1] if len(size) > 2 else (1, 3, *size[::-1])
 
     @property
@@ -165,7 +165,7 @@ class Piece:
         return self.before(dtype) if self.before else None, self.after(size) if self.after else None
 
     def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
-        """This piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
+        """Return this piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
         there, (before, after) = self.source.at(self.shape(size)), self.around(size)
         ends = there.ends(self.kind, self.index)
         made: Inside = frozen(

@@ -42,7 +42,7 @@ def gather(
     held_out: int = 20,
     problem: Callable[[str], None] = ignore_problem,
 ) -> Frames:
-    """At most so many frames of each kind, spread evenly over all ``clips``; labels aren't read.
+    """Choose at most so many frames of each kind, spread evenly over all ``clips``; labels are not read.
 
     ``DataError`` if the clips have no frame; ``VideoError`` for one that can't be read.
     """
@@ -59,7 +59,7 @@ def gather(
 
 
 def spread(items: Iterable[Item], count: int) -> list[Item]:
-    """``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
+    """Choose ``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
 
     How many come isn't known before the last: every second one is dropped whenever there are too many.
 
@@ -77,7 +77,7 @@ def spread(items: Iterable[Item], count: int) -> list[Item]:
 
 
 def _evenly(there: int, count: int) -> list[int]:
-    """``count`` of the places 0 .. ``there`` - 1, each in the middle of its share."""
+    """Choose ``count`` of the places 0 .. ``there`` - 1, each in the middle of its share."""
     return [int((2 * index + 1) * there / (2 * count)) for index in range(count)]
 
 

@@ -24,7 +24,7 @@ class ClassNames(NamedTuple):
 
 
 def numbered(count: int) -> ClassNames:
-    """Names for classes that have none.
+    """Make up names for classes that have none.
 
     >>> numbered(2).names
     ('class 0', 'class 1')
@@ -33,7 +33,7 @@ def numbered(count: int) -> ClassNames:
 
 
 def names_of(found: Any, source: str) -> tuple[str, ...]:
-    """Names from a list of names, or from an object of id: name, which may lie under "id2label".
+    """Read names from a list of names, or from an object of id: name, which may lie under "id2label".
 
     >>> names_of({"id2label": {"1": "sky", "0": "road"}}, "config.json")
     ('road', 'sky')
@@ -47,7 +47,7 @@ def names_of(found: Any, source: str) -> tuple[str, ...]:
 
 
 def checked(names: Sequence[Any], source: str) -> tuple[str, ...]:
-    """``names`` if a sidecar can hold them: 1 to 255 texts, no two alike."""
+    """Return ``names`` if a sidecar can hold them: 1 to 255 texts, no two alike."""
     bad = [name for name in names if not isinstance(name, str) or not name]
     if bad:
         raise DataError(f"{source}: {bad[0]!r} is no name of a class. {FORMS}")
@@ -60,7 +60,7 @@ def checked(names: Sequence[Any], source: str) -> tuple[str, ...]:
 
 
 def _by_id(labels: dict[str, Any], source: str) -> list[Any]:
-    """Names in the order of their ids, which must be 0, 1, .. without a gap."""
+    """Sort names by their ids, which must be 0, 1, .. without a gap."""
     try:
         found = {int(key): value for key, value in labels.items()}
     except ValueError:

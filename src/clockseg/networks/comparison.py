@@ -68,12 +68,12 @@ def _output(net: StagedNetwork, frame: Prepared) -> Array:
 
 
 def _whole(net: StagedNetwork) -> Any:
-    """The uncut network, or all its parts one after the other."""
+    """Return the uncut network, or all its parts one after the other."""
     return net.whole or net.map(lambda name, part: part)
 
 
 def seconds(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared], repeat: int) -> tuple[Seconds, ...]:
-    """Each part's seconds in either, then "every stage" (their sum) and "whole" (uncut): medians of ``repeat`` runs."""
+    """Measure each part in either network, then "every stage" (their sum) and "whole" (uncut): medians of ``repeat`` runs."""
     runs = [_Timed(before), _Timed(now)]
     for number in range(repeat + 1):
         frame = frames[number % len(frames)]
@@ -96,7 +96,7 @@ class _Timed:
         self.runs: list[dict[str, float]] = []
 
     def run(self, frame: Prepared, *, counted: bool) -> None:
-        """Once in parts and once whole; twice, of which the first is to warm up."""
+        """Run once in parts and once whole, twice; the first time warms up."""
         for _ in range(2):
             self.times.clear()
             _parts(self.net, frame)
@@ -105,7 +105,7 @@ class _Timed:
             self.runs.append(dict(self.times.seconds))
 
     def of(self, *names: str) -> float:
-        """Median seconds of these parts together."""
+        """Return the median seconds of these parts together."""
         keys = [key for name in names for key in (name, f"{name}.body", f"{name}.head")]
         return statistics.median(sum(run.get(key, 0.0) for key in keys) for run in self.runs)
 

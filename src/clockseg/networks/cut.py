@@ -1,4 +1,4 @@
-"""Cutting a torch module; torch itself is loaded when one comes, so that the name is there without it."""
+"""Cutting of a torch module; torch is imported by the first call, so that ``clockseg.cut`` exists without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cut(
     stages: int = 3,
     purpose: Purpose = "time",
 ) -> StagedNetwork:
-    """``module`` cut into stages that compute with its own weights, wherever they are and whatever they become.
+    """Cut ``module`` into stages that compute with its own weights, on their device and also while they are trained.
 
     ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes
     may come; the module is exported anew for each. ``at``: one tensor a stage, or several for trunks of branches, from

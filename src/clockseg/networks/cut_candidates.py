@@ -47,7 +47,7 @@ class CutCandidates:
     choices: tuple[Choice, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for ``json.dumps``."""
+        """Return plain values for ``json.dumps``."""
         return asdict(self)
 
 
@@ -86,7 +86,7 @@ def inspect_cuts(
     threads: int | None = None,
     repeat: int = 10,
 ) -> CutCandidates:
-    """``candidates`` with measured shares beside those of multiply-adds, and the ``stages`` that would be chosen.
+    """List ``candidates`` with measured shares beside those of multiply-adds, and choose ``stages`` for each purpose.
 
     Seconds are OpenVINO's, of ``repeat`` runs; with 0, or where OpenVINO isn't installed or can't run the network, nothing
     is measured, and choices go by multiply-adds.
@@ -177,7 +177,7 @@ class _Network:
         return in_graph.candidates(self.graph, self.shapes, self.work, output=self.output, seconds=seconds)
 
     def seconds(self, precision: str, threads: int | None, repeat: int) -> dict[str, float] | None:
-        """Node -> seconds; None where they can't be measured."""
+        """Measure the seconds of each node; None if that is not possible."""
         part = GraphPart("whole", (self.frame,), (self.output,), self._build)
         try:
             return node_seconds(part, self.size, precision=precision, threads=threads_or_all(threads), repeat=repeat)

@@ -35,17 +35,17 @@ class Apart(NamedTuple):
     labels: float
 
     def worst(self, other: Apart) -> Apart:
-        """The larger of each."""
+        """Return the larger of each difference."""
         return Apart(max(self.difference, other.difference), max(self.labels, other.labels))
 
 
 def noise(size: Size) -> Image:
-    """A frame of noise, always the same."""
+    """Draw a frame of noise, always the same."""
     return np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
 
 
 def picture(size: Size) -> Image:
-    """A frame of discs of all sizes over each other, always the same: flat parts and edges, as photographs have them.
+    """Draw a frame of overlapping discs of all sizes, always the same: flat areas and edges, as in photographs.
 
     Radii r are drawn with a density of 1 / r^3, which makes it look alike at every scale (the "dead leaves" model).
 
@@ -68,7 +68,7 @@ def picture(size: Size) -> Image:
 
 
 def whole_part(model: onnx.ModelProto, reads: Input, output: str) -> GraphPart:
-    """``model`` as one part, from frames at their own size to its raw ``output``."""
+    """Make one part of ``model``, from frames at their own size to its raw ``output``."""
 
     def build(size: Size) -> Built:
         static = fix(model, {reads.name: (1, 3, size[1], size[0])}, floats=[output])
@@ -78,7 +78,7 @@ def whole_part(model: onnx.ModelProto, reads: Input, output: str) -> GraphPart:
 
 
 def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
-    """``whole_part`` as a network of one stage; an engine is to compile it."""
+    """Return ``whole_part`` as an uncompiled network of one stage."""
     return StagedNetwork(
         "whole",
         (Stage("whole", whole_part(model, reads, output), scores=None),),
@@ -113,10 +113,10 @@ def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float |
 
 
 def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:
-    """The largest difference as a share of the largest of ``theirs``, and the share of labels unequal.
+    """Compare two outputs: the largest difference as a share of the largest of ``theirs``, and the share of unequal labels.
 
-    Scores [1, classes, h, w]: labels whose margin is within the tolerance aren't counted. Ids: all are, and there is no
-    difference. ``NetworkError`` if there are no finite numbers to compare.
+    Scores [1, classes, h, w]: labels whose margin is within the tolerance are not counted. Ids: all are counted, and the
+    difference is 0. ``NetworkError`` if the numbers are not finite.
 
     >>> apart(np.array([[[[1.0]], [[2.0]]]]), np.array([[[[1.0]], [[2.5]]]]))
     Apart(difference=0.2, labels=0.0)

@@ -15,14 +15,14 @@ NEAR = "clockseg.input"
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy to change."""
+    """Copy ``model``, to change the copy."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
 
 
 def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """``model``, whose input ``name`` is [n, h, w, 3], reading [n, 3, h, w] by the same name."""
+    """Change the input ``name`` of ``model`` from [n, h, w, 3] to [n, 3, h, w]."""
     model = copied(model)
     for node in model.graph.node:
         for index, read in enumerate(node.input):
@@ -40,7 +40,7 @@ def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 
 def one_frame(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """``model`` with a batch of one where a larger one was fixed; what was noted of shapes is dropped."""
+    """Change a fixed batch of ``model`` to one; recorded shapes are dropped."""
     model = copied(model)
     [value] = [value for value in model.graph.input if value.name == name]
     value.type.tensor_type.shape.dim[0].dim_value = 1
@@ -61,7 +61,7 @@ def of_size(model: onnx.ModelProto, name: str, size: Size) -> onnx.ModelProto:
 
 
 def batched(model: onnx.ModelProto, name: str, batch: int, output: str) -> onnx.ModelProto:
-    """``model``, of a fixed ``batch``, reading one frame that fills the batch, and giving the first of what comes of it."""
+    """Change ``model``, of a fixed ``batch``, to read one frame, repeat it over the batch, and return the first output."""
     model = one_frame(model, name)
     tiled, last = f"{name}.tiled", f"{output}.batch"
     for node in model.graph.node:
@@ -81,7 +81,7 @@ def batched(model: onnx.ModelProto, name: str, batch: int, output: str) -> onnx.
 
 
 def appended(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
-    """``model`` giving also what the last of ``nodes`` makes, [n, c, h, w] of the element type ``kind``."""
+    """Append ``nodes`` to ``model``; the last one makes another output, [n, c, h, w] of the element type ``kind``."""
     model = copied(model)
     model.graph.node.extend(nodes)
     free = [None, None, None, None]
@@ -90,12 +90,12 @@ def appended(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int)
 
 
 def channels_first(tensor: str, name: str) -> list[onnx.NodeProto]:
-    """A node from ``tensor`` [n, h, w, c] to ``name`` [n, c, h, w]."""
+    """Make a node from ``tensor`` [n, h, w, c] to ``name`` [n, c, h, w]."""
     return [helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])]
 
 
 def above_zero(tensor: str, name: str) -> list[onnx.NodeProto]:
-    """Nodes from ``tensor``, floats, to ``name``, uint8: 1 where it is above 0."""
+    """Make nodes from ``tensor``, floats, to ``name``, uint8: 1 where it is above 0."""
     zero, sign = f"{name}.zero", f"{name}.above"
     value = numpy_helper.from_array(np.zeros((), np.float32), zero)
     return [

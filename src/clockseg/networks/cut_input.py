@@ -44,7 +44,7 @@ class FrameInput(NamedTuple):
 
 
 def frame_input(model: onnx.ModelProto) -> FrameInput:
-    """``model`` so that it reads one frame, channels first; ``NetworkError`` if its input is no frame."""
+    """Make ``model`` read one frame, channels first; ``NetworkError`` if its input is no frame."""
     weights = {weight.name for weight in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     if len(inputs) != 1:
@@ -71,9 +71,9 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
 
 
 def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, tuple[Told, ...]]:
-    """The sidecar's input, from what is said; ``by``: field -> who said so, where it wasn't the user.
+    """Derive the sidecar's input from the known settings; ``by``: the source of each that the user did not give.
 
-    What is unsaid is told where it is safe; else ``UsageError`` says what to give.
+    A missing setting gets a safe default, which is reported; where there is none, ``UsageError`` says what to give.
     """
     told: list[Told] = [Told(field, _shown(getattr(said, field)), who) for field, who in by.items()]
     width, height = _size(frame, said, told)
@@ -96,7 +96,7 @@ def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, 
 
 
 def _shown(value: object) -> str:
-    """A value as it is told.
+    """Format a value for the report.
 
     >>> _shown((1024, 512)), _shown((0.5, 0.25, 1.0)), _shown(1 / 255)
     ('1024x512', '0.5, 0.25, 1', '1/255')
@@ -138,7 +138,7 @@ def _normalisation(frame: FrameInput, said: Said, told: list[Told]) -> tuple[Tri
 
 
 def normalisation(said: Said) -> tuple[Triple, Triple]:
-    """Mean and standard deviation, if they are said; else ``UsageError`` with what to give.
+    """Return the mean and standard deviation; ``UsageError`` says what to give if one is missing.
 
     >>> normalisation(Said(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
     ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))

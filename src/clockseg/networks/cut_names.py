@@ -12,7 +12,7 @@ Cuts = tuple[tuple[str, ...], ...]
 
 
 def parse_cuts(text: str, graph: Graph) -> Cuts:
-    """``NAME,NAME+NAME`` as one set of tensors per cut; each NAME as ``tensor_named`` takes it.
+    """Parse ``NAME,NAME+NAME`` into one set of tensors per cut; each NAME as ``tensor_named`` takes it.
 
     >>> from clockseg.graph.neutral import Node
     >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z", "w"))), ("x",))
@@ -30,7 +30,7 @@ def _several(part: str, graph: Graph) -> list[str]:
 
 
 def tensor_named(name: str, graph: Graph) -> str:
-    """The tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
+    """Return the tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
 
     A module's path is what exporters put before its tensors: ``encoder.layer3`` names the last of ``/encoder/layer3/..``.
     ``NetworkError`` tells the nearest names.
@@ -58,14 +58,14 @@ def _path(name: str) -> str:
 
 
 def _nearest(name: str, graph: Graph) -> str:
-    """A network has thousands of names: the nearest three, however far they are."""
+    """Name the nearest three tensors or nodes, however far they are: a network has thousands."""
     known = [*graph.dynamic, *(node.name for node in graph.nodes)]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
     return f"Did you mean {', '.join(close)}?"
 
 
 def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]:
-    """``NAME,-,NAME``: each stage's own score map, or ``-`` for none; those left out at the end have none.
+    """Parse ``NAME,-,NAME``: each stage's own score map, or ``-`` for none; those left out at the end have none.
 
     >>> stage_scores("-", Graph((), ("x",)), 3)
     (None, None, None)

@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tuple[str, tuple[Told, ...]]:
-    """The output that is meant: ``name``, or the network's only one."""
+    """Return ``name``, or the network's only output; ``UsageError`` if there are several."""
     there = [value.name for value in model.graph.output]
     if name is not None:
         return name, ()
@@ -116,7 +116,7 @@ def _stretched(sides: tuple[int, ...], frame: Size) -> float:
 
 
 def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
-    """``output`` as class ids [.., h, w]."""
+    """Return ``output`` as class ids [.., h, w]."""
     kind, shape = static.types[output]
     if kind in extraction.SCORES or len(shape) < 2:
         raise NetworkError(
@@ -144,7 +144,7 @@ class _Walk:
     passed: tuple[str, ...] = ()
 
     def to_argmax(self) -> _Walk:
-        """Behind the argmax that the output is made by; here, if it isn't."""
+        """Walk to the input of the argmax that makes the output; stay here if there is none."""
         tensor, passed = self.tensor, self.passed
         while (node := self.makers.get(tensor)) is not None and node.op_type in _SAME:
             tensor = node.input[0]
@@ -156,7 +156,7 @@ class _Walk:
         return replace(self, tensor=scores, axis=axis, passed=(*passed, "ArgMax")) if spatial else self
 
     def to_scores(self) -> _Walk:
-        """Before what doesn't change which class is the highest."""
+        """Walk back over operators that do not change which class scores highest."""
         walk = self
         while (step := walk._step()) is not None:
             walk = step

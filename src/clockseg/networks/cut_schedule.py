@@ -15,7 +15,7 @@ all of the picture moves, its stages fire on every frame, and running them one b
 
 
 def scores_of_stages(static: Static, graph: Graph, division: Division, classes: int) -> tuple[str | None, ...]:
-    """Per stage, the tensor it holds that is a map of class scores: it is only summed, scaled and enlarged to the output.
+    """Return for each stage its tensor of class scores, which is only summed, scaled and enlarged to the output, or None.
 
     A map of features that happens to have as many channels isn't one.
     """

@@ -68,7 +68,7 @@ class Settled(NamedTuple):
 
 
 def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
-    """Everything that can be known without running the network; ``given``: what the user says of it."""
+    """Settle everything that can be known without running the network; ``given``: what the user says of it."""
     said = given.over(source.said)
     frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
     reads, read_told = describe(frame, said, _by(source, given))
@@ -101,7 +101,7 @@ def _by(source: Source, given: Said) -> dict[str, str]:
 
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
-    """``model`` at its working size."""
+    """Return ``model`` at its working size."""
     width, height = OwnSize(reads.pad_multiple).padded((reads.width, reads.height))
     return fix(model, {reads.name: (1, 3, height, width)})
 
@@ -160,7 +160,7 @@ def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float]
 
 
 def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
-    """As the network will be loaded: with its concatenations split."""
+    """Divide the network as it will be loaded: with its concatenations split."""
     plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
     graph = rewritten(graph, plan)
     return applied(static, plan), graph, divide(graph, said.cuts, output=said.output)

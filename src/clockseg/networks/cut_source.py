@@ -74,5 +74,5 @@ class Source:
 
 
 def onnx_source(path: Path) -> Source:
-    """The network in an ONNX file, which says nothing but its shapes."""
+    """Read the network in an ONNX file, which specifies nothing but its shapes."""
     return Source(onnx_reader.read(path), path.stem, file=path)

@@ -47,7 +47,7 @@ def cut(
     stages: int = 3,
     purpose: Purpose = "time",
 ) -> StagedNetwork:
-    """``clockseg.cut``, which explains it, where torch is there."""
+    """Cut ``module``; see ``clockseg.cut``, which calls this once torch is imported."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
     example = _checked(example, input, classes)
@@ -145,7 +145,7 @@ class _Network:
         return Stage(cut.name, self.part("stage", index), Pick(cut.held), scores, Shown(cut.trunk[0]))
 
     def part(self, kind: Kind, index: int = 0) -> TorchPart:
-        """Values stay tensors up to the finish, which for frames gives arrays."""
+        """Return a part; values stay tensors up to the finish, which returns arrays if the network reads frames."""
         ends = kind in ("finish", "whole") and self.input is not None
         piece = Piece(self.source, kind, index, partial(_reading, self.input) if self.input else None)
         if ends and self.classes:
@@ -184,7 +184,7 @@ def _reading(said: Input, dtype: torch.dtype) -> Step:
 
 
 def _read(image: Tensor, bgr: bool, factor: tuple[float, ...], offset: tuple[float, ...], dtype: torch.dtype) -> Tensor:
-    """Frames, uint8 RGB [1, h, w, 3], as the module reads them: pixel * factor + offset, [1, 3, h, w]."""
+    """Convert frames, uint8 RGB [1, h, w, 3], to the module's input [1, 3, h, w]: pixel * factor + offset."""
     channels = (image.flip(3) if bgr else image).permute(0, 3, 1, 2).float().contiguous()
     scale, shift = (torch.tensor(each, device=image.device).view(1, 3, 1, 1) for each in (factor, offset))
     return (channels * scale + shift).to(dtype)
@@ -195,7 +195,7 @@ def _labelling(size: tuple[int, ...]) -> Step:
 
 
 def _labels(scores: Tensor, width: int, height: int) -> Tensor:
-    """Class ids, uint8 [1, height, width], from scores or ids of any size; the lowest wins ties."""
+    """Return class ids, uint8 [1, height, width], from scores or ids of any size; the lowest wins ties."""
     if not scores.is_floating_point():
         ids = scores.reshape(1, 1, *scores.shape[-2:]).float()
         return nn.functional.interpolate(ids, (height, width), mode="nearest-exact")[:, 0].to(torch.uint8)

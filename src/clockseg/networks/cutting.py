@@ -143,7 +143,7 @@ def first_able(engine: str, run: Callable[[str], Found]) -> Found:
 
 @contextmanager
 def _folder_beside(out: Path) -> Iterator[Path]:
-    """A folder on the same disk that is gone afterwards."""
+    """Make a folder on the same disk for a while."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.stem}.", dir=out.parent))
@@ -158,7 +158,7 @@ def _folder_beside(out: Path) -> Iterator[Path]:
 
 
 def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
-    """The file byte for byte where nothing was changed and it keeps its weights inside; else the graph."""
+    """Copy the file byte for byte if nothing was changed and it keeps its weights inside; else write the graph."""
     if source.file is not None and model is source.model and not _keeps_weights_outside(source.file):
         shutil.copyfile(source.file, file)
     else:

@@ -32,20 +32,20 @@ class Framing:
     fixed: bool = False
 
     def scaled(self, size: Size) -> Size:
-        """The size of a frame's picture inside the padding."""
+        """Return the size to which a frame is scaled, without padding."""
         width, height = size
         scale = min(self.width / width, self.height / height)
         return max(1, round(width * scale)), max(1, round(height * scale))
 
     def padded(self, size: Size) -> Size:
-        """The working size for a frame: a multiple of ``pad_multiple``."""
+        """Return the working size for a frame: a multiple of ``pad_multiple``."""
         if self.fixed:
             return self.width, self.height
         width, height = self.scaled(size)
         return -(-width // self.pad_multiple) * self.pad_multiple, -(-height // self.pad_multiple) * self.pad_multiple
 
     def prepare(self, image: Image) -> dict[str, Array]:
-        """A frame, uint8 RGB [h, w, 3], as {"image": uint8 [1, H, W, 3], ..}; not copied if it has the working size."""
+        """Scale and pad a frame, uint8 RGB [h, w, 3], to {"image": uint8 [1, H, W, 3], ..}; not copied at the working size."""
         _check(image)
         frame = (image.shape[1], image.shape[0])
         (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
@@ -64,7 +64,7 @@ class Framing:
         return padded
 
     def restore(self, value: Tensors, image: Image) -> Array:
-        """An output back at the frame's size, without padding, read-only.
+        """Bring an output back to the frame's size, without padding, read-only.
 
         Labels: uint8 [h, w], by the nearest pixel. Maps of floats, [1, channels, H, W] or [1, H, W]: float [channels, h, w] or
         [h, w], bilinear. Anything else, such as a vector, as it is.
@@ -90,7 +90,7 @@ class Framing:
         return output.ndim == 4 or abs(down - across) <= 0.25 * max(down, across)
 
     def _restore_floats(self, output: Array, frame: Size) -> Array:
-        """Padding and all to the frame's scale, then cut to it: what is padding may end within a pixel of the map."""
+        """Scale the padded map to the frame's scale, then cut it: the padding may end within a pixel of the map."""
         planes = output.reshape(-1, *output.shape[-2:])
         planes = planes.astype(np.float32) if planes.dtype == np.float16 else planes
         pairs = zip(frame, self.scaled(frame), self.padded(frame), strict=True)
@@ -113,20 +113,20 @@ class OwnSize:
     pad_value: tuple[int, int, int] = (0, 0, 0)
 
     def scaled(self, size: Size) -> Size:
-        """As ``Framing.scaled``: a frame's own size."""
+        """Return the frame's own size (see ``Framing.scaled``)."""
         return size
 
     def padded(self, size: Size) -> Size:
-        """As ``Framing.padded``."""
+        """Return the working size (see ``Framing.padded``)."""
         return Framing(*size, self.pad_multiple).padded(size)
 
     def prepare(self, image: Image) -> dict[str, Array]:
-        """As ``Framing.prepare``; without padding the frame isn't copied."""
+        """Pad a frame (see ``Framing.prepare``); without padding it is not copied."""
         _check(image)
         return self._framing(image).prepare(image)
 
     def restore(self, value: Tensors, image: Image) -> Array:
-        """As ``Framing.restore``."""
+        """Bring an output back to the frame's size (see ``Framing.restore``)."""
         return self._framing(image).restore(value, image)
 
     def _framing(self, image: Image) -> Framing:

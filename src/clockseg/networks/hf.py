@@ -26,7 +26,7 @@ from clockseg.networks.onnx_export import export
 
 
 def hf_source(path: Path, *, given: Said = NOTHING_SAID, engine: Callable[[StagedNetwork], StagedNetwork]) -> Source:
-    """The network in the checkpoint folder ``path``, as ``save_pretrained`` writes it.
+    """Export the network in the checkpoint folder ``path``, as ``save_pretrained`` writes it.
 
     Config, classes and normalisation are read from it, as far as the user hasn't ``given`` them. The graph is exported at
     the working size and checked against transformers' own output in ``engine``. ``NetworkError`` says what of it can't be
@@ -63,7 +63,7 @@ class _Adapter(nn.Module):
 
 
 def _loaded(folder: Folder) -> Any:
-    """The network with all its weights, in f32."""
+    """Load the network with all its weights, in f32."""
     auto = transformers.AutoModelForDepthEstimation if folder.depth else transformers.AutoModelForSemanticSegmentation
     verbosity = transformers.logging.get_verbosity()
     bar = transformers.logging.is_progress_bar_enabled()

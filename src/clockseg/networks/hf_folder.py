@@ -89,7 +89,7 @@ def _architecture(config: Mapping[str, Any], path: Path) -> str:
 
 
 def _classes(config: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], list[Told]]:
-    """Names from id2label; those that stand there twice get a number, as label maps need one each."""
+    """Return the names from id2label; those that stand there twice get a number, as label maps need one each."""
     try:
         labels = config.get("id2label")
         if not isinstance(labels, dict):
@@ -138,7 +138,7 @@ def _flips(processor: Mapping[str, Any]) -> bool:
 
 
 def _size(processor: Mapping[str, Any]) -> Size | None:
-    """The size (width, height) that pictures are brought to.
+    """Return the size (width, height) that pictures are brought to.
 
     Cropped ones to the crop; for a shortest edge n a box of 2n x n, in which pictures up to twice as wide as high fit.
 

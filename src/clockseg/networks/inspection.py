@@ -95,7 +95,7 @@ class Inspection:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for ``json.dumps``."""
+        """Return plain values for ``json.dumps``."""
         return asdict(self)
 
 
@@ -108,7 +108,7 @@ def inspect(
     size: WorkingSize | None = None,
     repeat: int = 30,
 ) -> Inspection:
-    """Load ``network``, run it ``repeat`` times in parts and whole by turns, and tell what was found.
+    """Load ``network``, run it ``repeat`` times in parts and whole by turns, and report the results.
 
     Seconds are medians over the runs, of a frame of noise at the network's working size.
     """
@@ -142,7 +142,7 @@ def inspect(
 
 
 def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
-    """Seconds of the correction, if there is one, on scores that weren't moved; the median over ``repeat`` runs."""
+    """Measure the correction, if there is one, on scores that weren't moved: seconds, the median over ``repeat`` runs."""
     if net.correction is None:
         return 0.0
     trunk, values = net.prepare(image), _values(net, image)
@@ -235,7 +235,7 @@ class _Table:
         return (*stages, *groups, self.row("finish", "finish", self.graph.finish, (self.graph.last,), None))
 
     def correction(self, seconds: float) -> Inspected | None:
-        """It is none of the parts that make up a whole frame, so it has no share of their time."""
+        """Return the correction's row; it is no part of a full pass and has no share of its time."""
         found = self.graph.correction
         if found is None:
             return None

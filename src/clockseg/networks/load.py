@@ -45,7 +45,7 @@ def load(
     threads: int | None = None,
     size: WorkingSize | None = None,
 ) -> StagedNetwork:
-    """A bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
+    """Load a bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
 
     ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
     None for the uncompiled network; checkpoints also run in "torch", on a GPU in "cuda". "auto" is the fastest of those
@@ -65,7 +65,7 @@ def load(
 
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    """A bundled network's or an ONNX file's graph and sidecar; ``NetworkError`` says what is missing or wrong.
+    """Read the graph and the sidecar of a bundled network or an ONNX file; ``NetworkError`` says what is missing or wrong.
 
     >>> read("street")[1].output
     'scores'
@@ -104,7 +104,7 @@ def assemble(
     threads: int | None = None,
     size: WorkingSize | None = None,
 ) -> StagedNetwork:
-    """As ``load``, of a graph and a sidecar that are in memory.
+    """Make a staged network of a graph and a sidecar in memory; arguments as for ``load``.
 
     >>> assemble(*read("street"), engine=None).name
     'street'
@@ -129,7 +129,7 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
 
 
 def path_of(network: str | Path) -> Path:
-    """The file of a bundled network by name, or of one that is given; ``UsageError`` for what is neither.
+    """Return the file of a bundled network by name, or the given file; ``UsageError`` for anything else.
 
     >>> path_of("street").name
     'street.onnx'

@@ -35,17 +35,17 @@ _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 
 
 @dataclass(frozen=True)
 class Exported:
-    """A graph with the input ``INPUT`` and the output ``OUTPUT``; ``told``: whether its size is free, how near it is."""
+    """A graph with the input ``INPUT`` and the output ``OUTPUT``; ``told``: if its size is free, and how far it is from the module."""
 
     model: onnx.ModelProto
     told: tuple[Told, ...]
 
 
 def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], StagedNetwork], of: str) -> Exported:
-    """``module``, which makes [1, c, h, w] of [1, 3, height, width], as a graph of any size where that works, else of ``size``.
+    """Export ``module``, from [1, 3, height, width] to [1, c, h, w], with free sizes if that works, else fixed to ``size``.
 
-    Both are run in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed graph
-    gives something else than the module. ``of``: who made the module, in what is told.
+    Both are compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even
+    the fixed graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report.
     """
     module = module.eval()
     check_shape(module, torch.zeros(1, 3, size[1], size[0]))
@@ -74,7 +74,7 @@ def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], S
 
 
 def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
-    """``module`` as a graph; ``free``: of any height and width. ``NetworkError`` with torch's reason where it can't be.
+    """Export ``module`` as a graph; ``free``: of any height and width. ``NetworkError`` with torch's reason if that fails.
 
     By the exporter that traces: its tensors carry the paths of their modules, so that one can say where to cut; its
     operators are plain ones; and it needs no further package. torch warns that it is the older one. The newer's tensors
@@ -124,7 +124,7 @@ def _quiet() -> Iterator[None]:
 
 
 def pooled(module: nn.Module) -> nn.Module:
-    """A copy whose pools to a grid, which ONNX has no operator for, are products with constant matrices: at a fixed size."""
+    """Copy ``module``, with pooling to a grid, which ONNX lacks, as products with constant matrices of a fixed size."""
     copied = copy.deepcopy(module)
     for child in copied.modules():
         if isinstance(child, nn.AdaptiveAvgPool2d) and child.output_size not in (1, (1, 1)):
@@ -145,7 +145,7 @@ def grid_means(x: Tensor, *, cells: int | Sequence[int | None]) -> Tensor:
 
 
 def _means(length: int, cells: int | None) -> Tensor:
-    """[cells, length]: a row's product with a line of values is their mean over a cell, whose ends are rounded outwards.
+    """Return the matrix [cells, length] whose rows average a line of values over each cell; cell ends are rounded outwards.
 
     >>> _means(3, 2).tolist()
     [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
@@ -159,7 +159,7 @@ def _means(length: int, cells: int | None) -> Tensor:
 
 
 def _without_prefix(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Tensors and nodes by the paths that the user's own module gives them: adapters keep it as ``clockseg``."""
+    """Name tensors and nodes by their paths in the user's own module, which adapters keep as ``clockseg``."""
 
     def bare(name: str) -> str:
         return re.sub(r"^(/clockseg(?=/)|clockseg\.)", "", name)

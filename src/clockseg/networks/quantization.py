@@ -61,7 +61,7 @@ class Quantization:
     bytes: tuple[int, int]
 
     def facts(self) -> dict[str, Any]:
-        """As plain values, for ``json.dumps``."""
+        """Return plain values for ``json.dumps``."""
         parts = {
             one.name: {"f32_seconds": one.before, "int8_seconds": one.now, "speed_up": one.speed_up}
             for one in self.parts
@@ -159,7 +159,7 @@ class _Work:
     def best(
         self, float_net: StagedNetwork, frames: Frames, ends: Ends
     ) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
-        """The network in 8 bits, what is left in float at its ends, and the network running."""
+        """Return the network in 8 bits, what is left in float at its ends, and the network running."""
         if ends == "float":
             return self.made(frames, self.ends())
         first = self.made(frames, ())

@@ -40,7 +40,7 @@ _CHECKED = ("onnx.quant.pre_process", "onnxruntime.quant")
 def quantized(
     model: onnx.ModelProto, samples: Iterable[Sample], *, left: Iterable[str] = (), kept: Iterable[str] = ()
 ) -> onnx.ModelProto:
-    """``model`` in 8 bits; ``left``: names of nodes that stay in float. ``model`` as ``onnx_reader.read`` gives it.
+    """Return ``model`` in 8 bits; ``left``: names of nodes that stay in float. ``model`` as ``onnx_reader.read`` gives it.
 
     ``kept``: tensors that must stay, such as cuts: else one before a Relu is gone where bounds of bytes do its work.
 
@@ -61,7 +61,7 @@ def quantized(
 
 
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
+    """Return a copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
     onnxruntime_quantization()
     if any(node.op_type in _DONE for node in model.graph.node):
         raise UsageError("the network is quantized already; give the one it was made from.")
@@ -78,7 +78,7 @@ def ready(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def ends(model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
-    """The first and the last layers with weights: nodes of ``ready(model)`` next to the input, and next to ``outputs``.
+    """Return the first and the last layers with weights: nodes of ``ready(model)`` next to the input, and next to ``outputs``.
 
     >>> from clockseg.networks.load import read
     >>> ends(ready(read("street")[0]), ["scores"])
@@ -113,7 +113,7 @@ def layers(model: onnx.ModelProto) -> tuple[int, int]:
 
 
 def interpolations(model: onnx.ModelProto) -> set[str]:
-    """Transposed convolutions that make each channel of one: engines compute these in float, or slowly."""
+    """Find transposed convolutions that make each channel from one: engines compute these in float, or slowly."""
     weights = {weight.name: weight for weight in model.graph.initializer}
     found = set()
     for node in model.graph.node:
@@ -146,14 +146,14 @@ def _depthwise(model: onnx.ModelProto) -> set[str]:
 
 
 def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str]) -> set[str]:
-    """The names of the nodes that are to compute in 8 bits."""
+    """Return the names of the nodes that are to compute in 8 bits."""
     weighted = {node.name for node in _products(model)}
     chosen = [node for node in model.graph.node if node.op_type in operators and node.name not in floating]
     return {node.name for node in chosen if node.op_type not in PRODUCTS or node.name in weighted}
 
 
 def _free_activations(model: onnx.ModelProto, integer: set[str], kept: set[str]) -> set[str]:
-    """Relu and Clip of which only floats are read, or that read what is kept: else the bounds of bytes do their work."""
+    """Find Relu and Clip that only float nodes read, or that read a kept map; the bounds of bytes replace the others."""
     outputs = {value.name for value in model.graph.output}
     readers = _readers(model.graph)
     found = set()
@@ -166,7 +166,7 @@ def _free_activations(model: onnx.ModelProto, integer: set[str], kept: set[str])
 
 
 def _bounded(model: onnx.ModelProto, made: onnx.ModelProto) -> set[str]:
-    """Maps whose Relu or Clip the bounds of their bytes do now: these bytes can't be left out."""
+    """Find the maps whose Relu or Clip the bounds of their bytes replace: these bytes can't be left out."""
     there = {node.name for node in made.graph.node}
     return {node.output[0] for node in model.graph.node if node.op_type in ("Relu", "Clip") and node.name not in there}
 
@@ -221,7 +221,7 @@ def _reader(library: types.ModuleType, samples: Iterable[Sample]) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the library logs; of that nothing is the user's to mend."""
+    """Silence the library's log, which holds nothing that the user can act on."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -231,7 +231,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _free_outputs(graph: onnx.GraphProto, bounded: set[str]) -> None:
-    """An output that has become the dequantized map is made the float one again."""
+    """Make outputs that have become dequantized maps float ones again."""
     outputs = {value.name for value in graph.output} - bounded
     makers = {tensor: node for node in graph.node for tensor in node.output}
     new: dict[str, str] = {}
@@ -259,7 +259,7 @@ def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str])
 
 
 def _needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> dict[str, str]:
-    """Bytes that nothing needs -> the float map they are of."""
+    """Return the bytes that nothing needs, each with the float map they are of."""
     readers = _readers(graph)
 
     def needs(node: onnx.NodeProto) -> bool:

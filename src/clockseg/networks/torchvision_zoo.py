@@ -65,7 +65,7 @@ def torchvision_source(
 
 
 def read_state(file: Path) -> dict[str, Tensor]:
-    """The weights in ``file``, which may lie under "model" or "state_dict", as training scripts leave them."""
+    """Read the weights in ``file``, which may lie under "model" or "state_dict", as training scripts leave them."""
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
