@@ -31,6 +31,7 @@ from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
+from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
 from video_making import picture, stream_times, write_video
@@ -347,3 +348,29 @@ def test_the_command_starts_in_a_blink_and_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
     assert done.returncode == 0, done.stderr
     assert "--schedule" in done.stdout
+
+
+def test_only_chosen_classes_are_written(tmp_path: Path, video: Path, net: StagedNetwork) -> None:
+    everything = segment(video, tmp_path / "all", net, frame_oracle)
+    names = everything.summary["classes"]
+    done = segment(video, tmp_path / "some", net, frame_oracle, classes=[names[0]])
+    assert done.summary["only_classes"] == [names[0]]
+    for labels, kept in zip(read_labels(everything.folder), read_labels(done.folder), strict=True):
+        assert np.array_equal(kept, np.where(labels == 0, 0, 255))
+
+
+def test_a_class_that_the_network_lacks_is_told(tmp_path: Path, video: Path, net: StagedNetwork) -> None:
+    with pytest.raises(UsageError, match=r"has no class 'unicorn'\. It has "):
+        segment(video, tmp_path / "out", net, frame_oracle, classes=["unicorn"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_by_stage_are_higher_than_one_bar(tmp_path: Path, video: Path, net: StagedNetwork) -> None:
+    heights = []
+    for strip in STRIPS:
+        segment(video, tmp_path / strip, net, frame_oracle, strip=strip, write=["overlay"])
+        with open_clip(tmp_path / strip / "overlay.mp4") as clip:
+            heights.append(clip.size[1])
+    assert heights[0] < heights[1]
+    with pytest.raises(UsageError, match="strip is 'rows'; it is one of activity, stages"):
+        segment(video, tmp_path / "out", net, frame_oracle, strip="rows")

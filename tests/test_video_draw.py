@@ -1,4 +1,4 @@
-"""The tinted picture and the strip under it."""
+"""The tinted picture, and the legend and the strip under it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clockseg.errors import UsageError
-from clockseg.video import Strip, overlay
+from clockseg.video import Activity, Legend, Strip, overlay
 from video_making import picture
 
 
@@ -70,3 +70,64 @@ def test_strip_needs_a_state_for_each_stage():
         Strip((320, 100), ["one", "two"]).draw([True], fill=False)
     with pytest.raises(UsageError, match="at least one"):
         Strip((320, 100), [])
+
+
+@pytest.mark.parametrize("width", [1, 2, 15, 33, 320, 1920])
+def test_legend_and_activity_fit_any_width(width):
+    legend = Legend((width, 100), ["road"], [(1, 2, 3)] * 40)
+    bar = Activity((width, 100), stages=3)
+    labels = np.arange(40, dtype=np.uint8).repeat(100).reshape(50, 80)
+    assert legend.draw(labels).shape == (legend.height, width, 3)
+    assert bar.draw([True, True, False], fill=False).shape == (bar.height, width, 3)
+    assert legend.height % 2 == bar.height % 2 == 0
+
+
+def test_legend_shows_the_classes_that_are_there_largest_first():
+    legend = Legend((640, 100), ["road", "sky", "car"], [(250, 0, 0), (0, 250, 0), (0, 0, 250)])
+    labels = np.zeros((40, 40), np.uint8)
+    labels[:10] = 1
+    drawn = legend.draw(labels)
+
+    def places(colour):
+        return np.flatnonzero((drawn == colour).all(axis=2).any(axis=0))
+
+    assert 0 < places((250, 0, 0)).max() < places((0, 250, 0)).min()
+    assert not len(places((0, 0, 250)))
+
+
+def test_legend_leaves_out_what_has_no_label_and_follows_slowly():
+    legend = Legend((640, 100), ["road", "sky"], [(250, 0, 0), (0, 250, 0)])
+    nothing = np.full((40, 40), 255, np.uint8)
+    assert not (legend.draw(nothing) == (250, 0, 0)).all(axis=2).any()
+    legend.draw(np.zeros((40, 40), np.uint8))
+    assert (legend.draw(nothing) == (250, 0, 0)).all(axis=2).any()
+
+
+def said(fired, stages=3):
+    bar = Activity((640, 100), stages)
+    for one in fired:
+        bar.draw(one, fill=False)
+    return bar.words
+
+
+def test_activity_says_how_often_the_network_ran():
+    all_, some, none = [True] * 3, [True, False, False], [False] * 3
+    assert said([all_, none, none, none, none, none] * 7) == "network ran: 1 of 6 frames"
+    assert said([all_] * 9) == "network ran: every frame"
+    assert said([all_, some, some] * 9) == "network ran: 1 of 3 frames, in part: 2 of 3"
+    assert said([some] * 9) == "network ran in part: every frame"
+    assert said([none] * 9) == "network ran: none of 9 frames"
+
+
+def test_activity_tells_states_apart_by_shape():
+    def inked(fired, fill=False):
+        return int((Activity((40, 100), 2).draw(fired, fill).max(2) > 110).sum())
+
+    assert inked([0, 0]) < inked([1, 0]) < inked([1, 1]) == inked([0, 0], fill=True)
+
+
+def test_activity_needs_a_state_for_each_stage():
+    with pytest.raises(UsageError, match="Give one a stage"):
+        Activity((320, 100), 2).draw([True], fill=False)
+    with pytest.raises(UsageError, match="at least 1"):
+        Activity((320, 100), 0)

@@ -66,7 +66,7 @@ def above_zero(text: str) -> float:
 
 
 def kinds(text: str) -> tuple[str, ...]:
-    """Parse comma-separated kinds of output files, for argparse; ``results.check_writes`` checks them.
+    """Parse comma-separated names, such as kinds of output files, for argparse.
 
     >>> kinds("labels, png")
     ('labels', 'png')

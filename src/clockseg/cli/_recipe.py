@@ -36,6 +36,8 @@ class Recipe:
     stream: int | None
     max_pixels: int
     max_hours: float
+    strip: str
+    classes: tuple[str, ...]
     made: tuple[str, ...] | None = None
     """What another process made of the same options: files that were replaced since give something else."""
 
@@ -64,6 +66,8 @@ class Recipe:
             self.max_pixels,
             self.max_hours,
             setting=f"{self.digest(schedule)} {self.size}",
+            strip=self.strip,
+            classes=self.classes,
         )
         work = Work(net, schedule, job)
         if self.digest() != digest or self.made not in (None, _made(work)):

@@ -15,6 +15,7 @@ from clockseg.cli._options import (
     add_network_options,
     add_options,
     count,
+    kinds,
     new_command,
     positive,
     tell_engine,
@@ -59,6 +60,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     text = "also write report.html, an interactive page (see clockseg report)"
     parser.add_argument("--report", action="store_true", help=text)
     add_options(parser, "--overwrite")
+    text = "draw and write only these classes, such as person,car; all others get the label 255"
+    parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
+    text = "what the overlay shows of when the network ran: one bar, or a row for each stage (default: activity)"
+    parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
     text = "add to the summary how much of the labels' change between frames is not explained by motion"
     parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser)

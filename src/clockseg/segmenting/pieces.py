@@ -31,7 +31,7 @@ from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
-from clockseg.segmenting.writer import ResultWriter
+from clockseg.segmenting.writer import STRIPS, ResultWriter
 from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
@@ -64,7 +64,8 @@ class Job:
     ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames taken; ``start``
     and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
     from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
-    schedule; ``setting``: a text that identifies the network and how it runs.
+    schedule; ``setting``: a text that identifies the network and how it runs; ``strip``: what the overlay shows of when the
+    network ran (``writer.STRIPS``); ``classes``: names of those to draw and write (none: all).
 
     >>> Job(("labels",), every=0)
     Traceback (most recent call last):
@@ -83,10 +84,14 @@ class Job:
     max_pixels: int = MAX_PIXELS
     max_hours: float = MAX_HOURS
     setting: str = ""
+    strip: str = STRIPS[0]
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         whole_number(self.every, "every")
         whole_number(1 if self.limit is None else self.limit, "limit")
+        if self.strip not in STRIPS:
+            raise UsageError(f"strip is {self.strip!r}; it is one of {', '.join(STRIPS)}.")
         if self.end is not None and self.end <= (self.start or 0):
             raise UsageError(
                 f"a part from {float(self.start or 0):g} s to {float(self.end):g} s is empty; give an end after the start."
@@ -94,7 +99,7 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """Return the options as plain values for JSON."""
-        told = asdict(self) | {"writes": list(self.writes)}
+        told = asdict(self) | {"writes": list(self.writes), "classes": list(self.classes)}
         return told | {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
 
 
@@ -206,7 +211,9 @@ def _run(
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
-        out = stack.enter_context(ResultWriter(folder, clip, job.writes, net, every=job.every, size=size))
+        kept = class_numbers(net, job.classes)
+        writer = ResultWriter(folder, clip, job.writes, net, every=job.every, size=size, strip=job.strip, classes=kept)
+        out = stack.enter_context(writer)
         with Background(_appending(out, calm)) as background:
             try:
                 for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
@@ -222,6 +229,22 @@ def _run(
     return PieceResult(
         figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files)
     )
+
+
+def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the ids of the classes of these names; None for no names. ``UsageError`` for a name the network lacks.
+
+    >>> from clockseg.networks.load import load
+    >>> class_numbers(load("street", engine=None), ["road"]) is not None
+    True
+    """
+    if not names:
+        return None
+    for name in names:
+        if name not in net.classes:
+            known = f"It has {', '.join(net.classes)}." if net.classes else "It gives no classes."
+            raise UsageError(f"network {net.name!r} has no class {name!r}. {known}")
+    return tuple(net.classes.index(name) for name in dict.fromkeys(names))
 
 
 def flickers(net: StagedNetwork) -> Flickers:

@@ -25,9 +25,9 @@ from clockseg.execution.machine import machine, versions
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures
-from clockseg.segmenting.pieces import Job, Piece, PieceResult, expected, flickers, pieces, run_piece
+from clockseg.segmenting.pieces import Job, Piece, PieceResult, class_numbers, expected, flickers, pieces, run_piece
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
-from clockseg.segmenting.writer import renumbered
+from clockseg.segmenting.writer import STRIPS, renumbered
 from clockseg.types import Size
 from clockseg.video import Clip, Span, boundaries, open_clip
 from clockseg.video.join import join, linked
@@ -57,6 +57,8 @@ def segment(
     overwrite: bool = False,
     flicker: bool = False,
     name: str | None = None,
+    strip: str = STRIPS[0],
+    classes: Iterable[str] = (),
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
@@ -66,7 +68,9 @@ def segment(
     ``summary.json``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each
     n-th frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream``
     another of its video streams (from 0). ``flicker`` adds the flicker of the labels to the summary, ``name`` names the
-    schedule in it. A long video is cut at key frames at least a minute apart, and each piece has a session of its own.
+    schedule in it. ``strip``: whether the overlay shows one bar of activity or a row for each of the ``stages``. ``classes``:
+    draw and write only these; the label of all others is 255. A long video is cut at key frames at least a minute apart, and
+    each piece has a session of its own.
 
     ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced meanwhile. Of a damaged clip, all that
     can be decoded is written, and ``problems`` lists what was lost.
@@ -85,7 +89,7 @@ def segment(
     writes = check_writes(write, values=gives_numbers(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
-    job = Job(writes, every, limit, flicker, name, start, end, stream)
+    job = Job(writes, every, limit, flicker, name, start, end, stream, strip=strip, classes=tuple(classes))
     work = Work(net, schedule_for(schedule, len(net)), job)
     planned = work.plan(source, Path(folder), overwrite=overwrite)
     try:
@@ -133,6 +137,7 @@ class Work:
     def __post_init__(self) -> None:
         check(self.net, self.schedule)
         _check_classes(self.net)
+        class_numbers(self.net, self.job.classes)
         if self.job.flicker:
             flickers(self.net)
 
@@ -229,6 +234,7 @@ class Work:
             "engine": self.net.engine,
             "classes": [] if said is None else list(said.classes),
             "palette": [] if said is None else [list(colour) for colour in said.palette],
+            "only_classes": list(self.job.classes),
             "versions": versions(),
             "machine": machine(),
         }

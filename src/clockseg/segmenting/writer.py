@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,12 +20,15 @@ from clockseg.clockwork.trace import Record
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.segmenting.results import FILES, folder_name
-from clockseg.types import Array, Image, Size
+from clockseg.types import Array, Image, Labels, Size
 from clockseg.video import (
+    Activity,
+    Band,
     Clip,
     Frame,
     Heat,
     LabelWriter,
+    Legend,
     OverlayWriter,
     Strip,
     ValueWriter,
@@ -38,6 +41,8 @@ from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import palette
 
 Append: TypeAlias = Callable[[Frame, Array, Record], None]
+STRIPS = ("activity", "stages")
+"""What may be drawn below the overlay to show when the network ran; the first is the default."""
 ENCODER_THREADS = 2
 """Threads of the overlay's encoder on every machine: the bytes it writes depend on their number."""
 _FRAME = '{"frame": '
@@ -61,6 +66,8 @@ class ResultWriter(CloseOrAbort):
         *,
         every: int,
         size: Size | None = None,
+        strip: str = STRIPS[0],
+        classes: Sequence[int] | None = None,
     ) -> None:
         fps = None if clip.fps is None else clip.fps / every
         self.end_seconds: float | None = None
@@ -68,6 +75,7 @@ class ResultWriter(CloseOrAbort):
         self.files: list[str] = []
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
+        self._kept = None if classes is None else only(classes)
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
             if "labels" in writes:
@@ -77,9 +85,9 @@ class ResultWriter(CloseOrAbort):
                 self._values = ValueWriter(folder / FILES["values"], fps=fps, size=size)
                 self._appends.append(_maps(stack.enter_context(self._values)))
             if "overlay" in writes:
-                high = None if size is None else (size[0], size[1] + Strip(size, _names(net)).height)
+                high = None if size is None else (size[0], size[1] + _Bands(size, net, strip).height)
                 video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
-                self._appends.append(_Overlay(stack.enter_context(video), net, size))
+                self._appends.append(_Overlay(stack.enter_context(video), net, size, strip))
             if "png" in writes:
                 self._appends.append(_pictures(folder / FILES["png"], write_png))
             if "npy" in writes:
@@ -98,6 +106,8 @@ class ResultWriter(CloseOrAbort):
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
             frame = replace(frame, duration=None)
+        if self._kept is not None:
+            output = cv2.LUT(np.asarray(output), self._kept)
         if frame.file is not None:
             self.files.append(printable(frame.file))
         for append in self._appends:
@@ -118,8 +128,16 @@ class ResultWriter(CloseOrAbort):
         self._open.__exit__(type(aborted), aborted, None)
 
 
-def _names(net: StagedNetwork) -> list[str]:
-    return [stage.name for stage in net.stages]
+def only(classes: Iterable[int]) -> Labels:
+    """Return the table, uint8 [256], that keeps these ids and makes all others 255.
+
+    >>> only([0, 2])[:4].tolist()
+    [0, 255, 2, 255]
+    """
+    table = np.full(256, 255, np.uint8)
+    kept = list(classes)
+    table[kept] = kept
+    return table
 
 
 def _maps(video: LabelWriter | ValueWriter) -> Append:
@@ -145,39 +163,59 @@ def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
     return append
 
 
-class _Overlay:
-    """The picture with masks or numbers drawn over it, and below it the strip that shows which stages fired."""
+class _Bands:
+    """What stands below the picture: the legend of a network with classes, and when the network ran."""
 
-    def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None) -> None:
-        self._video, self._stages = video, _names(net)
-        self._strip = None if size is None else Strip(size, self._stages)
-        colours = (net.sidecar and net.sidecar.palette) or palette(255)
+    def __init__(self, size: Size, net: StagedNetwork, strip: str) -> None:
+        names = [stage.name for stage in net.stages]
+        self._strip: Band = Strip(size, names) if strip == "stages" else Activity(size, len(names))
+        self._legend = None if gives_numbers(net) else Legend(size, net.classes, colours(net))
+        self.height = self._strip.height + (0 if self._legend is None else self._legend.height)
+
+    def draw(self, output: Array, record: Record) -> Image:
+        """Draw them after one more frame, uint8 RGB [height, w, 3]."""
+        strip = self._strip.draw(record.fired, record.fill)
+        return strip if self._legend is None else np.concatenate([self._legend.draw(output), strip])
+
+
+class _Overlay:
+    """The picture with masks or numbers drawn over it, and what stands below it."""
+
+    def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str) -> None:
+        self._video, self._net, self._strip = video, net, strip
+        self._bands = None if size is None else _Bands(size, net, strip)
         self._draw: Callable[[Image, Array], Image] = (
-            Heat() if gives_numbers(net) else partial(overlay, palette=colours)
+            Heat() if gives_numbers(net) else partial(overlay, palette=colours(net))
         )
 
     def __call__(self, frame: Frame, output: Array, record: Record) -> None:
-        self._strip = self._strip or Strip(frame.size, self._stages)
-        drawn, strip = self._draw(frame.image, output), self._strip.draw(record.fired, record.fill)
+        self._bands = self._bands or _Bands(frame.size, self._net, self._strip)
+        drawn, below = self._draw(frame.image, output), self._bands.draw(output, record)
         self._video.append(
-            stacked(drawn, strip),
+            stacked(drawn, below),
             frame.pts_seconds,
             duration_seconds=frame.duration_seconds,
             pixel_aspect=frame.pixel_aspect,
         )
 
 
-def stacked(picture: Image, strip: Image) -> Image:
-    """Return the picture with the strip below it; a picture of another width (frames changed size) is scaled to the strip's.
+def colours(net: StagedNetwork) -> Sequence[Sequence[int]]:
+    """Return the RGB colours of a network's classes, by id."""
+    found: Sequence[Sequence[int]] = (net.sidecar and net.sidecar.palette) or palette(255)
+    return found
+
+
+def stacked(picture: Image, below: Image) -> Image:
+    """Return the picture with a band below it; a picture of another width (frames changed size) is scaled to the band's.
 
     >>> stacked(np.zeros((10, 20, 3), np.uint8), np.zeros((4, 40, 3), np.uint8)).shape
     (24, 40, 3)
     """
-    width = strip.shape[1]
+    width = below.shape[1]
     if picture.shape[1] != width:
         height = max(1, round(picture.shape[0] * width / picture.shape[1]))
         picture = np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
-    return np.concatenate([picture, strip])
+    return np.concatenate([picture, below])
 
 
 def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
