@@ -35,7 +35,7 @@ class Room:
 PAPER = Room("paper", ("export", "import_caffe", "reproduce", "velocity"))
 ROOMS = (
     PAPER,
-    Room("training", ("train", "train_clock", "train_heads", "train_stale")),
+    Room("training", ("train",)),
     Room("live", ("live",)),
     Room("wrapping", ()),
     Room("report", ("report", *PAPER.commands), ("paper",), optional=True),

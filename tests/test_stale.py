@@ -18,7 +18,7 @@ import networks
 from clockseg import engines
 from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
-from clockseg.cli.train_stale import advice
+from clockseg.cli.train import advice
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
 from clockseg.clockwork.session import Session

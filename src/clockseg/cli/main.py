@@ -30,8 +30,25 @@ from clockseg.cli import (
 from clockseg.cli._terminal import fail, plain_output, say
 from clockseg.errors import ClocksegError, Ended, place_outside
 
-COMMANDS = (segment, report, live, cut, evaluate, tune, plan, velocity, reproduce, bench, inspect, train, quantize)
-AUTHORING = (import_caffe, export)
+COMMANDS = (
+    segment,
+    report,
+    live,
+    cut,
+    evaluate,
+    tune,
+    plan,
+    velocity,
+    reproduce,
+    bench,
+    inspect,
+    train,
+    quantize,
+)
+AUTHORING = (
+    import_caffe,
+    export,
+)
 EXIT_CODES = (
     "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
     "143 or 129 ended by SIGTERM or SIGHUP"

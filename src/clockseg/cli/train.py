@@ -2,18 +2,308 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.cli import train_clock, train_heads, train_stale
+from clockseg.cli._clips import Account, clips_of
+from clockseg.cli._options import (
+    above_zero,
+    add_data_options,
+    add_engine_options,
+    add_frames_options,
+    add_options,
+    check_new_network,
+    count,
+    need_torch,
+    new_command,
+    positive,
+    read_data_options,
+)
+from clockseg.cli._progress import counting, watched
+from clockseg.cli._terminal import align, percent, print_result, shown
+
+if TYPE_CHECKING:
+    from clockseg.datasets.clips import Clip
+    from clockseg.training import Trained
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+STALE = """Teach a network to correct scores that are some frames old.
+
+Under a carry that estimates motion (--carry "warp(flow)"), most frames show the scores of an earlier frame, propagated along
+the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture
+(--reads frame: no stage of the network runs on such a frame) or the features of a stage that fires on every frame
+(--reads stage1). The network stays as it is; its own scores are the target, and labels too if DATA has labels of the same
+classes. Videos teach by their own frames. Pictures in a folder may be far apart in time, so the frames before each are
+synthesized by a random zoom, shift, turn, deformation, change of light and occlusion.
+
+DIR gets NAME.onnx (the network, unchanged, and its correction behind it) with its sidecar, log.jsonl, and state.pt, from
+which --resume continues. The correction is not used on frames on which every stage fires."""
+HEADS = """Give the stages of a network class scores, so that adaptive clocks can watch them.
+
+Most networks compute class scores at their end only. A head is a 1x1 convolution on a stage's features, fitted to the labels
+that the network itself gives: VIDEO needs no labels, and the network stays as it is, bit for bit. NAME.onnx is the same
+network with the heads' score maps as further outputs, which its sidecar NAME.json names. The last fifth of each clip is held
+out to measure how well each head agrees with the output (over the cells of its map), and how well the change of its labels
+predicts the change of the output's labels: the rank correlation over pairs of frames, next to that of the features."""
+CLOCK = """Teach a small graph when the network is worth running.
+
+The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
+replayed under --carry, and the graph learns to predict the share of labels that differ from the network's own: what a firing
+would change. --form frames reads small pictures of now and of the last firing, and the motion residual; history reads five
+numbers for each of the last 16 frames. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
+budget(learned("NAME.onnx"), network_rate=0.25). NAME.json holds its inputs and its scores on the last fifth of the frames,
+which are held out; NAME.log.jsonl is the log, and --resume continues from NAME.state.pt."""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(commands: Commands) -> None:
     """Add ``clockseg train stale``, ``heads`` and ``clock``."""
-    parser = subparsers.add_parser(
+    parser = commands.add_parser(
         "train",
         help="train a correction, score heads or a clock for a network",
         description="Train an addition to a network from unlabelled video. Options: clockseg train KIND --help",
     )
     kinds = parser.add_subparsers(metavar="KIND", required=True)
-    for command in (train_stale, train_heads, train_clock):
-        command.add_parser(kinds)
+    for add in (_add_stale, _add_heads, _add_clock):
+        add(kinds)
+
+
+def _add_stale(kinds: Commands) -> None:
+    help = "a correction of scores that are some frames old, for any network with classes"
+    parser = new_command(kinds, "stale", run_stale, help=help, description=STALE)
+    parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="videos, clips, folders of pictures")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
+    parser.add_argument(
+        "--name", metavar="NAME", help="name of the file NAME.onnx (default: the network's, with -stale)"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue from DIR/state.pt, if it exists")
+    group = parser.add_argument_group("training")
+    help = "what the correction reads of the current frame: the picture, or the features of a stage (default: frame)"
+    group.add_argument("--reads", default="frame", metavar="frame|STAGE", help=help)
+    help = "scale of the optical flow, as at run time (default: 0.5)"
+    group.add_argument("--flow-scale", type=above_zero, default=0.5, metavar="S", help=help)
+    group.add_argument("--samples", type=positive, default=1000, metavar="N", help="samples (default: 1000)")
+    group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 2400)")
+    group.add_argument("--minutes", type=above_zero, metavar="M", help="end after so many minutes, if that is sooner")
+    help = "hold out this clip to score on; repeatable (default: every eighth frame)"
+    group.add_argument("--hold-out", action="append", default=[], metavar="CLIP", help=help)
+    help = "score on these clips, with every 2nd, 4th, 8th and 12th frame in full, with the correction and without; repeatable"
+    group.add_argument("--validation", action="append", default=[], metavar="DATA", help=help)
+    _add_shared(parser, group)
+
+
+def _add_heads(kinds: Commands) -> None:
+    help = "score maps for the stages of any network with classes, from unlabelled video"
+    parser = new_command(kinds, "heads", run_heads, help=help, description=HEADS)
+    parser.add_argument("network", metavar="NET", help="a NAME.onnx with its sidecar NAME.json beside it")
+    help = "videos, clips, folders of pictures; labels are not read"
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
+    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
+    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
+    group = parser.add_argument_group("training")
+    help = "stage to give a head; repeatable (default: all but the last that have no scores)"
+    group.add_argument("--stage", action="append", default=[], metavar="NAME", help=help)
+    help = "score on these frames instead of the ends of the clips; repeatable"
+    group.add_argument("--validation", action="append", default=[], metavar="VIDEO", help=help)
+    help = "frames to learn from, evenly spaced (default: 240)"
+    group.add_argument("--frames", type=positive, default=240, metavar="N", help=help)
+    _add_shared(parser, group)
+
+
+def _add_clock(kinds: Commands) -> None:
+    help = "a clock that predicts what a firing would change, from unlabelled video"
+    parser = new_command(kinds, "clock", run_clock, help=help, description=CLOCK)
+    help = "videos, clips, folders of frames; labels are not read"
+    parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
+    add_options(parser, "--network")
+    parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
+    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
+    parser.add_argument("--resume", action="store_true", help="continue from NAME.state.pt, if it exists")
+    group = parser.add_argument_group("training")
+    group.add_argument("--form", choices=("frames", "history"), default="frames", help="inputs (default: frames)")
+    help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
+    group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
+    help = "frames of video to run the network on, the first of each clip (default: 600)"
+    group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
+    help = "replays of the frames, at other intervals each (default: 4)"
+    group.add_argument("--passes", type=positive, default=4, metavar="N", help=help)
+    group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 1500)")
+    _add_shared(parser, group)
+
+
+def _add_shared(parser: argparse.ArgumentParser, training: argparse._ArgumentGroup) -> None:
+    training.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
+    add_options(parser, "--json")
+    add_data_options(parser)
+    add_engine_options(parser.add_argument_group("engine"))
+    add_frames_options(parser)
+
+
+def run_stale(args: argparse.Namespace) -> int:
+    """Train a correction, write and print; 1 if a clip was left out or cut short."""
+    need_torch("training")
+    from clockseg.carry import Flow, Warp
+    from clockseg.networks.inspection import corrected_share
+    from clockseg.training.stale import RECIPE, Choices, train_stale
+
+    same = {name: getattr(args, name) for name in ("reads", "samples", "seed", "minutes", "resume")}
+    recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
+    choices = Choices(hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=recipe, **same)
+
+    def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
+        options = {"name": args.name, "validation": _validation(args), "say": watched(_stale_line, quiet=_quiet(args))}
+        found = train_stale(args.network, clips, args.out, choices=choices, **options, **how)
+        share = corrected_share(found.path, Warp(choices.flow, of="fused"), **_engine(args))
+        return replace(found, facts=found.facts | {"corrected_frame": share})
+
+    return _run(args, train, stale_table, lambda found: advice(found.path, found.facts["corrected_frame"]), "samples")
+
+
+def advice(path: Path, share: float) -> str:
+    """Recommend the corrected network only if it saves time; ``share``: of a corrected frame in the uncut network's time.
+
+    >>> print(advice(Path("net.onnx"), 1.17))
+    warning: a corrected frame takes 1.17 times as long as the uncut network, so the correction makes this network slower.
+    If scores are propagated anyway, use the network without it.
+    """
+    if share >= 1:
+        return (
+            f"warning: a corrected frame takes {share:.2f} times as long as the uncut network, so the correction makes this "
+            "network slower. If scores are propagated anyway, use the network without it."
+        )
+    return (
+        f"a corrected frame takes {share:.2f} of the uncut network's time\n"
+        f'next: clockseg evaluate DATA --network {path} --carry "warp(flow)"'
+    )
+
+
+def run_heads(args: argparse.Namespace) -> int:
+    """Train heads, write and print; 1 if a clip was left out or cut short."""
+    from clockseg.training.heads import train_heads
+
+    check_new_network(args.out, overwrite=args.overwrite)
+    same = {name: getattr(args, name) for name in ("frames", "seed")}
+
+    def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
+        return train_heads(
+            args.network, clips, args.out, stages=args.stage, validation=_validation(args), **same, **how
+        )
+
+    def next(found: Trained) -> str:
+        return f"next: clockseg tune {args.data[0]} --fire-rate 0.5 --network {found.path}"
+
+    return _run(args, train, heads_table, next, "frames")
+
+
+def run_clock(args: argparse.Namespace) -> int:
+    """Train a clock, write and print; 1 if a clip was left out or cut short."""
+    need_torch("training")
+    from clockseg.carry import parse_carry
+    from clockseg.training.clock import RECIPE, Choices, train_clock
+
+    check_new_network(args.out, overwrite=args.overwrite or args.resume)
+    same = {name: getattr(args, name) for name in ("form", "frames", "passes", "seed", "resume")}
+    recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
+    choices = Choices(carry=parse_carry(args.carry), recipe=recipe, **same)
+
+    def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
+        say = watched(_clock_line, quiet=_quiet(args))
+        return train_clock(args.network, clips, args.out, choices=choices, say=say, **how)
+
+    def next(found: Trained) -> str:
+        schedule = f"'budget(learned(\"{found.path}\"), network_rate=0.25)'"
+        return (
+            f'next: clockseg segment VIDEO --out results --network {args.network} --carry "{args.carry}" '
+            f"--schedule {schedule}"
+        )
+
+    return _run(args, train, clock_table, next, "frames")
+
+
+def _validation(args: argparse.Namespace) -> list[Clip]:
+    return [clip for data in args.validation for clip in read_data_options(args, data)]
+
+
+def _engine(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in ("engine", "precision", "threads", "size")}
+
+
+def _quiet(args: argparse.Namespace) -> bool:
+    return bool(args.quiet or args.json)
+
+
+def _run(
+    args: argparse.Namespace,
+    train: Callable[[list[Clip], dict[str, Any]], Trained],
+    table: Callable[[dict[str, Any]], str],
+    next: Callable[[Trained], str],
+    unit: str,
+) -> int:
+    """Read the clips, ``train`` on them and print the ``table`` of the results and the ``next`` command."""
+    account = Account()
+    clips = clips_of(args, account)
+    if not clips:
+        return 1
+    how = {"progress": counting(unit, quiet=_quiet(args)), "warn": account.cut_short}
+    found = train(clips, _engine(args) | how)
+    print_result(args, found.facts, lambda: table(found.facts))
+    if not _quiet(args):
+        print(f"{found.path}\n{next(found)}")
+    return 1 if account.troubles else 0
+
+
+def _step_line(entry: dict[str, Any]) -> str:
+    return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+
+
+def _stale_line(entry: dict[str, Any]) -> str | None:
+    """Return the line to print for an entry of the log of ``train stale``."""
+    if entry["event"] == "start":
+        target = "labels and the network's own scores" if entry["labels"] else "the network's own scores"
+        return f"{entry['samples']} samples, {entry['held_out']} held out; learning from {target}"
+    return _step_line(entry) if entry["event"] == "step" else None
+
+
+def _clock_line(entry: dict[str, Any]) -> str | None:
+    """Return the line to print for an entry of the log of ``train clock``."""
+    if entry["event"] == "start":
+        return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
+    return _step_line(entry) if entry["event"] == "step" else None
+
+
+def stale_table(facts: dict[str, Any]) -> str:
+    """Format the mIoU by age of the scores, and on validation clips."""
+    rows = [["frames old", "samples", "propagated", "corrected", "in full"]]
+    for age, row in facts["held_out"].items():
+        rows.append([age, str(row["samples"]), *(percent(row[name]) for name in ("moved", "corrected", "fresh"))])
+    parts = [align(rows)]
+    if "clips" in facts:
+        means, kept = facts["clips"]["mean_iu"], facts["clips"]["kept"]
+        rows = [[name, percent(means[name]), percent(kept[name])] for name in means]
+        parts.append(align([["in full", "mIoU", "kept"], *rows]))
+    return "\n\n".join(parts)
+
+
+def heads_table(facts: dict[str, Any]) -> str:
+    """Format one row per head; a dash where nothing was held out to measure on."""
+    rows = [["stage", "features", "channels", "cells", "mIoU", "pixels", "change: head", "features"]]
+    for head in facts["heads"]:
+        agreement, correlation = head["agreement"], head["correlation"]
+        row = [head["stage"], head["features"], str(head["channels"]), str(head["cells"])]
+        row += [percent(agreement[name]) for name in ("mean_iu", "pixel_acc")]
+        rows.append(row + [shown(correlation[name], lambda value: f"{value:.2f}") for name in ("head", "features")])
+    return align(rows, left=2)
+
+
+def clock_table(facts: dict[str, Any]) -> str:
+    """Format one row per clock on held-out frames: rank correlation with the change, and pixel agreement at each rate."""
+    held = facts["held_out"]
+    rows = [["on held-out frames", "correlation", *(f"pixels at 1/{row['period']}" for row in held["agreement"])]]
+    for name in (*held["agreement"][0]["pixels"], "since"):
+        correlation = shown(held["correlation"].get(name), lambda value: f"{value:.2f}")
+        rows.append([name, correlation, *(shown(row["pixels"].get(name), percent) for row in held["agreement"])])
+    return align(rows)
