@@ -44,6 +44,13 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_video(folder / "drive.mp4", images, fps=60, bf="0", g="10")
 
 
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three seconds of video."""
+    images = [np.roll(picture(64, 48), 3 * index, axis=1) for index in range(75)]
+    return write_video(tmp_path_factory.mktemp("slow") / "slow.mp4", images, fps=25, bf="0", g="10")
+
+
 def sent(video: Path, format: str = "mpegts") -> bytes:
     """What a producer sends of a video."""
     made = video.with_suffix(f".{format}")
@@ -288,9 +295,7 @@ class TestCommand:
         assert len(list(read_labels(tmp_path / "out" / "pipe"))) == 30
         assert b"standard input" in out
 
-    def test_a_file_through_a_pipe_is_played_like_a_file(self, tmp_path: Path) -> None:
-        images = [np.roll(picture(64, 48), 3 * index, axis=1) for index in range(75)]
-        slow = write_video(tmp_path / "slow.mp4", images, fps=25, bf="0", g="10")
+    def test_a_file_through_a_pipe_is_played_like_a_file(self, slow: Path, tmp_path: Path) -> None:
         process = command(
             *("-", "--network", write_tiny(tmp_path), "--engine", "openvino", "--latency", "1000"),
             *("--out", tmp_path / "out"),
@@ -302,6 +307,15 @@ class TestCommand:
         # What came while the network was compiled is skipped, as of a file.
         assert summary["live"]["arrived"] == 75
         assert summary["frames"] > 40
+
+    def test_a_pipe_that_is_cut_short_is_a_failure(self, slow: Path, tmp_path: Path) -> None:
+        process = command(
+            *("-", "--network", write_tiny(tmp_path), "--engine", "openvino", "--drop", "all"), stdin=subprocess.PIPE
+        )
+        whole = sent(slow, "matroska")
+        out, errors = process.communicate(whole[: len(whole) // 2], timeout=60)
+        assert (process.returncode, errors.decode().count("warning: standard input: ")) == (1, 1), errors
+        assert b"standard input" in out
 
     @pytest.mark.parametrize(
         ("sources", "fed", "said"),

@@ -286,7 +286,7 @@ def test_a_plan_shows_the_frontier_and_the_choice(page) -> None:
     assert "chosen: skip_frame(2) on small" in axes.get_title(loc="left")
 
 
-@pytest.mark.parametrize(("labelled", "what"), [(True, "mean IU, %"), (False, "agreement (mean IU), %")])
+@pytest.mark.parametrize(("labelled", "what"), [(True, "mIoU, %"), (False, "agreement (mIoU), %")])
 def test_an_evaluation_shows_scores_in_time_and_classes(page, labelled, what) -> None:
     found = evaluations(labelled=labelled)
     draw_evaluation(found, "schedules.svg")

@@ -87,7 +87,7 @@ def _made(fine: bool) -> Any:
     made = cv2.DISOpticalFlow_create(
         cv2.DISOPTICAL_FLOW_PRESET_MEDIUM if fine else cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST
     )
-    # The presets stop at a quarter of the picture, which costs a point of mean IU at one frame in four; refining costs
+    # The presets stop at a quarter of the picture, which costs a point of mIoU at one frame in four; refining costs
     # more than it gains (docs/motion.md).
     made.setFinestScale(1)
     made.setVariationalRefinementIterations(0)

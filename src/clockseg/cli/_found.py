@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clockseg.cli._options import add_plot_option, check_new_files, plots
+from clockseg.cli._options import add_options, add_plot_option, check_new_files, plots
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def add_output_options(parser: argparse.ArgumentParser, plot: str) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule to this file")
     add_plot_option(group, plot)
-    group.add_argument("--overwrite", action="store_true", help="replace existing files")
-    group.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_options(group, "--overwrite", help="replace existing files")
+    add_options(group, "--json")
 
 
 def check_output(args: argparse.Namespace) -> None:

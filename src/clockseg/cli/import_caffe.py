@@ -7,47 +7,35 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._options import check_new_files, need, positive
+from clockseg.cli._options import add_options, check_new_files, need, new_command, positive
 from clockseg.cli.export import NETWORKS
 from clockseg.errors import UsageError
 
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.
 
-Which net it is, its width and its classes are told from its layers; each name and shape is checked. Names of 2014,
-enlargements stored in full and the 20th channel of older nets for Cityscapes are brought up to date. Factors on pool4 and
-pool3 (nets trained at once) go into the weights behind them, if the file has them as layers; if not, say --at-once."""
+The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
+of 2014, interpolation weights stored in full, and the 20th channel of older networks for Cityscapes are converted. The
+factors on pool4 and pool3 (networks trained at once) are multiplied into the weights after them if the file has them as
+layers; if it has not, give --at-once."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """``clockseg import`` and its options."""
-    parser = subparsers.add_parser(
-        "import",
-        help="read the paper's weights from Caffe's format",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_parser(commands: Any) -> None:
+    """Add ``clockseg import`` and its options."""
+    help = "convert the paper's weights from Caffe's format"
+    parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
-    parser.add_argument("--out", required=True, metavar="FILE.safetensors", type=Path, help="the checkpoint to write")
-    parser.add_argument("--network", choices=NETWORKS, help="which net (default: told from its layers)")
-    parser.add_argument(
-        "--classes", type=positive, metavar="N", help="refuse a net of another number; 20 keeps the 20th of Cityscapes"
-    )
-    parser.add_argument(
-        "--labels",
-        metavar="voc|nyud|cityscapes|FILE.json",
-        help="what the classes are; a file as data sets have it, classes.json (default: told from their number)",
-    )
-    parser.add_argument(
-        "--mean", type=_mean, metavar="B,G,R", help="mean of the pictures it was trained on (default: of these labels)"
-    )
-    parser.add_argument(
-        "--at-once",
-        action="store_true",
-        help="trained with factors .01 and .0001 on pool4 and pool3 that it doesn't hold",
-    )
-    parser.add_argument("--half", action="store_true", help="write weights of 16 bits, half the size")
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE.safetensors if it is there")
-    parser.set_defaults(run=run)
+    parser.add_argument("--out", required=True, metavar="FILE.safetensors", type=Path, help="checkpoint to write")
+    parser.add_argument("--network", choices=NETWORKS, help="the architecture (default: recognized from the layers)")
+    help = "refuse a network with another number of classes; 20 keeps the 20th of Cityscapes"
+    parser.add_argument("--classes", type=positive, metavar="N", help=help)
+    help = "names of the classes; FILE.json is a data set's classes.json (default: by the number of classes)"
+    parser.add_argument("--labels", metavar="voc|nyud|cityscapes|FILE.json", help=help)
+    help = "mean of the images it was trained on (default: that of --labels)"
+    parser.add_argument("--mean", type=_mean, metavar="B,G,R", help=help)
+    help = "the network was trained with factors .01 and .0001 on pool4 and pool3 that the file does not hold"
+    parser.add_argument("--at-once", action="store_true", help=help)
+    parser.add_argument("--half", action="store_true", help="write 16-bit weights, half the size")
+    add_options(parser, "--overwrite", help="replace an existing FILE.safetensors")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -230,7 +230,12 @@ def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
             print(f"{one_line(one.source.name)}: {one.folder}")
     if number is not None and number != signal.SIGINT:
         raise Ended(number)
-    return 1 if any(one.error is not None for one in lived) else 0
+    return 1 if any(one.error is not None or _cut_short(one) for one in lived) else 0
+
+
+def _cut_short(one: LiveResult) -> bool:
+    """Return True for a file or a pipe that was not decoded to its end; other sources may end at any time."""
+    return one.source.kind in ("file", "pipe") and bool(one.summary["problems"])
 
 
 def table(lived: Sequence[LiveResult]) -> str:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of
 from clockseg.cli._found import add_output_options, check_output, publish
-from clockseg.cli._options import above_zero, add_data_options, load_network, positive, working_size
+from clockseg.cli._options import (
+    above_zero,
+    add_data_options,
+    add_options,
+    load_network,
+    new_command,
+    positive,
+)
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import align, percent
 from clockseg.libraries import CPU_ENGINES
@@ -34,88 +41,50 @@ FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg plan`` and its options."""
-    parser = subparsers.add_parser(
-        "plan",
-        help="find the best schedule and network for your video, without labels",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "find the best schedule and network for your video, without labels"
+    parser = new_command(subparsers, "plan", run, help=help, description=DESCRIPTION)
     parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))
     tried = parser.add_argument_group("search")
-    tried.add_argument(
-        "--clock",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help='another schedule to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; repeatable',
+    help = 'another schedule to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; repeatable'
+    tried.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
+    add_options(tried, "--every", help="use every N-th frame only (default: 1)")
+    add_options(tried, "--limit", default=400, help="frames to use (default: 400)")
+    help = (
+        "disk space for recordings, in the folder for temporary files; if they need more, fewer frames are used "
+        "(default: 2000)"
     )
-    tried.add_argument("--every", type=positive, default=1, metavar="N", help="use every N-th frame only (default: 1)")
-    tried.add_argument("--limit", type=positive, default=400, metavar="N", help="frames to use (default: 400)")
-    tried.add_argument(
-        "--disk",
-        type=positive,
-        default=2000,
-        metavar="MB",
-        help="disk space for recordings, in the folder for temporary files; if they need more, fewer frames are used "
-        "(default: 2000)",
-    )
+    tried.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
     add_output_options(parser, "every schedule tried, the frontier and the choice")
-    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only, no progress")
-    parser.set_defaults(run=run)
+    add_options(parser, "--quiet")
 
 
 def _add_goal(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("goal (one of them)")
     one = group.add_mutually_exclusive_group(required=True)
     one.add_argument("--keep", type=above_zero, metavar="SHARE", help="minimum agreement, such as 0.99; minimizes time")
-    one.add_argument(
-        "--time",
-        type=above_zero,
-        metavar="SHARE",
-        help="maximum share of the uncut time, such as 0.33; maximizes agreement",
-    )
-    one.add_argument(
-        "--fps", type=above_zero, metavar="FPS", help="minimum frames per second on this machine; maximizes agreement"
-    )
-    group.add_argument(
-        "--measure",
-        choices=("pixel_acc", "mean_iu"),
-        default="pixel_acc",
-        help="measure of agreement: the share of pixels, or the mIoU of classes with at least 0.1 %% of them (default: pixel_acc)",
-    )
+    help = "maximum share of the uncut time, such as 0.33; maximizes agreement"
+    one.add_argument("--time", type=above_zero, metavar="SHARE", help=help)
+    help = "minimum frames per second on this machine; maximizes agreement"
+    one.add_argument("--fps", type=above_zero, metavar="FPS", help=help)
+    help = "measure of agreement: the share of pixels, or the mIoU of classes with at least 0.1 %% of them (default: pixel_acc)"
+    group.add_argument("--measure", choices=("pixel_acc", "mean_iu"), default="pixel_acc", help=help)
 
 
 def _add_networks(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--network",
-        action="append",
-        metavar="NAME|FILE",
-        help="a bundled network or FILE.onnx; repeat for several networks of the same classes, the first of which is the "
-        "reference (default: street)",
+    help = (
+        "a bundled network or FILE.onnx; repeat for several networks of the same classes, the first of which is the "
+        "reference (default: street)"
     )
-    group.add_argument(
-        "--size",
-        action="append",
-        type=working_size,
-        metavar="N|WIDTHxHEIGHT|own",
-        help="working size; repeatable (default: the network's)",
-    )
-    group.add_argument(
-        "--precision",
-        action="append",
-        choices=("f32", "bf16"),
-        help="arithmetic precision; repeatable (default: f32)",
-    )
-    group.add_argument(
-        "--engine",
-        default="auto",
-        choices=("auto", *CPU_ENGINES),
-        help="inference engine (default: auto, the fastest one installed)",
-    )
-    group.add_argument("--threads", type=positive, metavar="N", help="engine threads (default: one per core)")
+    add_options(group, "--network", action="append", default=None, help=help)
+    add_options(group, "--size", action="append", help="working size; repeatable (default: the network's)")
+    help = "arithmetic precision; repeatable (default: f32)"
+    add_options(group, "--precision", action="append", default=None, help=help)
+    help = "inference engine (default: auto, the fastest one installed)"
+    add_options(group, "--engine", choices=("auto", *CPU_ENGINES), help=help)
+    add_options(group, "--threads")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import add_engine_options, add_plot_option, check_new_files, need, plots
+from clockseg.cli._options import (
+    add_engine_options,
+    add_options,
+    add_plot_option,
+    check_new_files,
+    need,
+    new_command,
+    plots,
+)
 from clockseg.cli._terminal import align, behind, indented, one_line
 from clockseg.errors import ClocksegError, UsageError
 
@@ -53,29 +61,21 @@ minutes each on two cores, the paper's own data many hours without a GPU."""
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg reproduce`` and its options."""
-    parser = subparsers.add_parser(
-        "reproduce",
-        help="reproduce the paper's tables and figures",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "reproduce the paper's tables and figures"
+    parser = new_command(subparsers, "reproduce", run, help=help, description=DESCRIPTION)
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data (default: $CLOCKSEG_DATA/data)")
     parser.add_argument("--weights", type=Path, metavar="DIR", help="folder of the authors' imported weights")
-    parser.add_argument(
-        "--standin",
-        nargs="?",
-        const="street",
-        metavar="NETWORK",
-        help="use stand-ins for the paper's data and weights, with this network: street (default), another bundled network, "
-        "or FILE.onnx; --weights DIR may hold truncated versions of it, NAME-stride8.onnx and NAME-stride16.onnx",
+    help = (
+        "use stand-ins for the paper's data and weights, with this network: street (default), another bundled network, or "
+        "FILE.onnx; --weights DIR may hold truncated versions of it, NAME-stride8.onnx and NAME-stride16.onnx"
     )
+    parser.add_argument("--standin", nargs="?", const="street", metavar="NETWORK", help=help)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the report and its figures into this folder")
     add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_options(parser, "--json")
+    add_options(parser, "--quiet")
     add_engine_options(parser.add_argument_group("network"))
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

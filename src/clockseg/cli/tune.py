@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.cli._clips import Account, clips_of, each, frames_of
 from clockseg.cli._found import add_output_options, check_output, publish
-from clockseg.cli._options import add_data_options, add_frames_options, add_network_options, load_network, positive
+from clockseg.cli._options import (
+    add_data_options,
+    add_frames_options,
+    add_network_options,
+    load_network,
+    new_command,
+    positive,
+)
 from clockseg.cli._terminal import align, percent, shown
 from clockseg.errors import UsageError
 
@@ -43,38 +50,26 @@ CLOCKS = ("adaptive", "difference", "confidence")
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg tune`` and its options."""
-    parser = subparsers.add_parser(
-        "tune",
-        help="find the threshold for a fire rate, on unlabelled video",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "find the threshold for a fire rate, on unlabelled video"
+    parser = new_command(subparsers, "tune", run, help=help, description=DESCRIPTION)
     parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
-    parser.add_argument(
-        "--fire-rate", required=True, type=_share, metavar="RATE", help="share of frames that should fire, 0 to 1"
-    )
+    help = "share of frames that should fire, 0 to 1"
+    parser.add_argument("--fire-rate", required=True, type=_share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
-    group.add_argument(
-        "--clock",
-        default="adaptive",
-        metavar="SPEC",
-        help='adaptive, difference(of="pixels"), confidence or package.module:name, with all arguments but the threshold (default: adaptive)',
+    help = (
+        'adaptive, difference(of="pixels"), confidence or package.module:name, with all arguments but the threshold '
+        "(default: adaptive)"
     )
-    group.add_argument(
-        "--watch", type=positive, metavar="STAGE", help="the stage it watches (default: the last but one)"
-    )
+    group.add_argument("--clock", default="adaptive", metavar="SPEC", help=help)
+    help = "the stage it watches (default: the last but one)"
+    group.add_argument("--watch", type=positive, metavar="STAGE", help=help)
     group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
-    group.add_argument(
-        "--keep",
-        choices=("rate", "threshold"),
-        default="rate",
-        help="keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)",
-    )
+    help = "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)"
+    group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
     add_network_options(parser)
     add_frames_options(parser)
     add_output_options(parser, "the fire rate at each threshold, and what each rate keeps and costs")
-    parser.set_defaults(run=run)
 
 
 def _share(text: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +15,14 @@ from clockseg.cli._options import (
     add_data_options,
     add_frames_options,
     add_network_options,
+    add_options,
     add_plot_option,
     check_new_files,
     load_network,
+    new_command,
     plots,
 )
-from clockseg.cli._terminal import align, percent, shown
+from clockseg.cli._terminal import align, percent, print_result, shown
 from clockseg.files import whole
 
 if TYPE_CHECKING:
@@ -43,39 +44,26 @@ A dash marks a value that was not measured, for example in a clip of one frame."
 
 def add_parser(subparsers: Any) -> None:
     """``clockseg velocity`` and its options."""
-    parser = subparsers.add_parser(
-        "velocity",
-        help="measure how fast each stage changes over videos",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    help = "measure how fast each stage changes over videos"
+    parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
     parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips, with or without labels")
     add_data_options(parser)
-    parser.add_argument(
-        "--leave-first",
-        action="store_true",
-        help="leave the first frame of each clip out of its mean (default: compare it with itself, a zero, as the authors' code does)",
+    help = (
+        "leave the first frame of each clip out of its mean (default: compare it with itself, a zero, as the authors' code "
+        "does)"
     )
-    parser.add_argument(
-        "--depths",
-        metavar="N,N,..",
-        type=_numbers(int),
-        help="depths of the stages (default: layers counted in the graph)",
-    )
-    parser.add_argument(
-        "--accuracies",
-        metavar="A,A,..",
-        type=_numbers(float, most=1),
-        help="mIoU of the stages' own score maps, 0 to 1, to print next to them",
-    )
+    parser.add_argument("--leave-first", action="store_true", help=help)
+    help = "depths of the stages (default: layers counted in the graph)"
+    parser.add_argument("--depths", metavar="N,N,..", type=_numbers(int), help=help)
+    help = "mIoU of the stages' own score maps, 0 to 1, to print next to them"
+    parser.add_argument("--accuracies", metavar="A,A,..", type=_numbers(float, most=1), help=help)
     add_network_options(parser)
     add_frames_options(parser)
     out = parser.add_argument_group("output")
     out.add_argument("--csv", type=Path, metavar="FILE", help="write one row per frame")
     add_plot_option(out, "the change of each depth, and its course in the clips with the least and the most motion")
-    out.add_argument("--overwrite", action="store_true", help="replace existing files")
-    out.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    parser.set_defaults(run=run)
+    add_options(out, "--overwrite", help="replace existing files")
+    add_options(out, "--json")
 
 
 def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
@@ -111,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     found = replace(nothing, shots=shots)
     _write(args, found)
-    print(json.dumps({"engine": net.engine, **found.facts()}, allow_nan=False) if args.json else text(found))
+    print_result(args, {"engine": net.engine, **found.facts()}, lambda: text(found))
     return 1 if account.troubles else 0
 
 

@@ -1,9 +1,9 @@
 """Flicker: how much labels change that the motion of the picture does not explain.
 
-Flicker is 1 - mean IU of the labels of a frame against those of the frame before, moved along by optical flow, over the
+Flicker is 1 - mIoU of the labels of a frame against those of the frame before, moved along by optical flow, over the
 pixels whose flow is consistent both ways, and over the classes that hold at least 0.1 % of them: as for agreement, what is
 given to a handful of pixels would drown the rest. It needs no human labels, and tells what scores frame by frame don't:
-networks of one mean IU may differ in how calm they look. Labels that follow the picture perfectly have none; those of
+networks of one mIoU may differ in how calm they look. Labels that follow the picture perfectly have none; those of
 every frame have some, which is what to compare with.
 """
 
@@ -97,7 +97,7 @@ def flickering(labels: Labels, before: Labels, found: Correspondence, classes: i
 
 
 def flicker(counted: Confusion) -> float | None:
-    """1 - mean IU over the classes of at least 0.1 % of the pixels, 0..1; None where no pixel was counted.
+    """1 - mIoU over the classes of at least 0.1 % of the pixels, 0..1; None where no pixel was counted.
 
     >>> flicker(Confusion(np.array([[3, 0], [0, 5]]))), flicker(Confusion.none(2)) is None
     (0.0, True)

@@ -18,7 +18,7 @@ from clockseg.types import Array, Labels
 BandKind: TypeAlias = Literal["foreground", "classes"]
 
 AGREEMENT_SHARE = 0.001
-"""Agreement's mean IU is over classes that hold at least this share of the oracle's pixels."""
+"""Agreement's mIoU is over classes that hold at least this share of the oracle's pixels."""
 
 NAN = float("nan")
 

@@ -20,7 +20,7 @@ from clockseg.types import Array
 
 
 class Agreement(NamedTuple):
-    """Of labels: mean IU (classes with at least 0.1 % of the pixels) and pixel accuracy, 0..1.
+    """Of labels: mIoU (classes with at least 0.1 % of the pixels) and pixel accuracy, 0..1.
 
     Of other outputs: their relative difference, sum |a - b| / half of sum (|a| + |b|). What doesn't apply is None.
     """

@@ -32,7 +32,7 @@ from clockseg.types import Size
 
 Ends: TypeAlias = Literal["auto", "int8", "float"]
 GOOD = 0.95
-"""Agreement (mean IU) from which the first and last layers needn't be tried in float."""
+"""Agreement (mIoU) from which the first and last layers needn't be tried in float."""
 BETTER = 0.01
 """Gain in agreement for which the ends stay in float."""
 TRIED = 8

@@ -24,7 +24,7 @@ def plan_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
         "file": Path(path).name,
         "schedule": file.schedule,
         "network": file.run.get("network", file.network),
-        "measure": "mean IU" if tuned.get("measure") == "mean_iu" else "pixels",
+        "measure": "mIoU" if tuned.get("measure") == "mean_iu" else "pixels",
         "reference": str(tuned.get("reference", "")),
         "frames": tuned.get("frames"),
         "points": [point for point in points if _drawn(point.get("time"), point.get("agreement"))],

@@ -47,7 +47,7 @@ function told(facts, run, difference) {
     'dl',
     {},
     row('pixels of one class', percent(difference.pixel_acc, 2)),
-    row('mean IU', percent(difference.mean_iu, 1)),
+    row('mIoU', percent(difference.mean_iu, 1)),
     row('frames compared', count(difference.frames)),
   );
   const where = element(

@@ -46,7 +46,7 @@ class _Scale(NamedTuple):
 def draw_evaluation(found: Sequence[Evaluation] | Sequence[ValueEvaluation], path: str | os.PathLike[str]) -> None:
     """As ``path``, .svg or .png (else both): each schedule's score against its time, and below it the IU of each class.
 
-    The score is the mean IU against human labels, where there are none the agreement with the uncut network, and for
+    The score is the mIoU against human labels, where there are none the agreement with the uncut network, and for
     networks that give numbers the relative error. Beside a class stands the uncut network's IU, and the points are
     what a schedule has more or less. Needs matplotlib.
 
@@ -88,9 +88,9 @@ def _scored(found: Sequence[Evaluation] | Sequence[ValueEvaluation]) -> tuple[li
         return rows, _Scale("relative error, %", 0.0, nothing, nothing)
     if first.scores.pixels:
         pixels = first.oracle.counts.sum(axis=1)
-        return rows, _Scale("mean IU, %", 100 * first.oracle.mean_iu, 100 * first.oracle.iu, pixels)
+        return rows, _Scale("mIoU, %", 100 * first.oracle.mean_iu, 100 * first.oracle.iu, pixels)
     pixels = first.agreement.counts.sum(axis=1)
-    return rows, _Scale("agreement (mean IU), %", 100.0, np.full(len(first.classes), 100.0), pixels)
+    return rows, _Scale("agreement (mIoU), %", 100.0, np.full(len(first.classes), 100.0), pixels)
 
 
 def _largest(scale: _Scale, rows: Sequence[_Scored]) -> list[int]:

@@ -45,7 +45,7 @@ def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         axes.set_title(_told(plan), fontsize=8.5, fontweight="normal")
         title = f"{len(plan.trials)} schedules on {plan.frames} frames"
         drawn.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        what = "pixels" if plan.goal.measure == "pixel_acc" else "mean IU"
+        what = "pixels" if plan.goal.measure == "pixel_acc" else "mIoU"
         axes.set(xlabel="time, relative to the uncut network", ylabel=f"agreement ({what}), %")
         drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
