@@ -8,14 +8,14 @@ while groups, finish, conclude, correction and the carry are the real ones.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
-from clockseg.clocks import PICTURE
+from clockseg.clocks import PICTURE, Watch
 from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
 from clockseg.clockwork.step import Memory, advance, fill
@@ -27,69 +27,41 @@ from clockseg.execution.replay import Promise, Replayed, Replaying, Shot
 from clockseg.execution.store import Place, Store
 from clockseg.types import Image
 
-
-class Wanted(NamedTuple):
-    """The maps of each frame that a tape stores besides the output.
-
-    ``pictures``: the frames; ``prepared``: as the network reads them; ``held``, ``trunks``: of these stages (0 is the first);
-    ``fused``: the scores that a carry moves; ``motions``: the motion by each of these estimators.
-    """
-
-    pictures: bool = False
-    prepared: bool = False
-    fused: bool = False
-    held: frozenset[int] = frozenset()
-    trunks: frozenset[int] = frozenset()
-    motions: frozenset[Estimator] = frozenset()
-
-    def plus(self, other: Wanted) -> Wanted:
-        """Return the union of both.
-
-        >>> Wanted(fused=True).plus(Wanted(held=frozenset({1}))).fused
-        True
-        """
-        return Wanted(
-            self.pictures or other.pictures,
-            self.prepared or other.prepared,
-            self.fused or other.fused,
-            self.held | other.held,
-            self.trunks | other.trunks,
-            self.motions | other.motions,
-        )
+Key: TypeAlias = Hashable
+"""A value of a frame: "picture", "prepared" (the frame as the network reads it), "fused" (the scores that a carry moves),
+("held", stage), ("trunk", stage) with 0 for the first, or ("motion", estimator)."""
+Wanted: TypeAlias = frozenset[Key]
+"""The values of each frame that a tape stores besides the output."""
 
 
 def wanted(net: StagedNetwork, schedules: Iterable[Schedule | Named]) -> Wanted:
     """Return what a tape must store to replay all of these schedules; ``UsageError`` with the reason for one that can't be.
 
-    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.schedule import alternating, skip_frame
     >>> from clockseg.clockwork.network import Stage
-    >>> wanted(StagedNetwork("one", (Stage("a", str),)), [skip_frame(2)]).held
-    frozenset()
+    >>> two = StagedNetwork("two", (Stage("a", str), Stage("b", str)))
+    >>> wanted(two, [skip_frame(2)]), sorted(wanted(two, [alternating]))
+    (frozenset(), [('held', 0), ('held', 1)])
     """
-    found = Wanted()
-    for schedule in schedules:
-        found = found.plus(_wanted(net, schedule_for(schedule, len(net))))
-    return found
+    return frozenset(key for schedule in schedules for key in _wanted(net, schedule_for(schedule, len(net))))
 
 
-def _wanted(net: StagedNetwork, schedule: Schedule) -> Wanted:
+def _wanted(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
     check(net, schedule)
     _check_playable(schedule)
-    looks = frozenset().union(*schedule.watched)
-    corrects = schedule.carry.of != "held" and not isinstance(schedule.carry, Interpolate)
-    corrected = net.correction is not None and corrects
-    reads = net.correction.reads if net.correction is not None and corrected else None
-    names = [stage.name for stage in net.stages]
-    held = frozenset(range(len(net))) if _fuses(schedule) else frozenset[int]()
-    return Wanted(
-        pictures=PICTURE in looks,
-        prepared=corrected and reads is None,
-        fused=schedule.carry.of == "fused" or corrected or isinstance(schedule.carry, Interpolate),
-        held=held | {watch.stage - 1 for watch in looks if watch.of == "scores"},
-        trunks=frozenset(watch.stage - 1 for watch in looks if watch.of == "features")
-        | ({names.index(reads)} if reads is not None else frozenset()),
-        motions=frozenset({schedule.carry.motion}) if isinstance(schedule.carry, Warp | Interpolate) else frozenset(),
-    )
+    carry, correction = schedule.carry, net.correction
+    for watch in frozenset[Watch]().union(*schedule.watched):
+        yield "picture" if watch == PICTURE else ("trunk" if watch.of == "features" else "held", watch.stage - 1)
+    if _fuses(schedule):
+        yield from (("held", index) for index in range(len(net)))
+    if isinstance(carry, Warp | Interpolate):
+        yield "motion", carry.motion
+    if carry.of == "fused" or isinstance(carry, Interpolate):
+        yield "fused"
+    if correction is not None and carry.of != "held" and not isinstance(carry, Interpolate):
+        yield "fused"
+        names = [stage.name for stage in net.stages]
+        yield "prepared" if correction.reads is None else ("trunk", names.index(correction.reads))
 
 
 def _fuses(schedule: Schedule) -> bool:
@@ -162,6 +134,7 @@ class Tape:
         self.net, self.keep, self.store = net, keep, store or Store()
         self._frames: list[_Taped] = []
         self._seen: dict[Estimator, Sight] = {}
+        self._motions: frozenset[Any] = frozenset(key for key in keep if isinstance(key, tuple) and key[0] == "motion")
 
     def __len__(self) -> int:
         """The number of frames."""
@@ -172,29 +145,29 @@ class Tape:
         first = first or not self._frames or self._frames[-1].shape != np.shape(image)
         output, memory = fill(self.net, frame_oracle(len(self.net)), image)
         places: dict[Any, Kept] = {"output": self._put(memory.fused.held.value)}
-        for name, value in self._values(memory, image):
-            places[name] = self._put(value)
+        for key in self.keep - self._motions:
+            places[key] = self._put(self._value(key, memory, image))
         shares = self._see(image, vectors, places, first)
         self._frames.append(_Taped(np.shape(image), first, places, shares))
         return output
 
-    def _values(self, memory: Memory, image: Image) -> Iterator[tuple[Any, Value]]:
-        if self.keep.pictures:
-            yield "picture", np.asarray(image)
-        if self.keep.prepared:
-            yield "prepared", self.net.prepare(image)
-        if self.keep.fused:
-            yield "fused", self.net.fused(memory.fused.trunk.value)
-        yield from ((("held", index), memory.stages[index].held.value) for index in self.keep.held)
-        yield from ((("trunk", index), memory.stages[index].trunk.value) for index in self.keep.trunks)
+    def _value(self, key: Any, memory: Memory, image: Image) -> Value:
+        if key == "picture":
+            return np.asarray(image)
+        if key == "prepared":
+            return self.net.prepare(image)
+        if key == "fused":
+            return self.net.fused(memory.fused.trunk.value)
+        of, index = key
+        return (memory.stages[index].held if of == "held" else memory.stages[index].trunk).value
 
     def _see(
         self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
     ) -> dict[Estimator, tuple[float, float]]:
         """Return each estimator's data for the frame, and the motion since the previous one."""
         shares = {}
-        prepared = self.net.prepare(image) if self.keep.motions else None
-        for estimator in self.keep.motions:
+        prepared = self.net.prepare(image) if self._motions else None
+        for _, estimator in self._motions:
             sight = Warp(estimator).see(prepared, image, vectors)
             places["grey", estimator] = self._put(sight.grey)
             if not first:
