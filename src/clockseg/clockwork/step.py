@@ -19,12 +19,12 @@ FIRE, HOLD = Decision(True), Decision(False)
 
 
 class Cell(NamedTuple):
-    """The values that are kept of one stage, and of the output.
+    """The cached values of one stage, or of the output.
 
-    Of a stage: ``trunk`` is what its body gave, ``held`` what its head gave. Of the output: what ``finish`` reads and what it
-    gave. ``frame``: the frame that they reflect; ``motion``: since that frame, as composed by the carry. ``since``: frames
-    since the last firing, ``fires``: firings since the fill. ``seen`` and ``previous``: what the stage's clock watched at the
-    last firing and at the previous frame; ``state``: the clock's own.
+    Of a stage, ``trunk`` is the value of its body and ``held`` that of its head; of the output, the argument of ``finish``
+    and its value. ``frame``: the frame that they reflect; ``motion``: composed by the carry since that frame. ``since``:
+    frames since the last firing; ``fires``: firings since the fill. ``seen`` and ``previous``: the maps that the stage's clock
+    watched at the last firing and at the previous frame; ``state``: the clock's own.
     """
 
     trunk: Any
@@ -38,16 +38,16 @@ class Cell(NamedTuple):
     state: Any = None
 
 
-EMPTY = Cell(None, None, 0, fires=-1)
+NEVER = Cell(None, None, 0, fires=-1)
 """The cell of a stage that has never fired."""
 
 
 class Memory(NamedTuple):
-    """All that is kept between frames. ``t`` counts frames from the last fill.
+    """Everything that is kept from one frame to the next. ``t`` counts frames from the last fill.
 
     ``stages``: a cell for each; ``fused``: the output's. ``values``: the current values of stages and groups, by name.
-    ``output``: the output at the frame's size. ``sight``: what the carry keeps of the frame. Values are ``Lazy``: their
-    ``value`` is there once the frame has been run.
+    ``output``: the output at the frame's size. ``sight``: the carry's data for motion estimation. Values are ``Lazy``, and
+    computed: read their ``value``.
     """
 
     t: int
@@ -69,26 +69,29 @@ def advance(
     calls: Calls,
     states: Sequence[Any] = (),
 ) -> Memory:
-    """Run one frame, and return what is kept of it.
+    """Run one frame, and return the memory for the next.
 
-    Every stage fires, a fill, if there is no memory, if it is of frames of another size, and if a clock asks for a refill;
-    ``states`` are then those of the clocks.
+    Without a memory, after a change of the frames' size, and if a clock asks for a refill, every stage fires: a fill.
+    ``states``: the clocks' states at a fill.
     """
-    memory = memory if memory is not None and memory.shape == np.shape(image) else None
+    if memory is not None and memory.shape != np.shape(image):
+        memory = None
     frame = Frame(net, schedule, memory, image, calls)
     sight = frame.see(vectors) if schedule.carry.looks else None
     now: list[Cell] = []
-    fired: list[bool] = []
-    signals: list[float | None] = []
+    answers: list[Decision] = []
     for i, stage in enumerate(net.stages):
-        past = EMPTY if memory is None else memory.stages[i]
+        past = NEVER if memory is None else memory.stages[i]
         # A stage with a delay reads the stages before it as the previous frame left them.
         late = memory is not None and schedule.delays[i] == 1
         before = memory.stages[:i] if memory is not None and late else now
         views = frame.look(schedule.watched[i], before) if schedule.watched[i] else {}
-        # Its clock decides; with nested firing, only if the stage before it fires.
-        answer, state = (FIRE, states[i] if states else None) if memory is None else (HOLD, past.state)
-        if memory is not None and (i == 0 or late or fired[-1] or not schedule.nested):
+        # Its clock decides. With nested firing, a stage fires only if the one before it does.
+        if memory is None:
+            answer, state = FIRE, states[i] if states else None
+        elif i and not late and schedule.nested and not answers[-1].fire:
+            answer, state = HOLD, past.state
+        else:
             answer, state = frame.decide(i, memory, views)
             if answer.refill:
                 kept = [state if j == i else cell.state for j, cell in enumerate(memory.stages)]
@@ -101,17 +104,17 @@ def advance(
             motion = frame.since(source.motion) if late else source.motion
             cell = Cell(trunk, held, source.frame, motion, 0, past.fires + 1, views, views, state)
         else:
-            # It holds its values, which the carry brings to this frame where they are read.
+            # It holds its values, which the carry moves to this frame where they are read.
             cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
         now.append(cell)
-        fired.append(bool(answer.fire))
-        signals.append(answer.signal)
-    # Fresh and held values are fused; a carry may move the last output instead where nothing fired.
+        answers.append(answer)
+    # Fresh and held values are fused; if nothing fired, a carry may move the last output instead.
+    fired = tuple([bool(answer.fire) for answer in answers])
     values, fused, output, moved, carried = frame.fuse(now, fired)
     used = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
     calls.settle([sight, *used, *values.values(), output])
-    reflects, seconds = tuple([cell.frame for cell in now]), Seconds.of(len(now), calls.made)
-    record = Record(memory is None, tuple(fired), tuple(signals), reflects, seconds, moved, carried)
+    signals, reflects = tuple([answer.signal for answer in answers]), tuple([cell.frame for cell in now])
+    record = Record(memory is None, fired, signals, reflects, Seconds.of(len(now), calls.made), moved, carried)
     return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
 
 
@@ -137,7 +140,7 @@ class Frame:
         return self._prepared
 
     def see(self, vectors: Any) -> Any:
-        """Return what the carry keeps of the frame, and set the motion since the previous one."""
+        """Return the carry's data of the frame, and set the motion since the previous frame."""
         carry, call = self.schedule.carry, self.calls.call
         sight = call(MOTION, "see", carry.see, (self.prepared(), self.image, vectors))
         if self.memory is not None:
@@ -145,7 +148,7 @@ class Frame:
         return sight
 
     def since(self, motion: Any) -> Any:
-        """Return a motion up to the previous frame as one up to this frame; values of one frame share theirs."""
+        """Return ``motion``, which ends at the previous frame, extended to this frame; equal motions are extended once."""
         if self.motion is None:
             return motion
         if id(motion) not in self._moves:
@@ -163,7 +166,7 @@ class Frame:
         return self._carried[id(cell)]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
-        """Return the maps that a clock watches, of the stages before its own as that one sees them."""
+        """Return the maps that a clock watches, from the cells of the stages ``before`` its own."""
         found: dict[Watch, Any] = {}
         for watch in watched:
             if watch == PICTURE:
@@ -206,7 +209,7 @@ class Frame:
     def fuse(
         self, now: Sequence[Cell], fired: Sequence[bool]
     ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
-        """Return values by name, the output's cell, the output, the stages that moved, and how an output was carried."""
+        """Return values by name, the output's cell, the output, the stages that were moved, and ``Record.carried``."""
         net, memory, call, last = self.net, self.memory, self.calls.call, self.net.last
         values = {} if memory is None else dict(memory.values)
         if memory is not None and self.schedule.carry.of != "held" and (carried := self._how_carried(fired)):
@@ -231,7 +234,7 @@ class Frame:
         return values, Cell(values[last], made, self.t), output, tuple(moved), ""
 
     def _how_carried(self, fired: Sequence[bool]) -> str:
-        """Return what is moved instead of fusing anew: "output", "fused", "corrected", or "" where values are fused."""
+        """Return ``Record.carried``: "output", "fused", "corrected", or "" if values are fused."""
         net, of = self.net, self.schedule.carry.of
         if all(fired):
             return ""
@@ -243,7 +246,7 @@ class Frame:
         return "" if any(fired) else "fused" if of == "fused" else "output"
 
     def _output(self, carried: str, fused: Cell, now: Sequence[Cell]) -> Any:
-        """Return about what ``finish`` would give, from the last fused value or output and the motion since."""
+        """Return the output of the last fused value or output and the motion since then."""
         net, carry, call = self.net, self.schedule.carry, self.calls.call
         if carried == "output":
             return call(MOTION, "move", carry.move, (fused.held, fused.motion))
