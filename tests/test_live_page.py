@@ -183,7 +183,7 @@ class TestWhatItIsSent:
         board, one, frame = Board(net, ["one"], ""), channel(net), shown(1)
         for _ in range(HISTORY + 50):
             board.show(0, one, frame)
-        assert len(board.since(0, 0)) == HISTORY
+        assert len(message(board.message(0, 0))[0]["moments"]) == HISTORY
 
     def test_a_slow_viewer_does_not_slow_the_run(self, net: StagedNetwork) -> None:
         with served(net, 1) as (board, _, port):

@@ -1,28 +1,40 @@
-"""Board: the newest of each source, for all who watch; whoever is slow misses some, and the run never waits."""
+"""Board: what pages show of each source. Whoever is slow misses some frames, and the run never waits."""
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.values import gives_numbers
 from clockseg.live.channel import Channel, Shown
+from clockseg.types import Array
+from clockseg.video import Heat
 from clockseg.video.overlay import palette
 
 HISTORY = 900
 """Frames of each source that a page can show when it is opened."""
+WIDEST = 960
+"""Pixels; a page needs no more, and a JPEG of it takes a few milliseconds."""
+MOST_FPS = 15
+WAIT_SECONDS = 5.0
+"""A page without a new frame for so long gets the state of its source all the same."""
 
 
 class Moment(NamedTuple):
     """One frame's record, as sent to pages.
 
-    ``fired``: bit s for stage s; ``signal``: the first that a clock gave, None unless finite; ``latency_ms``: None of a frame that had to wait
-    until the network was compiled; ``dropped``: frames given up before it.
+    ``number``: of the frame, from 1; ``fired``: bit s for stage s; ``signal``: the first that a clock gave, None unless finite;
+    ``latency_ms``: None of a frame that had to wait until the network was compiled; ``dropped``: frames given up before it.
     """
 
     number: int
@@ -34,35 +46,49 @@ class Moment(NamedTuple):
     dropped: int
 
 
-class Newest(NamedTuple):
-    """The newest frame of a source, its number (from 1), and what happened at it."""
+class _Encoded(NamedTuple):
+    """The pictures of a frame: a JPEG, and a grey PNG of the class ids, empty if the output is no labels."""
 
     number: int
-    shown: Shown
+    at: float
+    size: tuple[int, int]
+    picture: bytes
+    masks: bytes
+
+
+@dataclass
+class _View:
+    """The newest frame of a source, its history, and its pictures, which are encoded once for all pages."""
+
+    channel: Channel | None = None
+    newest: Shown | None = None
+    moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    encoded: _Encoded | None = None
+    encoding: threading.Lock = field(default_factory=threading.Lock)
+    heat: Heat = field(default_factory=Heat)
+
+    @property
+    def number(self) -> int:
+        """Number of the newest frame; 0 before the first."""
+        return self.moments[-1].number if self.moments else 0
 
 
 class Board:
-    """``show`` what comes (cheap: nothing is drawn or encoded for it), and ``wait`` for something newer.
+    """``show`` each frame (cheap: nothing is drawn or encoded for it); ``message`` returns what is new to a page.
 
-    ``names``: of the sources, ``schedule``: what they run on.
+    ``names``: of the sources; ``schedule``: the one they run on.
     """
 
     def __init__(self, net: StagedNetwork, names: Sequence[str], schedule: str) -> None:
         self._net, self._names, self._schedule = net, tuple(names), schedule
+        self._numbers = gives_numbers(net)
         self._changed = threading.Condition()
-        self._newest: list[Newest | None] = [None] * len(names)
-        self._channels: list[Channel | None] = [None] * len(names)
-        self._moments: list[deque[Moment]] = [deque(maxlen=HISTORY) for _ in names]
+        self._views = [_View() for _ in names]
         self._closed = False
 
     def __len__(self) -> int:
         """The number of sources."""
         return len(self._names)
-
-    @property
-    def numbers(self) -> bool:
-        """True if the network's output is numbers, not labels."""
-        return gives_numbers(self._net)
 
     def about(self) -> dict[str, Any]:
         """Return what does not change: sources, stages, classes and their colours."""
@@ -81,63 +107,98 @@ class Board:
         }
 
     def show(self, source: int, channel: Channel, shown: Shown) -> None:
-        """One more frame of a source."""
-        record = shown.record
+        """Add a frame of a source."""
+        record, view = shown.record, self._views[source]
         signal = next((float(signal) for signal in record.signal if signal is not None), math.nan)
         with self._changed:
-            before = self._newest[source]
-            number = 1 if before is None else before.number + 1
-            self._newest[source], self._channels[source] = Newest(number, shown), channel
-            fired = sum(bool(fires) << stage for stage, fires in enumerate(record.fired))
-            self._moments[source].append(
-                Moment(
-                    number,
-                    round(shown.arrived_seconds, 3),
-                    fired,
-                    record.fill,
-                    round(signal, 5) if math.isfinite(signal) else None,
-                    None if shown.latency_seconds is None else round(1000 * shown.latency_seconds, 2),
-                    shown.dropped,
-                )
+            moment = Moment(
+                view.number + 1,
+                round(shown.arrived_seconds, 3),
+                sum(bool(fires) << stage for stage, fires in enumerate(record.fired)),
+                record.fill,
+                round(signal, 5) if math.isfinite(signal) else None,
+                None if shown.latency_seconds is None else round(1000 * shown.latency_seconds, 2),
+                shown.dropped,
             )
+            view.channel, view.newest = channel, shown
+            view.moments.append(moment)
             self._changed.notify_all()
 
-    def wait(self, source: int, after: int, seconds: float) -> Newest | None:
-        """The newest frame of a source, once it is newer than number ``after``; None after so many ``seconds`` without."""
-        until = time.monotonic() + seconds
-        with self._changed:
-            while not self._closed and time.monotonic() < until:
-                newest = self._newest[source]
-                if newest is not None and newest.number > after:
-                    return newest
-                self._changed.wait(max(0.0, until - time.monotonic()))
-        return None
+    def message(self, source: int, after: int) -> bytes:
+        """Return what is new of a source since frame number ``after``; wait for it at most ``WAIT_SECONDS``.
 
-    def since(self, source: int, after: int) -> list[Moment]:
-        """Return the records of frames after number ``after`` that are still stored."""
-        with self._changed:
-            return [moment for moment in self._moments[source] if moment.number > after]
-
-    def state(self, source: int) -> dict[str, Any]:
-        """Return the state of a source."""
-        channel = self._channels[source]
-        if channel is None:
-            return {"state": "connecting"}
-        tally = channel.figures.tally
-        return {
-            "state": channel.feed.state,
-            "trouble": channel.feed.trouble if channel.feed.state in ("connecting", "failed") else "",
-            "frames": tally.frames,
-            "dropped": channel.dropped,
-            "reconnects": channel.feed.reconnects,
-            "source_fps": round(channel.fps, 2),
-            "network_rate": tally.network_rate,
-            "fire_rate": list(tally.fire_rate.values()),
-            "latency_ms": channel.latencies.facts(),
-        }
+        The length of a JSON text (4 bytes, big endian), the text, a JPEG, and a PNG whose grey is the class id (empty without
+        labels). The text has the bytes of both pictures, which are empty if there is nothing new, the ``number`` of the frame,
+        the ``moments`` since ``after``, and the ``state``.
+        """
+        view = self._views[source]
+        found = self._encoded(view, after) if self._wait(view, after, WAIT_SECONDS) else None
+        text: dict[str, Any] = {"state": _state(view.channel)}
+        picture, masks = (b"", b"") if found is None else (found.picture, found.masks)
+        if found is not None:
+            with self._changed:
+                moments = [moment for moment in view.moments if after < moment.number <= found.number]
+            text |= {"number": found.number, "size": found.size, "moments": moments}
+        text |= {"picture": len(picture), "masks": len(masks)}
+        head = json.dumps(text, allow_nan=False).encode()
+        return len(head).to_bytes(4, "big") + head + picture + masks
 
     def close(self) -> None:
-        """Let all who wait go."""
+        """Release all that wait."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    def _wait(self, view: _View, after: int, seconds: float) -> bool:
+        """Return True once there is a frame newer than number ``after``; False if none came in so many ``seconds``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or view.number > after, seconds)
+            return not self._closed and view.number > after
+
+    def _encoded(self, view: _View, after: int) -> _Encoded:
+        with view.encoding:
+            last = view.encoded
+            if last is not None and last.number > after:
+                return last
+            if last is not None:
+                time.sleep(max(0.0, last.at + 1 / MOST_FPS - time.monotonic()))
+            with self._changed:
+                number, newest = view.number, view.newest
+            assert newest is not None  # it was waited for
+            view.encoded = found = _Encoded(number, time.monotonic(), *self._drawn(view, newest))
+            return found
+
+    def _drawn(self, view: _View, shown: Shown) -> tuple[tuple[int, int], bytes, bytes]:
+        image = view.heat(shown.frame.image, shown.output) if self._numbers else shown.frame.image
+        height, width = image.shape[:2]
+        scale = min(1.0, WIDEST / width)
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        small = cv2.resize(image, size, interpolation=cv2.INTER_AREA) if scale < 1 else image
+        picture = _bytes(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), cv2.IMWRITE_JPEG_QUALITY, 82)
+        if self._numbers:
+            return size, picture, b""
+        labels = cv2.resize(np.asarray(shown.output), size, interpolation=cv2.INTER_NEAREST)
+        return size, picture, _bytes(".png", labels, cv2.IMWRITE_PNG_COMPRESSION, 1)
+
+
+def _state(channel: Channel | None) -> dict[str, Any]:
+    """Return the state of a source."""
+    if channel is None:
+        return {"state": "connecting"}
+    tally = channel.figures.tally
+    return {
+        "state": channel.feed.state,
+        "trouble": channel.feed.trouble if channel.feed.state in ("connecting", "failed") else "",
+        "frames": tally.frames,
+        "dropped": channel.dropped,
+        "reconnects": channel.feed.reconnects,
+        "source_fps": round(channel.fps, 2),
+        "network_rate": tally.network_rate,
+        "fire_rate": list(tally.fire_rate.values()),
+        "latency_ms": channel.latencies.facts(),
+    }
+
+
+def _bytes(kind: str, image: Array, *options: int) -> bytes:
+    _, encoded = cv2.imencode(kind, image, options)
+    return encoded.tobytes()

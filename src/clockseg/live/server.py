@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 from clockseg.errors import UsageError
 from clockseg.live.address import Address
 from clockseg.live.board import Board
-from clockseg.live.pictures import Pictures
 
 MOST_REQUESTS = 64
 """At once: each has a thread."""
@@ -46,7 +45,7 @@ def serving(board: Board, address: Address) -> Iterator[str]:
     ``UsageError`` if it can't be served there.
     """
     try:
-        server = _Server(address, Pictures(board), board)
+        server = _Server(address, board)
     except (OSError, OverflowError) as error:
         raise UsageError(
             f"the page can't be served on {address.host}, port {address.port} ({getattr(error, 'strerror', None) or error}). "
@@ -66,11 +65,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: Address, pictures: Pictures, board: Board) -> None:
+    def __init__(self, address: Address, board: Board) -> None:
         self.address_family = address.family
-        self.address, self.pictures = address, pictures
+        self.address, self.board = address, board
         self.about = json.dumps(board.about()).encode()
-        self.sources = len(board)
         self._free = threading.Semaphore(MOST_REQUESTS)
         super().__init__((address.host, address.port), _Handler)
 
@@ -127,13 +125,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _new(self, query: dict[str, list[str]]) -> None:
         numbers = [query.get(name, [""])[0] for name in ("source", "after")]
-        if (
-            not all(number.isdecimal() and len(number) < 16 for number in numbers)
-            or int(numbers[0]) >= self.server.sources
+        if not all(number.isdecimal() and len(number) < 16 for number in numbers) or int(numbers[0]) >= len(
+            self.server.board
         ):
             self._answer(HTTPStatus.BAD_REQUEST, b"Ask for /new?source=N&after=NUMBER.")
             return
-        message = self.server.pictures.message(int(numbers[0]), int(numbers[1]))
+        message = self.server.board.message(int(numbers[0]), int(numbers[1]))
         self._answer(HTTPStatus.OK, message, "application/octet-stream")
 
     def _admitted(self) -> None:
