@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from clockseg.cli._options import add_options, add_plot_option, check_new_files, plots
+from clockseg.cli._terminal import print_result
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,9 +53,6 @@ def publish(args: argparse.Namespace, found: Found, draw: Callable[[Path], None]
         write_schedule_file(found.file(), args.out, overwrite=args.overwrite)
     if args.plot is not None:
         draw(args.plot)
-    if args.json:
-        print(json.dumps(found.facts(), allow_nan=False))
-        return
-    print(found.text())
-    if args.out is not None:
+    print_result(args, found.facts(), found.text)
+    if args.out is not None and not args.json:
         print(f"{args.out} written; run it with clockseg segment VIDEO --schedule {args.out} --out DIR")

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli._clips import Account, clips_of
 from clockseg.cli._found import add_output_options, check_output, publish
-from clockseg.cli._options import (
-    above_zero,
-    add_data_options,
-    add_options,
-    load_network,
-    new_command,
-    positive,
-)
+from clockseg.cli._options import above_zero, add_data_options, add_options, load_network, new_command, positive
 from clockseg.cli._progress import shown
-from clockseg.cli._terminal import align, percent
+from clockseg.cli._terminal import columns, percent, say, warn
 from clockseg.libraries import CPU_ENGINES
+from clockseg.networks import BUNDLED
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -39,24 +32,24 @@ video, in alternating blocks, chooses the plan and the other half checks it: bot
 FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
 
-def add_parser(subparsers: Any) -> None:
-    """``clockseg plan`` and its options."""
+DEFAULT = BUNDLED[0]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``clockseg plan`` and its options."""
     help = "find the best schedule and network for your video, without labels"
-    parser = new_command(subparsers, "plan", run, help=help, description=DESCRIPTION)
+    parser = new_command(commands, "plan", run, help=help, description=DESCRIPTION)
     parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
     _add_goal(parser)
     _add_networks(parser.add_argument_group("networks"))
-    tried = parser.add_argument_group("search")
+    group = parser.add_argument_group("search")
     help = 'another schedule to try, such as "learned(\\"clock.onnx\\", {})", where {} stands for its threshold; repeatable'
-    tried.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
-    add_options(tried, "--every", help="use every N-th frame only (default: 1)")
-    add_options(tried, "--limit", default=400, help="frames to use (default: 400)")
-    help = (
-        "disk space for recordings, in the folder for temporary files; if they need more, fewer frames are used "
-        "(default: 2000)"
-    )
-    tried.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
+    group.add_argument("--clock", action="append", default=[], metavar="SPEC", help=help)
+    add_options(group, "--every", help="use every N-th frame only (default: 1)")
+    add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
+    help = "disk space for recordings, in the folder for temporary files; fewer frames are used if it is full (default: 2000)"
+    group.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
     add_output_options(parser, "every schedule tried, the frontier and the choice")
     add_options(parser, "--quiet")
 
@@ -76,14 +69,14 @@ def _add_goal(parser: argparse.ArgumentParser) -> None:
 def _add_networks(group: argparse._ArgumentGroup) -> None:
     help = (
         "a bundled network or FILE.onnx; repeat for several networks of the same classes, the first of which is the "
-        "reference (default: street)"
+        f"reference (default: {DEFAULT})"
     )
     add_options(group, "--network", action="append", default=None, help=help)
     add_options(group, "--size", action="append", help="working size; repeatable (default: the network's)")
-    help = "arithmetic precision; repeatable (default: f32)"
-    add_options(group, "--precision", action="append", default=None, help=help)
-    help = "inference engine (default: auto, the fastest one installed)"
-    add_options(group, "--engine", choices=("auto", *CPU_ENGINES), help=help)
+    add_options(
+        group, "--precision", action="append", default=None, help="arithmetic precision; repeatable (default: f32)"
+    )
+    add_options(group, "--engine", choices=("auto", *CPU_ENGINES))
     add_options(group, "--threads")
 
 
@@ -105,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     report = Report(plan, [str(clip.path) for clip in clips], args.every, time.monotonic() - start)
     publish(args, report, draw)
     for sentence in report.warnings():
-        print(f"clockseg: warning: {sentence}", file=sys.stderr)
+        warn(sentence)
     return 1 if account.troubles else 0
 
 
@@ -118,7 +111,7 @@ def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> P
     with shown("recording", quiet=args.quiet) as show:
         callbacks = Callbacks(
             lambda done, of: show(Progress("recording", done, of, Tally(("every",)))),
-            lambda sentence: None if args.quiet else print(f"clockseg: {sentence}", file=sys.stderr, flush=True),
+            lambda sentence: None if args.quiet else say(sentence),
             account.cut_short,
         )
         most_bytes = 1_000_000 * args.disk
@@ -132,7 +125,7 @@ def _variants(args: argparse.Namespace) -> list[Variant]:
     from clockseg.planning.planner import Variant
 
     found = []
-    for network in args.network or ["street"]:
+    for network in args.network or [DEFAULT]:
         for size in args.size or [None]:
             for precision in args.precision or ["f32"]:
                 asked = argparse.Namespace(**vars(args) | {"network": network, "size": size, "precision": precision})
@@ -215,8 +208,18 @@ class Report:
 
     def text(self) -> str:
         """Format the frontier and the choice."""
-        head = ["schedule", "network", "time", "promised", "time, held back", "agreement", "mIoU", "network rate"]
-        return "\n\n".join([align([head, *map(self._row, self._shown())], left=2), self._told()])
+        plan = self.plan
+        cells: dict[str, Callable[[Trial], str]] = {
+            "schedule": lambda one: ("* " if one is plan.chosen else "  ") + one.candidate.text,
+            "network": lambda one: plan.variants[one.variant].name,
+            "time": lambda one: f"{one.tuned.relative_time:.3f}",
+            "promised": lambda one: _percent(plan.goal.promised(one)),
+            "time, held back": lambda one: f"{one.held_back.relative_time:.3f}",
+            "agreement": lambda one: _percent(one.held_back.agreement.pixel_acc),
+            "mIoU": lambda one: _percent(one.held_back.agreement.mean_iu),
+            "network rate": lambda one: _percent(one.held_back.network_rate),
+        }
+        return "\n\n".join([columns(self._shown(), cells, left=2), self._told()])
 
     def _shown(self) -> list[Trial]:
         """Return trials spread evenly over the frontier, and the chosen one."""
@@ -227,19 +230,6 @@ class Report:
         return sorted(
             (trial for trial in [*found, *extra] if id(trial) in kept), key=lambda trial: trial.tuned.relative_time
         )
-
-    def _row(self, trial: Trial) -> list[str]:
-        goal, held_back = self.plan.goal, trial.held_back
-        return [
-            ("* " if trial is self.plan.chosen else "  ") + trial.candidate.text,
-            self.plan.variants[trial.variant].name,
-            f"{trial.tuned.relative_time:.3f}",
-            _percent(goal.promised(trial)),
-            f"{held_back.relative_time:.3f}",
-            _percent(held_back.agreement.pixel_acc),
-            _percent(held_back.agreement.mean_iu),
-            _percent(held_back.network_rate),
-        ]
 
     def _told(self) -> str:
         plan, goal, chosen = self.plan, self.plan.goal, self.plan.chosen

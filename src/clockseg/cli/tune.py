@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,7 +20,7 @@ from clockseg.cli._options import (
     new_command,
     positive,
 )
-from clockseg.cli._terminal import align, percent, shown
+from clockseg.cli._terminal import columns, percent, shown, warn
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,21 +47,21 @@ NEAR = 0.03
 CLOCKS = ("adaptive", "difference", "confidence")
 
 
-def add_parser(subparsers: Any) -> None:
-    """``clockseg tune`` and its options."""
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``clockseg tune`` and its options."""
     help = "find the threshold for a fire rate, on unlabelled video"
-    parser = new_command(subparsers, "tune", run, help=help, description=DESCRIPTION)
+    parser = new_command(commands, "tune", run, help=help, description=DESCRIPTION)
     parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips; labels are not used")
     add_data_options(parser)
     help = "share of frames that should fire, 0 to 1"
     parser.add_argument("--fire-rate", required=True, type=_share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
-        'adaptive, difference(of="pixels"), confidence or package.module:name, with all arguments but the threshold '
-        "(default: adaptive)"
+        f"{', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by name, such as "
+        f'difference(of="pixels") (default: {CLOCKS[0]})'
     )
-    group.add_argument("--clock", default="adaptive", metavar="SPEC", help=help)
-    help = "the stage it watches (default: the last but one)"
+    group.add_argument("--clock", default=CLOCKS[0], metavar="SPEC", help=help)
+    help = "stage that the clock watches (default: the last but one)"
     group.add_argument("--watch", type=positive, metavar="STAGE", help=help)
     group.add_argument("--cap", type=positive, metavar="N", help="fire at least every N frames")
     help = "keep the fire rate by adapting the threshold, or keep the threshold, as in the paper (default: rate)"
@@ -212,11 +211,8 @@ def _setting(args: argparse.Namespace) -> dict[str, Any]:
 
 def _warn(found: Found) -> None:
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
-        print(
-            f"clockseg: warning: {percent(found.fixed.asked)} of frames can't be reached on these clips; "
-            f"the closest is {percent(found.point.fire_rate)}.",
-            file=sys.stderr,
-        )
+        asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)
+        warn(f"{asked} of frames can't be reached on these clips; the closest is {closest}.")
 
 
 ROWS = 11
@@ -276,15 +272,23 @@ class Found:
 
     def text(self) -> str:
         """Format the curve, the clips if there are several, and the schedule."""
-        head = ["threshold", "fire rate", "held agreement", "time, est."]
-        curve = align([head, *(_row(point) for point in _thinned(self.fixed))])
-        clips = [align([["clip", "frames", "fire rate"], *map(_clip_row, self.clips)])] if len(self.clips) > 1 else []
-        fixed = f"{self.fixed_schedule} fires on {percent(self.fixed.point.fire_rate)}"
-        last = (
+        curve: dict[str, Callable[[Point], str]] = {
+            "threshold": lambda point: f"{point.threshold:.6g}",
+            "fire rate": lambda point: percent(point.fire_rate),
+            "held agreement": lambda point: percent(point.trial.held_agreement),
+            "time, est.": lambda point: shown(point.trial.relative_time_estimate, lambda share: f"{share:.3f}"),
+        }
+        clips: dict[str, Callable[[OfClip], str]] = {
+            "clip": lambda one: one[0][0],
+            "frames": lambda one: str(one[0][1]),
+            "fire rate": lambda one: percent(one[1].fire_rate if one[1].tally.later else None),
+        }
+        parts = [columns(_thinned(self.fixed), curve), *([columns(self.clips, clips)] if len(self.clips) > 1 else [])]
+        asked = (
             f"{self.schedule} fires on {percent(self.point.fire_rate)} of frames (asked: {percent(self.fixed.asked)})"
         )
-        told = last if self.schedule == self.fixed_schedule else f"{fixed}\n{last}"
-        return "\n\n".join([curve, *clips, told])
+        fixed = f"{self.fixed_schedule} fires on {percent(self.fixed.point.fire_rate)}\n"
+        return "\n\n".join([*parts, asked if self.schedule == self.fixed_schedule else fixed + asked])
 
 
 def _facts(point: Point) -> dict[str, Any]:
@@ -294,20 +298,6 @@ def _facts(point: Point) -> dict[str, Any]:
         "held_agreement": point.trial.held_agreement,
         "relative_time_estimate": point.trial.relative_time_estimate,
     }
-
-
-def _row(point: Point) -> list[str]:
-    return [
-        f"{point.threshold:.6g}",
-        percent(point.fire_rate),
-        percent(point.trial.held_agreement),
-        shown(point.trial.relative_time_estimate, lambda share: f"{share:.3f}"),
-    ]
-
-
-def _clip_row(clip: OfClip) -> list[str]:
-    (path, frames), trial = clip
-    return [path, str(frames), percent(trial.fire_rate if trial.tally.later else None)]
 
 
 def _thinned(tuned: Tuned) -> Sequence[Point]:
