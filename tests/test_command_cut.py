@@ -413,7 +413,7 @@ def test_a_map_of_numbers_has_no_classes(tmp_path: Path) -> None:
     said = Said(size=SIZE, mean=SAID.mean, std=SAID.std, classes=())
     found = cut(tmp_path, networks.two_branches(), said=said, cutting=Cutting(at="stem,fine1+coarse1,fine2+coarse2"))
     assert (found.sidecar.classes, found.sidecar.ignore, found.sidecar.output) == ((), None, "depth")
-    assert found.sidecar.schedule == "carried(skip_frame(3), warp(auto))"
+    assert found.sidecar.schedule == "carried(skip_frame(6), interpolate(flow))"
 
 
 # Inputs

@@ -97,7 +97,7 @@ def test_a_segformer_in_one_command(cut: tuple[Path, str]) -> None:
     assert said.classes == NAMES
     assert (said.input.mean, said.input.std, said.input.colour) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "rgb")
     assert (said.input.width, said.input.height) == (96, 64)
-    assert said.schedule == "carried(skip_frame(3), warp(auto))"
+    assert said.schedule == "carried(skip_frame(6), interpolate(flow))"
     assert said.cuts[2] == ("/segformer/stages.3/Transpose_output_0",)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clockseg
+import networks
 from clockseg import (
     Session,
     Stage,
@@ -24,6 +26,9 @@ from clockseg import (
 from clockseg.carry import Flow, Interpolate, Warp, parse_carry
 from clockseg.clocks import motion_residual
 from clockseg.execution.tape import Tape, wanted
+from clockseg.networks.cut_settling import Cutting
+from clockseg.networks.cut_source import Said
+from clockseg.networks.cutting import cut_network
 from clockseg.showing.labelling import labels_of
 from clockseg.showing.played import play
 from clockseg.showing.stream import stream
@@ -215,6 +220,20 @@ def test_a_tape_plays_what_a_run_gives(keys) -> None:
     assert [one.record.fired for one in played] == [record.fired for _, record in expected]
     assert [one.record.carried for one in played] == [record.carried for _, record in expected]
     assert all((one.output.value == output).all() for one, (output, _) in zip(played, expected, strict=True))
+
+
+@pytest.mark.parametrize("make", [networks.tiny, networks.unet])
+def test_key_frames_of_a_compiled_network_are_those_of_every_frame(make, tmp_path) -> None:
+    """Parts that run as one model give the scores alone, also where these are the network's output."""
+    onnx.save(make(), tmp_path / "model.onnx")
+    said = Said(size=(96, 64), mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), output="scores")
+    cutting = Cutting(at="auto", measured=False)
+    found = cut_network(tmp_path / "model.onnx", tmp_path / "net.onnx", said=said, cutting=cutting, engine="openvino")
+    net = clockseg.load(found.file, engine="openvino", threads=1)
+    frames = [cv2.resize(image, (96, 64)) for image in clip(5)]
+    every = outputs(net, frames, frame_oracle)
+    both = outputs(net, frames, carried(skip_frame(2), Interpolate(Flow(), keys=1)))
+    assert all((both[t] == every[t]).mean() > 0.999 for t in (0, 2, 4))
 
 
 def test_it_is_one_of_the_public_carries() -> None:

@@ -19,8 +19,19 @@ import av
 import numpy as np
 import pytest
 
-from clockseg import NetworkError, UsageError, frame_oracle, load, parse_schedule, read_labels, read_summary, read_trace
-from clockseg.carry import parse_carry
+from clockseg import (
+    NetworkError,
+    UsageError,
+    carried,
+    frame_oracle,
+    load,
+    parse_schedule,
+    read_labels,
+    read_summary,
+    read_trace,
+    skip_frame,
+)
+from clockseg.carry import Flow, Interpolate, parse_carry
 from clockseg.cli.live import table
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.live import Until, live
@@ -88,7 +99,8 @@ class TestChannel:
     def step(self, channel: Channel, now: list[float], one: Arrived) -> Any:
         channel.line.put(one)
         now[0] = one.seconds + 0.02
-        return channel.step()
+        [shown] = channel.step()
+        return shown
 
     def test_what_waits_for_the_compiler_is_no_latency_and_no_drop(self) -> None:
         now = [0.0]
@@ -96,7 +108,7 @@ class TestChannel:
         for index in range(4):
             channel.line.put(self.at(index, index / 30))
         now[0] = 2.0
-        shown = channel.step()
+        [shown] = channel.step()
         assert (shown.frame.index, shown.latency_seconds) == (3, None)
         assert (channel.dropped, channel.skipped, len(channel.latencies)) == (0, 3, 0)
         assert self.step(channel, now, self.at(4, 2.0)).latency_seconds == pytest.approx(0.02)
@@ -216,11 +228,38 @@ class TestLive:
             live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out", on_frame=fail)
         assert not (tmp_path / "out").exists()
 
+    def test_a_lookahead_makes_frames_from_both_sides(self, drive: Path) -> None:
+        shown: list[Any] = []
+        schedule = carried(skip_frame(4), Interpolate(Flow()))
+        [one] = live(
+            toy(),
+            [str(drive)],
+            schedule,
+            lookahead=4,
+            drop="all",
+            until=Until(frames=10),
+            on_frame=lambda number, channel, one: shown.append(one),
+        )
+        assert one.summary["frames"] == 10
+        assert one.summary["carry"] == "interpolate(flow)"
+        assert [each.frame.index for each in shown] == list(range(10))
+        assert {each.record.carried for each in shown} == {"", "interpolated"}
+
+    def test_without_a_lookahead_interpolate_is_warp_and_told_once(self, drive: Path) -> None:
+        told: list[str] = []
+        schedule = carried(skip_frame(4), Interpolate(Flow()))
+        [one] = live(
+            toy(), [str(drive)], schedule, until=Until(frames=3), on_message=lambda one, sentence: told.append(sentence)
+        )
+        assert one.summary["carry"] == "warp(flow)"
+        assert [sentence for sentence in told if "lookahead" in sentence] == told[:1]
+
     def test_refused(self, drive: Path, tmp_path: Path) -> None:
         for sources, options, match in (
             (["-", "-"], {}, "one standard input"),
             ([str(drive)], {"latency_seconds": -1.0}, "latency"),
-            ([str(drive)], {"carry": parse_carry("warp(codec)")}, "Take warp"),
+            ([str(drive)], {"carry": parse_carry("warp(codec)")}, "estimator flow"),
+            ([str(drive)], {"lookahead": 3}, "interpolate"),
             ([str(drive)], {"write": ["labels"]}, "without a folder"),
             ([str(drive)], {"out": tmp_path, "write": ["gif"]}, "there are"),
         ):

@@ -65,7 +65,7 @@ def test_what_is_recommended_costs_less_than_the_uncut_network(found, highway, t
 
 def test_it_is_told_with_the_reason(found) -> None:
     told = report(found)
-    assert "recommended schedule: carried(skip_frame(3), warp(auto))" in told
+    assert "recommended schedule: carried(skip_frame(6), interpolate(flow))" in told
     assert "nothing to clock" not in told
 
 
@@ -100,4 +100,4 @@ def test_a_network_of_one_stage_has_no_stages_to_warn_of(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_no_bundled_network_recommends_a_clock_on_stages(name) -> None:
-    assert str(read_network(name)[1].schedule).startswith("carried(skip_frame(3), warp(auto")
+    assert str(read_network(name)[1].schedule).startswith("carried(skip_frame(6), interpolate(flow")

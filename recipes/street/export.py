@@ -29,7 +29,7 @@ from recipes.street.encoder import MEAN, STD, same_padding
 from recipes.street.network import GREY, MULTIPLE, AnyStreet, Context
 
 OPSET = 17
-SCHEDULE = "carried(skip_frame(3), warp(auto))"
+SCHEDULE = "carried(skip_frame(6), interpolate(flow))"
 TOLERANCE = 1e-4
 """Largest difference of any output between the module and the graph, as a share of the output's largest value."""
 HALF_TOLERANCE = 1e-2

@@ -3,7 +3,7 @@
 from clockseg.carry.auto import Auto, settled
 from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
-from clockseg.carry.interpolate import Interpolate
+from clockseg.carry.interpolate import Interpolate, at_once
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.named import parse_carry
 from clockseg.carry.vectors import Vectors
@@ -23,6 +23,7 @@ __all__ = [
     "Sight",
     "Vectors",
     "Warp",
+    "at_once",
     "identity",
     "parse_carry",
     "settled",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from clockseg.carry.warp import Estimator
-from clockseg.clockwork.carry import Of
+from clockseg.carry.warp import Estimator, Warp
+from clockseg.clockwork.carry import Carry, Of
 from clockseg.errors import UsageError
 
 
@@ -71,3 +71,13 @@ class Interpolate:
 
     def __str__(self) -> str:
         return f"interpolate({self.motion})" if self.keys == 2 else f"interpolate({self.motion}, keys={self.keys})"
+
+
+def at_once(carry: Carry) -> Carry:
+    """Return a carry whose outputs need no later frame: ``warp`` in place of ``interpolate``, with the same motion estimator.
+
+    >>> from clockseg.carry.flow import Flow
+    >>> print(at_once(Interpolate(Flow())))
+    warp(flow)
+    """
+    return Warp(carry.motion) if isinstance(carry, Interpolate) else carry

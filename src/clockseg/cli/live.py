@@ -55,6 +55,11 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
     help = "latency target from decoded frame to labels, waiting included (default: 100)"
     group.add_argument("--latency", type=milliseconds, default=100.0, metavar="MS", help=help)
     help = (
+        "make frames from the key frames on both sides (the carry interpolate), up to N frames late; 0: without waiting, "
+        "by warp (default: 0)"
+    )
+    group.add_argument("--lookahead", type=count, default=0, metavar="N", help=help)
+    help = (
         "latest: drop frames that would miss the target in favour of the newest; all: process every frame, however late "
         "(default: latest)"
     )
@@ -121,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
             carry=carry,
             name=name,
             latency_seconds=args.latency / 1000,
+            lookahead=args.lookahead,
             drop=args.drop,
             reconnect=args.reconnect,
             options=options,

@@ -39,7 +39,7 @@ class GraphFusion:
         inputs = tuple(dict.fromkeys(name for part in parts for name in part.inputs if name not in made))
         outputs = dict.fromkeys(tensor for part in parts for tensor in part.outputs)
         given = [tensor for tensor in outputs if tensor in keep]
-        if self.whole is not None and given in ([LABELS], [self.output]) and inputs == (IMAGE,):
+        if self.whole is not None and given == list(self.whole.outputs) and inputs == (IMAGE,):
             return self.whole
         names = " & ".join(part.name.removesuffix(".body") for part in parts if part.name != "finish")
         reads = [self.frame if tensor == IMAGE else tensor for tensor in inputs]

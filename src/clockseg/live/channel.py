@@ -1,4 +1,4 @@
-"""Channel: the way of one source through the network: its session, what it adds up to, and how late it is."""
+"""Channel: the way of one source through the network: its stream, what it adds up to, and how late it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
 from clockseg.execution.machine import machine, versions
@@ -20,6 +19,8 @@ from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import Source
 from clockseg.segmenting.figures import Figures
+from clockseg.showing.stream import Shown as Output
+from clockseg.showing.stream import stream
 from clockseg.video import Frame
 
 GAP_SECONDS = 2.0
@@ -45,9 +46,18 @@ class Shown(NamedTuple):
     dropped: int
 
 
+class _Waiting(NamedTuple):
+    """A frame on its way: when it came, and whether its latency counts."""
+
+    frame: Frame
+    seconds: float
+    timed: bool
+    dropped: int
+
+
 class Channel:
     """One source: ``step`` runs its next frame. ``latencies``: from a frame's coming to its labels, without those that
-    waited for the network to be compiled; ``skipped``: frames given up meanwhile; ``gaps``: fills after it was gone.
+    waited for the network to be compiled; ``skipped``: frames given up meanwhile; ``gaps``: fills after it was gone; ``taken``: frames that were run.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class Channel:
         schedule: Callable[[Channel], Schedule],
         *,
         began: float,
+        lookahead: int = 0,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.source, self.feed, self.line = source, feed, line
@@ -68,10 +79,10 @@ class Channel:
         self.fault: Exception | None = None
         self.age_from = began
         self._began, self._now = began, now
-        self._dropped = 0
+        self.taken = self._dropped = 0
         self._last: Arrived | None = None
         self._interval: float | None = None
-        self.session = Session(net, schedule(self))
+        self.stream = stream(net, schedule(self), lookahead=lookahead)
 
     @property
     def fps(self) -> float:
@@ -95,39 +106,50 @@ class Channel:
         """Seconds since the frame came that is being run."""
         return self._now() - self.age_from
 
-    def step(self) -> Shown | None:
-        """Run the next frame that waits; None if none does, or the network can't run it, which is the end of this source."""
+    def step(self) -> list[Shown]:
+        """Run the next frame that waits, and return the frames whose outputs are known now.
+
+        An error of the network ends this source.
+        """
         arrived = self.line.take(self._now())
         try:
-            return None if arrived is None else self._run(arrived)
+            return [] if arrived is None else self._run(arrived)
         except ClocksegError as error:
             self.fault = error
             self.feed.stop()
-            return None
+            return []
 
-    def _run(self, arrived: Arrived) -> Shown:
+    def end(self) -> list[Shown]:
+        """Return the frames that still wait for a key frame which will not come."""
+        return [] if self.fault is not None else [self._shown(one) for one in self.stream.end()]
+
+    def _run(self, arrived: Arrived) -> list[Shown]:
         self._measure(arrived)
-        self._refill_after_gap(arrived)
+        shown = self._after_gap(arrived)
         ready, before = self._ready(arrived.frame), self.line.dropped
         if not ready:
             # Compile for frames of this size, so that no record and no latency has it in it.
-            self.session(arrived.frame.image)
-            self.session.reset()
+            self.stream.push(arrived.frame.image)
+            self.stream.close()
         self.age_from = arrived.seconds
-        first = self.session.memory is None
-        output = self.session(arrived.frame.image)
-        latency = self._now() - arrived.seconds
-        if ready:
-            self.latencies.add(latency)
-        else:
+        waiting = _Waiting(self._placed(arrived), arrived.seconds, timed=ready, dropped=self.dropped - self._dropped)
+        self._dropped = self.dropped
+        self.taken += 1
+        shown += [self._shown(one) for one in self.stream.push(arrived.frame.image, item=waiting)]
+        if not ready:
             self._forgive(0 if self._last is None else before)
-        record = self.session.record
-        self.figures = self.figures.add(record, first=first, price=None, whole=None, joules=None)
         self._last = arrived
-        dropped, self._dropped = self.dropped - self._dropped, self.dropped
-        return Shown(
-            self._placed(arrived), output, record, arrived.seconds - self._began, latency if ready else None, dropped
-        )
+        return shown
+
+    def _shown(self, one: Output) -> Shown:
+        waiting: _Waiting = one.item
+        latency = self._now() - waiting.seconds if waiting.timed else None
+        if latency is not None:
+            self.latencies.add(latency)
+        first = not self.figures.tally.frames
+        self.figures = self.figures.add(one.record, first=first, price=None, whole=None, joules=None)
+        seconds = waiting.seconds - self._began
+        return Shown(waiting.frame, one.output, one.record, seconds, latency, waiting.dropped)
 
     def _ready(self, frame: Frame) -> bool:
         """Return True if the network has run on frames of this size."""
@@ -151,15 +173,17 @@ class Channel:
             before = 1 / self.fps if self._interval is None else self._interval
             self._interval = before + weight * (interval - before)
 
-    def _refill_after_gap(self, arrived: Arrived) -> None:
+    def _after_gap(self, arrived: Arrived) -> list[Shown]:
+        """End the clip after a gap: the next frame is a fill. Return the frames that still waited."""
         last = self._last
         if last is None:
-            return
+            return []
         # Frames that were given up came, too.
         came = max(1, arrived.frame.index - last.frame.index)
         if arrived.connection != last.connection or (arrived.seconds - last.seconds) / came > GAP_SECONDS:
-            self.session.reset()
             self.gaps += 1
+            return [self._shown(one) for one in self.stream.end()]
+        return []
 
     def _placed(self, arrived: Arrived) -> Frame:
         """The frame on the time line of the run: a source that comes back may count from anywhere; a file's times stay."""
@@ -173,7 +197,7 @@ class Channel:
 
         ``name``: of the schedule; None for the default budget.
         """
-        source, feed, net = self.source, self.feed, self.session.net
+        source, feed, net = self.source, self.feed, self.stream.net
         said = net.sidecar
         return {
             "input": source.stem,
@@ -193,7 +217,7 @@ class Channel:
             },
             "network": net.name,
             "schedule": name or "on time",
-            "carry": str(self.session.schedule.carry),
+            "carry": str(self.stream.schedule.carry),
             "engine": net.engine,
             "classes": [] if said is None else list(said.classes),
             "palette": [] if said is None else [list(colour) for colour in said.palette],

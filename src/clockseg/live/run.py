@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clockseg.carry import Carry, Codec, Flow, Warp
+from clockseg.carry import Carry, Codec, Flow, Interpolate, Warp, at_once
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
 from clockseg.errors import DataError, UsageError
@@ -66,6 +66,7 @@ def live(
     carry: Carry | None = None,
     name: str | None = None,
     latency_seconds: float = 0.1,
+    lookahead: int = 0,
     drop: Drop = "latest",
     reconnect: int = 10,
     options: Mapping[str, str] | None = None,
@@ -79,7 +80,9 @@ def live(
 ) -> tuple[LiveResult, ...]:
     """Run ``net`` on live ``sources`` (see ``source``) until all are over, or ``until``; what became of each, in their order.
 
-    ``schedule``: None for ``OnTime``, which fires as often as the machine has time for, under ``carry`` (None: warp(flow)).
+    ``schedule``: None for ``OnTime``, which fires as often as the machine has time for. ``carry``: None for the schedule's own,
+    without one interpolate(flow) with a lookahead and warp(flow) without. ``lookahead``: the most frames by which an output may
+    come later than its frame, for the carry interpolate; with 0, warp takes its place.
     ``latency_seconds``: the longest that a frame should take from its coming to its labels, waiting included. ``drop``:
     "latest" gives up frames that would be later than that, for the newest; "all" runs every one. ``reconnect``: tries in a
     row before a source is given up. ``out``: a folder for result folders, with the trace, the summary, and what ``write``
@@ -92,6 +95,7 @@ def live(
     clockseg.errors.UsageError: no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.
     """
     found = [source(text) for text in sources]
+    schedule, carry = _carrying(schedule, carry, len(net), lookahead, lambda text: on_message(found[0], text))
     _check(found, latency_seconds, carry, schedule)
     with ExitStack() as stack:
         recorders = _recorders(found, net, out, write, overwrite, stack)
@@ -101,7 +105,7 @@ def live(
             opening = partial(connect, one, options=options, max_pixels=max_pixels)
             feed = Feed(opening, line, tries=reconnect, on_message=partial(on_message, one))
             made = partial(_schedule, schedule, carry, channels, latency_seconds, len(net))
-            channels.append(Channel(one, feed, line, net, made, began=began))
+            channels.append(Channel(one, feed, line, net, made, began=began, lookahead=lookahead))
         _through(channels, recorders, changed, until or Until(), on_frame, stack)
         wall = time.perf_counter() - began
         summaries = [channel.summary(name, latency_seconds, wall) for channel in channels]
@@ -118,15 +122,36 @@ def _check(
     if not 0 <= latency_seconds <= 60:
         raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
     asked = schedule.carry if isinstance(schedule, Schedule) else carry
-    if isinstance(asked, Warp) and isinstance(asked.motion, Codec):
+    if isinstance(asked, Warp | Interpolate) and isinstance(asked.motion, Codec):
         raise UsageError(
-            "warp(codec): what the codec says of motion is lost with frames that are dropped. Take warp(flow)."
+            f"{asked}: the codec's motion vectors refer to frames that may be dropped. Use the motion estimator flow."
         )
 
 
+def _carrying(
+    schedule: Schedule | Named | None, carry: Carry | None, stages: int, lookahead: int, tell: Callable[[str], None]
+) -> tuple[Schedule | None, Carry]:
+    """Return the schedule and the carry for this lookahead; ``tell`` receives a sentence if another carry is used."""
+    if lookahead < 0:
+        raise UsageError(f"a lookahead of {lookahead} frames; give 0 or more.")
+    found = None if schedule is None else schedule_for(schedule, stages)
+    default = found.carry if found is not None else Interpolate(Flow()) if lookahead else Warp(Flow())
+    asked = default if carry is None else carry
+    if lookahead and not isinstance(asked, Interpolate):
+        raise UsageError(
+            f"a lookahead with the carry {asked}, which needs none. Use interpolate(flow), or no lookahead."
+        )
+    if not lookahead and isinstance(asked, Interpolate):
+        tell(
+            f"{asked} needs frames ahead; live uses {at_once(asked)} instead. --lookahead N allows N frames of latency."
+        )
+        asked = at_once(asked)
+    return None if found is None else replace(found, carry=asked), asked
+
+
 def _schedule(
-    given: Schedule | Named | None,
-    carry: Carry | None,
+    given: Schedule | None,
+    carry: Carry,
     channels: Sequence[Channel],
     latency_seconds: float,
     stages: int,
@@ -134,14 +159,14 @@ def _schedule(
 ) -> Schedule:
     """Return the schedule of one channel: the one given, or as many firings as time allows, shared with the other channels."""
     if given is not None:
-        return schedule_for(given, stages)
+        return given
 
     def room() -> Room:
         together = sum(one.fps for one in channels if not one.feed.done or one is channel)
         latency = max(latency_seconds, 1 / channel.fps)
         return Room(together / SHARE, latency - channel.age(), latency)
 
-    return schedule_for(carried(OnTime(room), carry or Warp(Flow())), stages)
+    return schedule_for(carried(OnTime(room), carry), stages)
 
 
 def _recorders(
@@ -178,24 +203,30 @@ def _through(
     stack: ExitStack,
 ) -> None:
     """Run frames as they come, until there are no more or it is to end."""
+
+    def told(number: int, shown: Sequence[Shown]) -> None:
+        recorder = recorders[number]
+        for one in shown:
+            if recorder is not None:
+                recorder.put(one, channels[number].fps)
+            on_frame(number, channels[number], one)
+
     stack.callback(_stop, channels)
     for channel in channels:
         channel.feed.start()
     ends = None if until.seconds is None else time.perf_counter() + until.seconds
     while not until.stop() and (ends is None or time.perf_counter() < ends):
         number = _next(channels, until.frames)
-        shown = None if number is None else channels[number].step()
-        if number is not None and shown is not None:
-            recorder = recorders[number]
-            if recorder is not None:
-                recorder.put(shown, channels[number].fps)
-            on_frame(number, channels[number], shown)
+        if number is not None:
+            told(number, channels[number].step())
         elif _over(channels, until.frames):
-            return
+            break
         else:
             with changed:
                 if not any(len(channel.line) for channel in channels):
                     changed.wait(_LOOK_SECONDS)
+    for number, channel in enumerate(channels):
+        told(number, channel.end())
 
 
 def _stop(channels: Sequence[Channel]) -> None:
@@ -217,7 +248,7 @@ def _next(channels: Sequence[Channel], frames: int | None) -> int | None:
 
 
 def _enough(channel: Channel, frames: int | None) -> bool:
-    return channel.fault is not None or (frames is not None and channel.figures.tally.frames >= frames)
+    return channel.fault is not None or (frames is not None and channel.taken >= frames)
 
 
 def _over(channels: Sequence[Channel], frames: int | None) -> bool:
