@@ -73,11 +73,11 @@ def test_names_that_are_no_unicode_are_written_somehow() -> None:
     [
         ("", "format is None"),
         ('format = "clockseg-schedule-9"\nschedule = "alternating"', "'clockseg-schedule-9'; this version reads"),
-        ("format = ", "is no TOML"),
+        ("format = ", "is not valid TOML"),
         (HEAD, "schedule must be a text"),
         (HEAD + "schedule = 0.25", "schedule must be a text"),
         (HEAD + 'schedule = "adaptiv(0.25)"', "Did you mean adaptive"),
-        (HEAD + 'schedule = "alternating"\nschedul = 1', "nobody knows schedul"),
+        (HEAD + 'schedule = "alternating"\nschedul = 1', "unknown keys schedul"),
         (HEAD + 'schedule = "alternating"\nnetwork = "street"', "network and tuned must be tables"),
         (HEAD + 'schedule = "alternating"\n[network]\nstages = [1]', "stages, a list of names"),
         (HEAD + 'schedule = "alternating"\n[network]\nsize = 3', "it holds a name, and stages"),
@@ -93,7 +93,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_name(tmp_path: Path, text, mes
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="is no TOML"):
+    with pytest.raises(DataError, match="is not valid TOML"):
         read_schedule_file(tmp_path / "bad.toml")
     with pytest.raises(DataError, match="can't be read"):
         read_schedule_file(tmp_path)

@@ -1,4 +1,4 @@
-"""The schedules that a plan may choose: a clock as text with a place for its number, and a carry."""
+"""The schedules that a plan may choose: a clock as text with a placeholder for its number, and a carry."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from clockseg.errors import UsageError
 from clockseg.execution.tape import wanted
 
 Family: TypeAlias = tuple[str, str]
-"""A clock and a carry: schedules that cost the same on a frame on which the same stages fire."""
+"""A clock and a carry, whose schedules cost the same on a frame on which the same stages fire."""
 RATES = (2, 3, 4, 6, 8, 12, 16)
 PLACE = "{}"
 CAP = 16
-"""Frames after which a clock that goes by change fires in any case: what it does not see is bounded."""
+"""Frames after which a clock on change fires in any case."""
 
 
 class Kind(NamedTuple):
     """A clock as text, in which ``{}`` stands for a number, and the numbers to try first, in order.
 
-    ``whole``: whether all stages fire or none. ``steps``: whether the number is a whole one, such as a period.
+    ``whole``: all stages fire or none. ``steps``: the number is a whole one, such as a period.
 
     >>> Kind("skip_frame({})", (2, 4), whole=True).text(4)
     'skip_frame(4)'
@@ -35,12 +35,12 @@ class Kind(NamedTuple):
     steps: bool = True
 
     def text(self, number: float) -> str:
-        """The clock with this number."""
+        """Return the clock with this number."""
         return self.template.replace(PLACE, f"{number:.4g}")
 
 
 class Candidate(NamedTuple):
-    """One schedule: of this kind, with this number, under this carry.
+    """A schedule: a clock of this kind with this number, under this carry.
 
     >>> Candidate(Kind("skip_frame({})", (2, 4)), 4, "warp(flow)").text
     'carried(skip_frame(4), warp(flow))'
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As ``parse_schedule`` reads it."""
+        """The schedule as ``parse_schedule`` reads it."""
         return spelled(self.kind.text(self.number), parse_carry(self.carry))
 
     @property
@@ -65,9 +65,9 @@ ORACLE = Kind("frame_oracle", (1,))
 SKIP = Kind("skip_frame({})", RATES)
 CARRIES = ("identity", "warp(flow)", "warp(flow, scale=0.25)", "interpolate(flow)")
 VECTORS = ("warp(codec)", "interpolate(codec)")
-"""Where the video has some, of frames that refer to earlier ones only."""
+"""Tried if the video has motion vectors that refer to earlier frames only."""
 UNCORRECTED = ('warp(flow, of="output")',)
-"""Where a network has a correction, which on video unlike what it was trained on makes scores worse."""
+"""Tried if a network has a correction, which lowers the scores on video unlike its training data."""
 _CAPPED = f"either({{}}, at_least_every({CAP}))"
 CHANGES = (
     Kind('difference({}, of="pixels")', (0.02, 0.05, 0.1, 0.2, 0.4)),
@@ -76,7 +76,7 @@ CHANGES = (
 
 
 def clocks(stages: int) -> list[Kind]:
-    """Clocks for a network of so many stages, beside ``frame_oracle`` and ``skip_frame``.
+    """Return the clocks for a network of so many stages, apart from ``frame_oracle`` and ``skip_frame``.
 
     >>> [kind.template for kind in clocks(3) if not kind.whole]
     ['fixed_rate((1, 1, {}))', 'fixed_rate((1, {}, {}))', 'adaptive({})', 'adaptive({}, watch=1)']
@@ -100,7 +100,7 @@ def _by_stages(stages: int) -> list[Kind]:
 
 
 def asked_for(text: str) -> Kind:
-    """A clock that a user gave: ``learned("clock.onnx", {})``, or a whole schedule without a place for a number.
+    """Return a clock that a user gave: ``learned("clock.onnx", {})``, or a schedule without a placeholder.
 
     >>> asked_for("alternating").numbers
     (1,)
@@ -109,14 +109,14 @@ def asked_for(text: str) -> Kind:
 
 
 def schedule_of(net: StagedNetwork, candidate: Candidate) -> Schedule:
-    """The schedule itself; ``UsageError`` if this network can't run it, or it can't be played from a tape."""
+    """Return the schedule; ``UsageError`` if this network can't run it, or it can't be replayed from a recording."""
     made = schedule_for(parse_schedule(candidate.text), len(net))
     wanted(net, [made])
     return made
 
 
 def possible(net: StagedNetwork, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that this network can run: an adaptive clock, for one, needs a stage that scores classes."""
+    """Return the candidates that this network can run: an adaptive clock, for one, needs a stage with class scores."""
     found = []
     for candidate in candidates:
         try:

@@ -19,9 +19,9 @@ from clockseg.showing.stream import stream
 from clockseg.types import Image
 
 PERIOD = 3
-"""A clock fires on every third frame while it is measured, one behind it on every sixth."""
+"""While it is measured, a clock fires on every third frame, one after it on every sixth."""
 WARM = 4
-"""Frames at the start that are run once more before: engines compile, memory is found."""
+"""Frames run once before measuring, since engines compile and allocate on the first."""
 
 
 class Sample(NamedTuple):
@@ -33,20 +33,20 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a frame of each family, by which stages fired and what was carried; ``uncut``: of the uncut reference."""
+    """Seconds per frame of each family, by the stages that fired and what was carried; ``uncut``: of the uncut reference."""
 
     uncut: float
     seconds: Mapping[Family, Mapping[tuple[tuple[bool, ...], str], float]]
 
     def of(self, family: Family, record: Record) -> float:
-        """Of one frame, in multiples of the uncut reference's."""
+        """Return the cost of a frame in multiples of the uncut reference's."""
         known = self.seconds[family]
         found = known.get((record.fired, record.carried))
-        # What was never measured, such as a refill, is as dear as the dearest.
+        # A kind of frame that was never measured, such as a refill, counts as the most expensive one.
         return (max(known.values()) if found is None else found) / self.uncut
 
     def plus(self, other: Costs) -> Costs:
-        """With families that were measured in another run, against the same reference at that time."""
+        """Return the costs with families from another run, scaled by the reference's time in each."""
         scale = self.uncut / other.uncut
         more = {family: {way: scale * one for way, one in known.items()} for family, known in other.seconds.items()}
         return Costs(self.uncut, {**self.seconds, **more})
@@ -65,7 +65,7 @@ def measured(
         one.end()
     records: dict[int, list[Record]] = {id(one): [] for one in every}
     for number, sample in enumerate(samples):
-        # Who runs after whom matters to caches.
+        # The order matters to the processor's caches.
         for one in random.Random(number).sample(every, len(every)):
             records[id(one)] += [shown.record for shown in one.push(sample.image, vectors=sample.vectors)]
     for one in every:
@@ -83,7 +83,7 @@ def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], fl
 
 
 def forced(schedule: Schedule) -> Schedule:
-    """``schedule`` with clocks that are asked and not heard: they fire at fixed periods, so that every way is met.
+    """Return ``schedule`` with clocks that are asked but fire at fixed periods, so that every kind of frame occurs.
 
     >>> from clockseg.clockwork.schedule import skip_frame
     >>> forced(skip_frame(16)(2)).clocks

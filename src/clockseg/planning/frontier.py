@@ -17,11 +17,11 @@ _SUCH_AS = {"time": 0.33, "fps": 30}
 
 @dataclass(frozen=True)
 class Goal:
-    """Either the agreement to ``keep`` (0..1) in the least time, or the most agreement in a ``time`` (1: the uncut
-    reference's) or at so many frames a second (``fps``; the mean over frames).
+    """The agreement to ``keep`` (0..1) in the least time, or the most agreement in a ``time`` (1: the uncut reference's) or at
+    so many frames per second (``fps``, the mean over frames).
 
-    ``measure``: of agreement. What is asked for is asked of the blocks that are tuned on; ``keep`` with a margin, of the
-    agreement's standard error over these blocks, since the best of many schedules is a little lucky on them.
+    ``measure``: of agreement. The goal is checked on the blocks tuned on; ``keep`` with a margin of the agreement's standard
+    error over these blocks, since the best of many schedules is a little lucky on them.
 
     >>> Goal(keep=0.99).measure
     'pixel_acc'
@@ -42,7 +42,7 @@ class Goal:
                 raise UsageError(f"{name}={one!r}; give a number above 0, such as {_SUCH_AS[name]}.")
 
     def settled(self, uncut_seconds: float) -> Goal:
-        """With frames a second as a time, now that it is known how long the uncut reference takes.
+        """Return the goal with ``fps`` as a ``time``, given the uncut reference's seconds per frame.
 
         >>> Goal(fps=50).settled(0.04).time
         0.5
@@ -50,15 +50,15 @@ class Goal:
         return self if self.fps is None else Goal(time=1 / (self.fps * uncut_seconds), measure=self.measure)
 
     def agreement(self, sums: Sums) -> float:
-        """By its measure."""
+        """Return the agreement by this goal's measure."""
         return sums.agreement.pixel_acc if self.measure == "pixel_acc" else sums.agreement.mean_iu
 
     def promised(self, trial: Trial) -> float:
-        """The agreement that can be promised: that on the blocks it was chosen by, less its standard error."""
+        """Return the agreement to promise: that on the blocks tuned on, minus its standard error."""
         return self.agreement(trial.tuned) - self.error(trial)
 
     def error(self, trial: Trial) -> float:
-        """The standard error of the agreement over the blocks, by leaving out one at a time (jackknife); 0 for one block."""
+        """Return the standard error of the agreement over the blocks (jackknife); 0 for one block."""
         blocks, total = trial.blocks, trial.tuned.agreement
         if len(blocks) < 2:
             return 0.0
@@ -78,7 +78,7 @@ class Goal:
         return self.time is not None and trial.tuned.relative_time <= self.time
 
     def best(self, trials: Iterable[Trial]) -> Trial:
-        """The best of those that meet the goal; if none does, the one that comes nearest to it."""
+        """Return the best trial that meets the goal; if none does, the one nearest to it."""
         found = list(trials)
         meeting = [trial for trial in found if self.met(trial)]
         if self.keep is not None:
@@ -89,7 +89,7 @@ class Goal:
 
 
 def frontier(goal: Goal, trials: Iterable[Trial]) -> list[Trial]:
-    """Those of which none is both faster and in better agreement, the fastest first, as the tuned blocks tell."""
+    """Return the trials that no faster one exceeds in promised agreement, the fastest first."""
     found: list[Trial] = []
     for trial in sorted(trials, key=lambda one: (one.tuned.relative_time, -goal.promised(one))):
         if not found or goal.promised(trial) > goal.promised(found[-1]):

@@ -1,7 +1,7 @@
-"""The best way to run a network on your video, found without labels: one full pass, then hundreds of schedules played on it.
+"""Finds the best way to run a network on a video without labels: one full pass, and hundreds of schedules replayed on it.
 
-Every schedule is scored against the labels that the reference, the first network, gives on every frame, and timed by what
-its frames cost in sessions measured here. Blocks of the video by turns choose the plan and are held back to judge it.
+Every schedule is scored against the labels that the reference, the first network, gives on every frame, and timed by the
+cost of its frames in sessions measured here. Blocks of the video alternately choose the plan and are held back to check it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from clockseg.planning.taping import Asked, first_frame, taped
 from clockseg.planning.trial import Trial as Trial
 
 FRAMES = 400
-"""Looked at, of all clips together."""
+"""Default limit of frames, of all clips together."""
 BYTES = 2_000_000_000
-"""Of all tapes together, on disk but for the first 64 MB of each; where frames are large, fewer of them are looked at."""
+"""Default limit of all recordings together, on disk but for the first 64 MB of each; of large frames fewer fit."""
 
 
 class Variant(NamedTuple):
-    """A network as it may run: ``network``, ``size`` and ``precision`` as the command line has them."""
+    """A network as it may run; ``network``, ``size`` and ``precision`` as on the command line."""
 
     net: StagedNetwork
     network: str
@@ -50,7 +50,7 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In a few words."""
+        """The network's name with its size and precision, if they differ from the defaults."""
         return " ".join(filter(None, (self.net.name, self.size, "" if self.precision == "f32" else self.precision)))
 
 
@@ -58,7 +58,7 @@ class Variant(NamedTuple):
 class Plan:
     """A plan: the ``chosen`` trial, the ``frontier``, fastest first, and all ``trials``.
 
-    ``uncut_seconds``: of the uncut reference (the first of ``variants``) a frame; all times are in multiples of it.
+    ``uncut_seconds``: per frame of the uncut reference, the first of ``variants``; all times are in multiples of it.
     ``frames``: how many were looked at; ``reason``: a phrase that says why not more. ``bytes``: of the recordings.
     """
 
@@ -114,7 +114,7 @@ def plan(
     most_bytes: int = BYTES,
     callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
 ) -> Plan:
-    """The best schedule, and the best of ``variants`` to run it on, for video like ``clips``.
+    """Return the best schedule, and the best of ``variants`` to run it on, for video like ``clips``.
 
     ``variants``: the first is the reference, whose labels are the truth and whose uncut time is 1; the others must have the
     same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try, as
@@ -163,7 +163,7 @@ def plan(
 
 
 def _check_asked(kind: Kind, nets: Sequence[StagedNetwork], carries: Sequence[str]) -> None:
-    """Refuse a clock that was asked for and that none of the networks can run under any carry."""
+    """Raise ``UsageError`` for a clock that none of the networks can run under any carry."""
     asked = [Candidate(kind, kind.numbers[0], carry) for carry in carries]
     if not any(possible(net, asked) for net in nets):
         # The reason, under a carry that moves.
@@ -171,6 +171,6 @@ def _check_asked(kind: Kind, nets: Sequence[StagedNetwork], carries: Sequence[st
 
 
 def _every(net: StagedNetwork, carries: Sequence[str], kinds: Sequence[Kind]) -> list[Candidate]:
-    """One candidate of each family that may be tried: what the tape must hold."""
+    """Return one candidate of each family that may be tried, which decide what the recording must hold."""
     families = [(kind, carry) for kind in (ORACLE, SKIP, *clocks(len(net)), *kinds) for carry in carries]
     return possible(net, [Candidate(kind, kind.numbers[0], carry) for kind, carry in families])

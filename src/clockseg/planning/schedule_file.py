@@ -1,4 +1,4 @@
-"""A schedule on disk, what ``clockseg tune`` and ``clockseg plan`` write and ``--schedule FILE.toml`` takes.
+"""Schedule files: ``clockseg tune`` and ``clockseg plan`` write them, and ``--schedule FILE.toml`` takes them.
 
 format = "clockseg-schedule-1"
 schedule = "either(adaptive(0.1834), at_least_every(8))"
@@ -35,7 +35,7 @@ from clockseg.files import whole
 
 FORMAT = "clockseg-schedule-1"
 RUN = ("network", "size", "precision")
-"""What a plan says of the network to run."""
+"""Options of the network to run that a plan holds."""
 NETWORK_FILES = (".onnx", ".safetensors")
 _EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune writes one.'
 
@@ -59,7 +59,7 @@ class ScheduleFile:
     run: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, stages: int) -> Schedule:
-        """The schedule for a network of so many stages; ``UsageError`` if it was made for another number."""
+        """Return the schedule for a network of so many stages; ``UsageError`` if it was made for another number."""
         if self.stages and len(self.stages) != stages:
             raise UsageError(
                 f"schedule {self.schedule} was made for the {len(self.stages)} stages of network {self.network!r} "
@@ -68,7 +68,7 @@ class ScheduleFile:
         return schedule_for(parse_schedule(self.schedule), stages)
 
     def doubt(self, net: StagedNetwork) -> str | None:
-        """A sentence if it was made for another network than ``net``: thresholds do not carry over."""
+        """Return a warning if it was made for another network than ``net``, since thresholds do not carry over."""
         stages = tuple(stage.name for stage in net.stages)
         if (self.network or net.name, self.stages or stages) == (net.name, stages):
             return None
@@ -79,7 +79,7 @@ class ScheduleFile:
 
 
 def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
-    """The schedule in a TOML file; ``DataError`` says what is missing or wrong in it.
+    """Read a schedule from a TOML file; ``DataError`` says what is missing or wrong in it.
 
     >>> read_schedule_file("nowhere.toml")
     Traceback (most recent call last):
@@ -92,13 +92,13 @@ def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
     except OSError as error:
         raise DataError(f"{path} can't be read ({error.strerror}). {_EXAMPLE}") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no TOML ({error}). {_EXAMPLE}") from None
+        raise DataError(f"{path} is not valid TOML ({error}). {_EXAMPLE}") from None
     file = _parsed(found, str(path))
     return replace(file, run=_placed(file.run, lambda network: os.path.normpath(Path(path).parent / network)))
 
 
 def _placed(run: Mapping[str, str], place: Callable[[str], str]) -> dict[str, str]:
-    """``run`` with its network's file elsewhere; the name of a bundled one stays."""
+    """Return ``run`` with the path of its network's file changed by ``place``; the name of a bundled network stays."""
     return {
         key: place(value) if key == "network" and Path(value).suffix in NETWORK_FILES else value
         for key, value in run.items()
@@ -111,7 +111,7 @@ def _parsed(found: dict[str, Any], path: str) -> ScheduleFile:
     unknown = found.keys() - {"format", "schedule", "network", "tuned", "run"}
     if unknown:
         raise DataError(
-            f"{path}: nobody knows {', '.join(sorted(unknown))}; there are schedule, network, run and tuned."
+            f"{path}: unknown keys {', '.join(sorted(unknown))}; allowed are schedule, network, run and tuned."
         )
     run = found.get("run", {})
     if not isinstance(run, dict) or run.keys() - set(RUN) or not all(isinstance(value, str) for value in run.values()):
@@ -141,7 +141,7 @@ def write_schedule_file(file: ScheduleFile, path: str | os.PathLike[str], *, ove
 
 
 def dump(file: ScheduleFile) -> str:
-    """A schedule file as TOML text.
+    """Return a schedule file as TOML text.
 
     >>> print(dump(ScheduleFile("alternating")), end="")
     format = "clockseg-schedule-1"
@@ -162,7 +162,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A text, a truth value, a number or a list of these as TOML."""
+    """Format a text, a truth value, a number or a list of these as TOML."""
     if isinstance(value, str):
         # JSON's escapes are TOML's, but for DEL; and TOML is Unicode, which file names need not be.
         return json.dumps(value.encode(errors="replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""From a few numbers of each clock to those near the goal: what cannot win is not tried."""
+"""The search over schedules: a few numbers of each clock, then numbers near the goal; clocks that cannot win are skipped."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clockseg.planning.frontier import Goal
 from clockseg.planning.trial import Scene, Trial
 
 CLOSER = 4
-"""Numbers tried between the two of a clock between which the goal is met."""
+"""Numbers tried between the two neighbouring numbers of a clock of which one meets the goal."""
 BEST_CARRIES = 2
-"""Of a network, on which clocks are tried."""
+"""Number of carries per network that clocks are tried with."""
 
 
 class Search:
-    """The trials on all scenes (one a variant, the reference's first) so far, and what their schedules cost."""
+    """The trials so far on all scenes (one per variant, the reference's first), and the measured costs of schedules."""
 
     def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[Sample]) -> None:
         self.goal, self.scenes, self.samples = goal, scenes, samples
@@ -28,24 +28,24 @@ class Search:
 
     @property
     def uncut_seconds(self) -> float:
-        """Of the uncut reference, a frame."""
+        """Seconds per frame of the uncut reference; NaN before anything was measured."""
         costs = self._costs[0]
         return math.nan if costs is None else costs.uncut
 
     def start(self, carries: Sequence[str]) -> None:
-        """Every frame, and every n-th under each carry."""
+        """Try every frame, and every n-th frame under each carry."""
         families = [(ORACLE, "identity"), *((SKIP, carry) for carry in carries)]
         self._try([(scene.variant, kind, carry) for scene in self.scenes for kind, carry in families], whole=True)
 
     def go_on(self, kinds: Sequence[Kind]) -> None:
-        """Clocks of these kinds, under the carries that did best so far."""
+        """Try clocks of these kinds under the carries that did best so far."""
         chosen = {scene.variant: self._best_carries(scene.variant) for scene in self.scenes}
         self._try(
             [(variant, kind, carry) for variant, carries in chosen.items() for kind in kinds for carry in carries]
         )
 
     def _best_carries(self, variant: int) -> list[str]:
-        """Those under which skip-frame comes nearest to the goal."""
+        """Return the carries under which skip-frame comes nearest to the goal."""
         by_carry: dict[str, list[Trial]] = defaultdict(list)
         for trial in self.trials:
             if trial.variant == variant and trial.candidate.kind == SKIP:
@@ -59,7 +59,7 @@ class Search:
         return found
 
     def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
-        """``whole``: also what cannot win, so that the frontier is there from end to end."""
+        """Measure and try the candidates; ``whole``: also those that cannot win, so that the frontier is complete."""
         ladders = [
             (self.scenes[variant], possible(self.scenes[variant].tape.net, _ladder(kind, carry)))
             for variant, kind, carry in asked
@@ -95,7 +95,7 @@ class Search:
         return costs
 
     def _climb(self, scene: Scene, candidates: Sequence[Candidate]) -> None:
-        """All of them, then between the two neighbours of which one meets the goal and the other does not."""
+        """Try all candidates, then numbers between two neighbours of which one meets the goal and the other does not."""
         costs = self._known(scene.variant)
         trials = [scene.tried(candidate, costs) for candidate in candidates]
         for _ in range(CLOSER):

@@ -26,7 +26,7 @@ from clockseg.showing.played import play
 from clockseg.types import Labels
 
 MOST_PIXELS = 130_000
-"""Of a frame are compared: of larger ones every second pixel in every second row, or every third, and so on."""
+"""Most pixels of a frame that are compared; larger frames are subsampled."""
 
 
 class Slot(NamedTuple):
@@ -40,8 +40,8 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Of some frames: agreement; of those that are timed, ``frames`` in number, multiples of the uncut reference's ``time`` and
-    on how many the ``network`` ran. Addable."""
+    """Sums over frames, addable: ``agreement``; over the ``frames`` that are timed, their ``time`` in multiples of the uncut
+    reference's, and the number of them on which the ``network`` ran."""
 
     agreement: Agreement
     time: float = 0.0
@@ -59,12 +59,12 @@ class Sums:
         )
 
     def at_rates_of(self, every: Sums) -> Sums:
-        """The same agreement, with the times of ``every`` frame."""
+        """Return the same agreement with the times of other frames."""
         return replace(self, time=every.time, frames=every.frames, network=every.network)
 
     @property
     def relative_time(self) -> float:
-        """A frame's, against the uncut reference; NaN without frames."""
+        """Mean time of a frame, in multiples of the uncut reference's; NaN without frames."""
         return self.time / self.frames if self.frames else math.nan
 
     @property
@@ -75,10 +75,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Result of ``candidate`` on variant number ``variant``: on the tuning blocks and on those held back.
-
-    ``blocks``: the former one by one.
-    """
+    """The result of ``candidate`` on variant number ``variant``, on the blocks tuned on (``blocks``: each) and those held back."""
 
     variant: int
     candidate: Candidate
@@ -89,7 +86,7 @@ class Trial:
 
 @dataclass(eq=False)
 class Truth:
-    """The reference's labels on every frame that is looked at, thinned out; what variants are scored against."""
+    """The reference's subsampled labels on every frame, which variants are scored against."""
 
     classes: int
     slots: list[Slot] = field(default_factory=list)
@@ -97,7 +94,7 @@ class Truth:
     places: list[Place] = field(default_factory=list)
 
     def add(self, slot: Slot, labels: Labels) -> None:
-        """One more frame."""
+        """Append the labels of a frame."""
         self.slots.append(slot)
         self.places.append(self.store.add(thinned(labels)))
 
@@ -106,7 +103,7 @@ class Truth:
 
 
 def thinned(labels: Labels) -> Labels:
-    """Every n-th pixel of every n-th row, so that no more than about ``MOST_PIXELS`` are left.
+    """Return every n-th pixel of every n-th row, about ``MOST_PIXELS`` at most.
 
     >>> thinned(np.zeros((1080, 1920), np.uint8)).shape
     (270, 480)
@@ -117,7 +114,7 @@ def thinned(labels: Labels) -> Labels:
 
 @dataclass(eq=False)
 class Scene:
-    """A variant's tape before the reference's labels: what is shown is scored once, whichever schedules show it."""
+    """A variant's recording and the reference's labels; an output is scored once, however many schedules show it."""
 
     variant: int
     tape: Tape
@@ -125,7 +122,7 @@ class Scene:
     known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
 
     def tried(self, candidate: Candidate, costs: Costs) -> Trial:
-        """``candidate`` played over all frames."""
+        """Replay ``candidate`` on all frames."""
         nothing = Sums(no_agreement(self.truth.classes))
         sums: dict[int, Sums] = {}
         timed: list[Sums] = []
@@ -149,7 +146,7 @@ class Scene:
         others = [one for block, one in sums.items() if block in held_back]
         tuned, left = reduce(add, blocks, nothing), reduce(add, others, nothing)
         if _blind(schedule_of(self.tape.net, candidate)) or not (tuned.frames and left.frames):
-            # Blocks are no multiples of periods: which half of them has a firing more is chance.
+            # Blocks are no multiples of periods, so it is chance which half has one more firing.
             tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
         return Trial(self.variant, candidate, tuned, left, blocks)
 
@@ -162,10 +159,10 @@ class Scene:
 
 
 def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterator[int]:
-    """The frames that are timed, of runs that begin with a fill: those behind it, up to the last on which every stage fired.
+    """Yield the frames to time: of each run, which begins with a fill, those after it up to the last on which all stages fired.
 
-    What comes after that would make a clock look cheaper than it is: the next firing is still to be paid. Where none came at
-    all, the fill is taken for it, and the whole run is timed.
+    Later frames would make a clock look cheaper than it is, since its next firing is missing. A run without a firing is
+    timed whole, with the fill in place of the firing.
 
     >>> list(whole_cycles([True, False, False, True, False], lambda index: index == 0))
     [1, 2, 3]
@@ -184,7 +181,7 @@ def _blind(schedule: Schedule) -> bool:
 
 
 def labels_of(output: object, net: StagedNetwork) -> Labels:
-    """The output, if it is a label map; else ``UsageError``."""
+    """Return the output if it is a label map; else raise ``UsageError``."""
     labels = np.asarray(output)
     if labels.dtype.kind not in "ui" or labels.ndim != 2:
         raise UsageError(

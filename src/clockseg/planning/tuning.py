@@ -1,4 +1,4 @@
-"""Finding the threshold that gives a fire rate, on unlabelled video: one recording, many replays."""
+"""Finds the threshold that gives a fire rate on unlabelled video: one recording, many replays."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ ByThreshold: TypeAlias = Callable[[float], Schedule | Named]
 """A schedule for each threshold, such as ``adaptive``."""
 
 MOST_REPLAYS = 80
-"""Before the neighbours of the best are tried."""
+"""Limit of replays before the neighbours of the best point are tried."""
 NEIGHBOURS = 8
-"""Pieces tried on either side of the best one: the rate does not fall steadily, since references move with firings."""
+"""Pieces tried on either side of the best: the rate does not fall steadily, since the reference changes at each firing."""
 
 
 @dataclass(frozen=True)
 class Trial:
     """Result of a schedule replayed on recordings, over the frames after each clip's first; addable.
 
-    ``tally``: who fires; its ``seconds`` are an estimate, ``full_seconds`` those of full passes. ``agreeing``: the sum
-    over frames of the share of places at which the label map that the last stage shows is the oracle's; None if it has
-    no score map.
+    ``tally``: firings; its ``seconds`` are an estimate, ``full_seconds`` those of full passes. ``agreeing``: the sum over
+    frames of the share of places at which the last stage's label map, fresh or held, is the oracle's; None if it has no
+    score map.
     """
 
     tally: Tally
@@ -43,7 +43,7 @@ class Trial:
 
     @property
     def fire_rate(self) -> float:
-        """Of the last stage, which fires if any clocked stage does; NaN without frames."""
+        """The fire rate of the last stage, which fires if any clocked stage does; NaN without frames."""
         return self.tally.fires[-1] / self.tally.later if self.tally.later else math.nan
 
     @property
@@ -53,7 +53,7 @@ class Trial:
 
     @property
     def relative_time_estimate(self) -> float | None:
-        """Seconds of what fires over those of firing always; clocks' own time left out."""
+        """Seconds of the stages that fire over those of all stages on every frame, without the clocks' own time."""
         return self.tally.seconds / self.full_seconds if self.full_seconds else None
 
     def __add__(self, other: Trial) -> Trial:
@@ -62,7 +62,7 @@ class Trial:
 
 
 class Point(NamedTuple):
-    """A threshold and what it gives. Every threshold in (``low``, ``high``] gives the same firings on these frames."""
+    """A threshold and its trial; every threshold in (``low``, ``high``] gives the same firings on these frames."""
 
     threshold: float
     trial: Trial
@@ -71,13 +71,13 @@ class Point(NamedTuple):
 
     @property
     def fire_rate(self) -> float:
-        """The trial's."""
+        """The fire rate of the trial."""
         return self.trial.fire_rate
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The point whose fire rate is closest to the one asked for, and the curve of all that was tried, by threshold."""
+    """The point whose fire rate is closest to the one ``asked`` for, and the ``curve`` of all points tried, by threshold."""
 
     asked: float
     point: Point
@@ -127,12 +127,12 @@ def tune(
     points: int = 16,
     between: tuple[float, float] = (0.0, NEVER),
 ) -> Tuned:
-    """The threshold at which the fire rate of the last stage, over all recordings, is closest to ``fire_rate`` (0..1).
+    """Find the threshold at which the fire rate of the last stage, over all recordings, is closest to ``fire_rate`` (0..1).
 
     ``schedule``: a function of the threshold, such as ``adaptive``, or a clock with a threshold. The fire rate is a step function of the threshold,
-    and not quite a monotone one. A replay tells all signals, so it holds for every threshold between the largest signal
-    that did not fire and the smallest that did: the search goes from piece to piece of that function, first by halves
-    for a curve of about ``points``, then by halves around the rate asked for, then through the pieces next to the best.
+    and not quite a monotone one. A replay shows all signals, so its result holds for every threshold between the largest
+    signal that did not fire and the smallest that did. The search goes from piece to piece of that function: first by
+    bisection to a curve of about ``points``, then by bisection around the rate asked for, then to the neighbours of the best.
     The threshold returned is the shortest number in its piece. ``DataError`` if no recording has a second frame.
 
     >>> from clockseg.clocks import adaptive
@@ -157,7 +157,7 @@ def tune(
 
 
 def tune_near(recordings: Sequence[Recording], schedule: ByThreshold, fire_rate: float, threshold: float) -> Tuned:
-    """``tune`` between half and twice a ``threshold``: for paced schedules, whose rate depends little on where they start.
+    """Call ``tune`` between half and twice a ``threshold``, for paced schedules, whose rate depends little on their start.
 
     >>> from clockseg.clocks import adaptive, paced
     >>> tune_near([], lambda threshold: paced(adaptive(threshold), 0.5), 0.5, 0.02)
@@ -179,7 +179,7 @@ class _Search:
         self.replays = len(self.points)
 
     def at(self, threshold: float) -> Point:
-        """The point at ``threshold``, kept among the points."""
+        """Return the point at ``threshold``, and keep it among the points."""
         point = self._point(threshold)
         self.replays += 1
         others = [known for known in self.points if (known.low, known.high) != (point.low, point.high)]
@@ -187,7 +187,7 @@ class _Search:
         return point
 
     def spread(self, count: int) -> None:
-        """Halve where the rate makes its widest steps, until there are ``count`` points."""
+        """Bisect where the rate makes its widest steps, until there are ``count`` points."""
         while self.replays < count and (pairs := [pair for pair in pairwise(self.points) if _between(*pair)]):
             left, right = max(pairs, key=lambda pair: abs(pair[0].fire_rate - pair[1].fire_rate))
             if left.fire_rate == right.fire_rate:
@@ -195,7 +195,7 @@ class _Search:
             self.at(_short(left.high, right.low))
 
     def close_in(self) -> None:
-        """Halve where the rate passes the one asked for, until there is no threshold in between."""
+        """Bisect where the rate passes the one asked for, until no threshold is in between."""
         while self.replays < MOST_REPLAYS:
             pairs = [pair for pair in pairwise(self.points) if _between(*pair) and self._passes(*pair)]
             if not pairs:
@@ -213,7 +213,7 @@ class _Search:
                 point = self.at(threshold)
 
     def best(self) -> Point:
-        """The closest; of several the one of the widest piece, which says least of these very frames."""
+        """Return the closest point; of several the one of the widest piece, which depends least on these frames."""
         return min(self.points, key=lambda point: (self._miss(point), point.low - point.high))
 
     def _passes(self, left: Point, right: Point) -> bool:
@@ -227,7 +227,7 @@ class _Search:
 
     @property
     def _unavoidable(self) -> float:
-        """Rates are whole numbers of firings."""
+        """Half a firing, as a rate: rates are whole numbers of firings."""
         return 0.5 / self.points[0].trial.tally.later
 
     def _point(self, threshold: float) -> Point:
@@ -237,7 +237,7 @@ class _Search:
 
 
 class _Ends:
-    """Takes note of the signals that come closest to the threshold from below and from above."""
+    """Tracks the signals closest to the threshold from below and from above."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold, self.low, self.high = threshold, -math.inf, math.inf
@@ -253,7 +253,7 @@ class _Ends:
 
 
 def _short(low: float, high: float) -> float:
-    """The number of fewest digits above ``low`` and up to ``high``, near the middle; 0 where that is among them.
+    """Return the number of fewest digits above ``low`` and up to ``high``, near the middle; 0 if that is among them.
 
     >>> _short(0.1832, 0.1891), _short(-math.inf, 0.002)
     (0.186, 0.0)
