@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.cli._terminal import behind, indented, one_line
+from clockseg.cli._terminal import behind, one_line, say
 
 if TYPE_CHECKING:
     from clockseg.clockwork.trace import Progress
@@ -76,7 +76,7 @@ class _Lines:
         if time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
             text = self._alone(source, progress) if self._videos == 1 else self._all()
-            print(f"clockseg: {text}", file=sys.stderr, flush=True)
+            say(text)
 
     def ended(self, source: str) -> None:
         self._ended += 1
@@ -84,7 +84,7 @@ class _Lines:
 
     def _alone(self, source: str, progress: Progress) -> str:
         of = f" of about {progress.expected}" if progress.expected else ""
-        return f"{indented(source)}: {progress.done}{of} frames, {_state(progress, self._speed.fps(source))}"
+        return f"{source}: {progress.done}{of} frames, {_state(progress, self._speed.fps(source))}"
 
     def _all(self) -> str:
         return (
@@ -138,7 +138,7 @@ def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
         nonlocal last
         if not quiet and time.monotonic() - last > PLAIN_SECONDS:
             last = time.monotonic()
-            print(f"clockseg: {what}: {done} of about {of} {unit}", file=sys.stderr, flush=True)
+            say(f"{what}: {done} of about {of} {unit}")
 
     return tell
 

@@ -20,7 +20,7 @@ from clockseg.cli._options import (
     new_command,
     plots,
 )
-from clockseg.cli._terminal import align, behind, indented, one_line
+from clockseg.cli._terminal import align, behind, fail, one_line
 from clockseg.errors import ClocksegError, UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             if args.name != "all":
                 raise
             # One experiment that can't be run does not stop the others.
-            print(f"clockseg: error: {indented(f'{name}: {error}')}", file=sys.stderr)
+            fail(f"{name}: {error}")
     if args.json:
         print(json.dumps({name: report.facts() for name, report in reports.items()}, allow_nan=False))
     return 0 if args.name != "all" or len(reports) == len(EXPERIMENTS) else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from clockseg.cli._options import (
     new_command,
     plots,
 )
-from clockseg.cli._terminal import align, percent, print_result, shown
+from clockseg.cli._terminal import align, columns, percent, print_result, shown
 from clockseg.files import whole
 
 if TYPE_CHECKING:
@@ -150,37 +150,26 @@ def _write_csv(found: Velocity, path: Path) -> None:
 def text(found: Velocity) -> str:
     """Return the table of depths, and that of shots if there are several."""
     told = found.facts()
-    head = [
-        "",
-        "depth",
-        "accuracy",
-        "velocity",
-        "deviation",
-        "exceeds deepest",
-        "rank corr. deepest",
-        "rank corr. output",
-    ]
-    rows = [head, _other_row("pixels", told), *map(_stage_row, told["stages"]), _other_row("output", told)]
+    others = {name: {"stage": name, **told[name]} for name in ("pixels", "output", "labels")}
+    rows = [others["pixels"], *told["stages"], others["output"]]
     if told["labels"]["mean"] is not None:
-        rows.append(_other_row("labels", told))
-    return align(rows) if len(found.shots) == 1 else f"{align(rows)}\n\n{_shots(found.stages, told['shots'])}"
+        rows.append(others["labels"])
 
+    def correlation(with_what: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: _number(row[f"rank_correlation_{with_what}"]["mean"]) if "depth" in row else ""
 
-def _other_row(name: str, told: dict[str, Any]) -> list[str]:
-    return [name, "", "", _number(told[name]["mean"]), _number(told[name]["deviation"]), "", "", ""]
-
-
-def _stage_row(stage: dict[str, Any]) -> list[str]:
-    return [
-        stage["stage"],
-        shown(stage["depth"], str),
-        percent(stage["accuracy"]),
-        _number(stage["mean"]),
-        _number(stage["deviation"]),
-        percent(stage["exceeds_deepest"]),
-        _number(stage["rank_correlation_deepest"]["mean"]),
-        _number(stage["rank_correlation_output"]["mean"]),
-    ]
+    cells: dict[str, Callable[[dict[str, Any]], str]] = {
+        "": lambda row: row["stage"],
+        "depth": lambda row: shown(row["depth"], str) if "depth" in row else "",
+        "accuracy": lambda row: percent(row["accuracy"]) if "depth" in row else "",
+        "velocity": lambda row: _number(row["mean"]),
+        "deviation": lambda row: _number(row["deviation"]),
+        "exceeds deepest": lambda row: percent(row["exceeds_deepest"]) if "depth" in row else "",
+        "rank corr. deepest": correlation("deepest"),
+        "rank corr. output": correlation("output"),
+    }
+    table = columns(rows, cells)
+    return table if len(found.shots) == 1 else f"{table}\n\n{_shots(found.stages, told['shots'])}"
 
 
 def _shots(stages: Sequence[str], shots: Sequence[dict[str, Any]]) -> str:
