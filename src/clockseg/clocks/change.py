@@ -78,7 +78,7 @@ class Change:
         old = seen.get(id(past))
         now = labels(tick.watched)
         old = labels(past) if old is None else old
-        wanted = class_ids(self.classes, tick.classes)
+        wanted = class_ids(self.classes, tick.classes) if self.classes else ()
         signal = change_of(wanted, now, old) if wanted else change(now, old)
         fire = signal > self.threshold if self.strict else signal >= self.threshold
         return Decision(fire, signal), ((tick.watched, now), (past, old))

@@ -125,6 +125,7 @@ class Frame:
         self.net, self.schedule, self.memory, self.image, self.calls = net, schedule, memory, image, calls
         self.t = 0 if memory is None else memory.t + 1
         self.classes = net.classes
+        self.output = None if memory is None else calls.read(memory.fused.held)
         self.took = 0.0 if memory is None else memory.record.seconds.network
         self.motion: Any = None
         self._prepared: Any = None
@@ -200,7 +201,7 @@ class Frame:
             motion=calls.read(self.motion) if moved else None,
             views=shown,
             travel=calls.read(self.since(past.motion)) if moved else None,
-            output=calls.read(memory.fused.held),
+            output=self.output,
             classes=self.classes,
             took=self.took,
         )

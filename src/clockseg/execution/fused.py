@@ -202,7 +202,11 @@ class Fused:
         joint = self.fusion.joint(tuple([call.name for call in calls]), keep) if keep else None
         if joint is None:
             return False
-        given = _given(calls)
+        inside = set(map(id, calls))
+        taken = {id(one): one for call in calls for one in call.args if id(one) not in inside}
+        values = [one.value if type(one) is Lazy else one for one in taken.values()]
+        # Selections from these calls have no value yet, and aren't needed.
+        given = [value for value in values if value is not None]
         size = joint.parts[0].frame_size(given)
         if size not in joint.verdicts:
             with joint.lock:
@@ -258,15 +262,6 @@ class Fused:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
         return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
-
-
-def _given(calls: Sequence[Lazy]) -> list[Tensors]:
-    """Return the values that calls take from other calls."""
-    inside = set(map(id, calls))
-    # Selections from these calls have no value yet, and aren't needed.
-    found = {id(one): one for call in calls for one in call.args if id(one) not in inside}
-    values = (one.value if type(one) is Lazy else one for one in found.values())
-    return [value for value in values if value is not None]
 
 
 def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:
