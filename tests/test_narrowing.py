@@ -7,7 +7,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from clockseg.graph.folding import folded, narrowed
+from clockseg.graph.folding import folded
+from recipes.street.half_precision import narrowed
 
 
 def product(weight: np.ndarray) -> onnx.ModelProto:

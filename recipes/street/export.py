@@ -21,11 +21,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
-from clockseg.graph.folding import narrowed
 from clockseg.graph.onnx_reader import write_network
 from clockseg.types import Size
 from recipes.street.checkpoint import Description, load_network
 from recipes.street.encoder import MEAN, STD, same_padding
+from recipes.street.half_precision import narrowed
 from recipes.street.network import GREY, MULTIPLE, AnyStreet, Context
 
 OPSET = 17

@@ -19,13 +19,48 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.graph.folding import narrowed
+from clockseg.graph.folding import copied
 from clockseg.networks.load import load
+
+SMALLEST = 256
+"""Weights of fewer numbers stay as they are: shifts, sizes, scales."""
+
+
+def narrowed(model: onnx.ModelProto, *, prefix: str = "") -> onnx.ModelProto:
+    """Return a copy of ``model`` whose float32 weights are stored as float16, each with a cast behind it.
+
+    A weight that holds numbers beyond what float16 can (65504) stays as it is, as do those whose names do not begin with
+    ``prefix``.
+
+    >>> weight = numpy_helper.from_array(np.full(300, 0.1, np.float32), "w")
+    >>> ends = [helper.make_tensor_value_info(name, 1, [300]) for name in "xy"]
+    >>> graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    >>> [node.op_type for node in narrowed(helper.make_model(graph)).graph.node]
+    ['Cast', 'Add']
+    """
+    made = copied(model)
+    casts = []
+    for weight in made.graph.initializer:
+        small = weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < SMALLEST
+        if small or not weight.name.startswith(prefix):
+            continue
+        values = numpy_helper.to_array(weight)
+        if np.abs(values).max() > np.finfo(np.float16).max:
+            continue
+        name = weight.name
+        weight.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
+        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], name=f"{name}.cast", to=TensorProto.FLOAT))
+    nodes = [*casts, *model.graph.node]
+    del made.graph.node[:]
+    made.graph.node.extend(nodes)
+    onnx.checker.check_model(made)
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:

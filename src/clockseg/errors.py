@@ -23,6 +23,15 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, else the name of its type.
+
+    >>> first_line(ValueError("one\\ntwo")), first_line(KeyError())
+    ('one', 'KeyError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
 class ClocksegError(Exception):
     """Base of the errors that clockseg raises on purpose; ``exit_code`` is the exit code of the command line."""
 

@@ -14,7 +14,7 @@ import onnx
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import node_work
 from clockseg.graph.part import Built, GraphPart
-from clockseg.graph.static import fix
+from clockseg.graph.static import fix_declared
 from clockseg.libraries import openvino_core
 from clockseg.types import Array, Size
 
@@ -36,14 +36,10 @@ def node_seconds(
     """
     built = part.build(size)
     model = onnx.load_model_from_string(built.model)
-    static = fix(model, {value.name: _shape(value) for value in model.graph.input})
+    static = fix_declared(model)
     work = {name: value for name, value in node_work(static).items() if not name.startswith("clockseg.")}
     runs = [_shared(run, work) for run in _runs(built, precision, threads, repeat)]
     return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
-
-
-def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 
 def _runs(

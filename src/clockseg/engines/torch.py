@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.compiled import PerSize
-from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError, install
+from clockseg.errors import ClocksegError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.machine import threads_or_all
 
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
@@ -133,7 +133,7 @@ class _CompiledPiece:
         except ClocksegError:
             raise
         except Exception as error:  # torch.compile raises many types
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            first = first_line(error)
             raise NetworkError(
                 f"torch can't run part {self.name!r} at {size[0]}x{size[1]} ({first})."
                 + (

@@ -14,9 +14,9 @@ import onnx
 from onnx import helper
 
 from clockseg.errors import NetworkError, nearest
-from clockseg.graph.folding import keep_nodes
+from clockseg.graph.folding import captured, copied, keep_nodes
 from clockseg.graph.sidecar import Correction, Sidecar
-from clockseg.graph.static import Static, captured, fix
+from clockseg.graph.static import Static, fix
 from clockseg.types import Size
 
 UNEXPLAINED = "unexplained"
@@ -54,8 +54,7 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
         )
     added = [node for node in graph.node if node.name not in own]
     read = {name for node in added for name in _reads(node)}
-    alone = onnx.ModelProto()
-    alone.CopyFrom(model)
+    alone = copied(model)
     keep_nodes(alone.graph, [node for node in graph.node if node.name in own])
     _without(alone.graph.input, fed)
     _without(alone.graph.output, {correction.output})
@@ -65,8 +64,7 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
 
 def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
     """Return a copy of ``model``, a network alone, with ``added`` behind it; NetworkError where names are taken or missing."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    made = copied(model)
     graph = made.graph
     there = {weight.name for weight in graph.initializer}
     weights = [weight for weight in added.weights if weight.name not in there]
@@ -130,8 +128,7 @@ def _repeat(
     made = {name: f"{prefix}{name}" for one in (*before.values(), node) for name in one.output if name}
     in_order = {one.name: one for one in constants.values() if one.name in before}
     for one in (*in_order.values(), node):
-        copy = onnx.NodeProto()
-        copy.CopyFrom(one)
+        copy = copied(one)
         copy.name = f"{prefix}{one.name}"
         copy.input[:] = [made.get(name, names.get(name, name)) for name in one.input]
         copy.output[:] = [made.get(name, "") for name in one.output]

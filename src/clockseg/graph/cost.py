@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.part import GraphPart
-from clockseg.graph.static import Static, attribute, fix
+from clockseg.graph.static import Static, attribute, fix_declared
 from clockseg.types import Size
 
 Shape: TypeAlias = tuple[int, ...]
@@ -171,7 +171,7 @@ def price(part: GraphPart, size: Size) -> Cost:
     """Count the multiply-adds, parameters (weights and constants other than sizes), output bytes and traffic of ``part``."""
     built = part.build(size)
     model = onnx.load_model_from_string(built.model)
-    static = fix(model, {value.name: _shape(value) for value in model.graph.input})
+    static = fix_declared(model)
     return Cost(
         sum(_multiply_adds(static, node) for node in static.nodes),
         _parameters(model.graph),
@@ -199,10 +199,6 @@ def _parameters(graph: onnx.GraphProto) -> int:
         for weight in graph.initializer
         if weight.data_type in _NUMBERS and weight.name not in scales and not weight.name.startswith("clockseg.")
     )
-
-
-def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 
 def _bytes(static: Static, name: str) -> int:

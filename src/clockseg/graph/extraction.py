@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from clockseg.errors import NetworkError
 from clockseg.graph.part import Built
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import Static
+from clockseg.graph.static import Static, declared_shape
 from clockseg.types import Array, Size
 
 FRAME = "clockseg.frame"
@@ -66,7 +66,7 @@ def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelP
     """
     graph = model.graph
     [value] = [value for value in graph.input if value.name == tensor]
-    _, _, height, width = (dim.dim_value for dim in value.type.tensor_type.shape.dim)
+    _, _, height, width = declared_shape(value)
     kind = value.type.tensor_type.elem_type
     graph.input.remove(value)
     graph.input.insert(0, helper.make_tensor_value_info(FRAME, TensorProto.UINT8, [1, height, width, 3]))
@@ -99,7 +99,7 @@ def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool =
     """
     graph = model.graph
     [value] = [value for value in graph.output if value.name == tensor]
-    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    shape = [*declared_shape(value)]
     kind = value.type.tensor_type.elem_type
     width, height = size
     if not keep:

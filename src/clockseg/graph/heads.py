@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
+from clockseg.graph.folding import copied
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.graph.static import Static
@@ -135,8 +136,7 @@ def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx
     """Return the chain once more, under names of its own: the network's own belongs to the next stage."""
     nodes, tensor = [], cut
     for index, node in enumerate(chain):
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
+        copy = copied(node)
         copy.name = copy.output[0] = f"{_map_name(stage)}.{index}"
         copy.input[0] = tensor
         tensor = copy.output[0]
@@ -146,7 +146,7 @@ def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx
 
 def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelProto:
     """Return a copy of ``model`` that also makes these maps."""
-    found = _copy(model)
+    found = copied(model)
     taken = {name for node in model.graph.node for name in (node.name, *node.output)}
     for node in (node for one in maps for node in one.nodes):
         if node.name in taken:
@@ -186,9 +186,3 @@ def score_name(stage: str) -> str:
     'clockseg.scores.stage1'
     """
     return f"{PREFIX}{stage}"
-
-
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
-    return found

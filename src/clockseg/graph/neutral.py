@@ -5,7 +5,7 @@ Each reader (``onnx_reader``; others may follow) turns a network into this and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +32,37 @@ CHANNELWISE = "channelwise"
 
 Batch normalisation, an activation, a depthwise convolution, a factor or an addend of one number a channel.
 """
+
+
+Kind = tuple[str, int | None]
+"""A node's kind and axis."""
+OTHER: Kind = ("", None)
+
+
+def convolution(
+    given: Sequence[int], weights: Sequence[int], groups: int, strides: Sequence[int], pads: Sequence[int] | str
+) -> Kind:
+    """Return the kind of a convolution of maps of shape ``given`` with weights [channels out, channels in / groups, ..].
+
+    >>> convolution((1, 8, 4, 4), (16, 8, 1, 1), 1, [1, 1], [0, 0])
+    ('product', 1)
+    """
+    if groups == given[1] == weights[0] and groups > 1:
+        return CHANNELWISE, 1
+    if groups != 1:
+        return OTHER
+    point = all(step == 1 for step in (*strides, *weights[2:])) and (isinstance(pads, str) or not any(pads))
+    return PRODUCT if point else CONVOLUTION, 1
+
+
+def scaling(made: Sequence[int], constant: Sequence[int]) -> Kind:
+    """Return the kind of a node that scales or shifts a tensor of shape ``made`` by a constant: one number, or one a channel.
+
+    >>> scaling((1, 8, 4, 4), (8, 1, 1)), scaling((1, 8, 4, 4), (4, 4))
+    (('channelwise', 1), ('', None))
+    """
+    several = [len(made) - len(constant) + axis for axis, size in enumerate(constant) if size > 1]
+    return OTHER if len(several) > 1 else (CHANNELWISE, several[0] if several else None)
 
 
 @dataclass(frozen=True)

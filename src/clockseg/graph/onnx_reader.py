@@ -10,25 +10,29 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 from onnx import external_data_helper, inliner, version_converter
 
-from clockseg.errors import DataError, NetworkError
+from clockseg.errors import DataError, NetworkError, first_line
 from clockseg.files import whole_together
 from clockseg.graph import sidecar
+from clockseg.graph.folding import captured
 from clockseg.graph.limits import Limits
 from clockseg.graph.neutral import (
     CHANNELWISE,
     CONCAT,
-    CONVOLUTION,
     CROP,
     ENLARGE,
+    OTHER,
     POINT,
     PRODUCT,
     REARRANGE,
     Graph,
+    Kind,
     Node,
+    convolution,
+    scaling,
 )
 from clockseg.graph.quantized import reading
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.static import Static, attribute, captured
+from clockseg.graph.static import Static, attribute
 
 
 def in_order(graph: onnx.GraphProto) -> None:
@@ -72,47 +76,45 @@ def _sorted(needs: list[set[int]]) -> list[int]:
     return [*found, *(index for index, count in enumerate(left) if count)]
 
 
-_POINTS = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "Cast", "Identity", "Squeeze", "Unsqueeze")
-_REARRANGES = ("Flatten", "Reshape", "Transpose")
-_ELEMENTWISE = (
-    *("Abs", "Celu", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),
-    *("Neg", "Relu", "Selu", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu"),
-)
+_KINDS = {
+    POINT: "Softmax LogSoftmax Sigmoid ArgMax Cast Identity Squeeze Unsqueeze",
+    CROP: "Slice",
+    REARRANGE: "Flatten Reshape Transpose",
+    CHANNELWISE: "Abs Celu Clip Dropout Elu Erf Exp Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Relu Selu Softplus Softsign "
+    "Sqrt Tanh ThresholdedRelu",
+}
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+"""Operator -> its kind, for those of one kind whatever they read."""
 _SCALING = ("Add", "Div", "Mul", "PRelu", "Sub")
 _POOLING = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool")
 _CHANNELS = 1
 """The axis of channels of what convolves, normalises or pools."""
 
-Kind = tuple[str, int | None]
-"""A node's kind and axis, as ``neutral.Node`` has them."""
-_OTHER: Kind = ("", None)
-
 
 def kind(static: Static, node: onnx.NodeProto) -> Kind:
     """Return the kind and axis of ``node``; shapes are those of ``static``."""
     operator: str = node.op_type
-    if operator in _POINTS:
-        return POINT, None
-    if operator in _REARRANGES:
-        return REARRANGE, None
-    if operator == "Slice":
-        return CROP, None
+    one = len([name for name in node.output if name]) == 1
+    if operator in _KIND and (_KIND[operator] != CHANNELWISE or one):
+        return _KIND[operator], None
     if operator in ("Resize", "Upsample", "ConvTranspose"):
         return _enlarging(static, node)
     if operator == "Concat":
         return CONCAT, int(attribute(node, "axis", 0)) % len(static.shape(node.output[0]))
     if operator in ("Conv", "MatMul", "Gemm"):
         return _linear(static, node)
-    return _channelwise(static, node)
+    if one and (operator == "BatchNormalization" or operator in _POOLING):
+        return CHANNELWISE, _CHANNELS
+    return _scaling(static, node) if operator in _SCALING and one else OTHER
 
 
 def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
     before, after = static.shape(node.input[0]), static.shape(node.output[0])
     if node.op_type == "ConvTranspose":
         larger = static.elements(node.output[0]) > static.elements(node.input[0])
-        return (ENLARGE, None) if larger and static.channelwise(node) else _OTHER
+        return (ENLARGE, None) if larger and static.channelwise(node) else OTHER
     if any(then < now for now, then in zip(before, after, strict=True)):
-        return _OTHER
+        return OTHER
     whole = len(node.input) < 4 or not node.input[3] or node.input[3] in static.folded
     alike = attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"tf_crop_and_resize"
     apart = before[:2] == after[:2] and len(before) == 4
@@ -122,13 +124,15 @@ def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
 def _linear(static: Static, node: onnx.NodeProto) -> Kind:
     weights = node.input[1]
     if not _is_stored(static, weights):
-        return _OTHER
+        return OTHER
     if node.op_type == "Conv":
-        return _convolution(static, node)
+        shapes = static.shape(node.input[0]), static.shape(weights)
+        options = (attribute(node, name, default) for name, default in (("group", 1), ("strides", []), ("pads", [])))
+        return convolution(*shapes, *options)
     if node.op_type == "Gemm":
-        return _OTHER if attribute(node, "transA", 0) else (PRODUCT, 1)
+        return OTHER if attribute(node, "transA", 0) else (PRODUCT, 1)
     rank = len(static.shape(node.input[0]))
-    return (PRODUCT, rank - 1) if len(static.shape(weights)) == 2 and rank > 1 else _OTHER
+    return (PRODUCT, rank - 1) if len(static.shape(weights)) == 2 and rank > 1 else OTHER
 
 
 def _is_stored(static: Static, tensor: str) -> bool:
@@ -141,39 +145,12 @@ def _is_stored(static: Static, tensor: str) -> bool:
     return True
 
 
-def _convolution(static: Static, node: onnx.NodeProto) -> Kind:
-    weights = static.shape(node.input[1])
-    groups = int(attribute(node, "group", 1))
-    if groups == static.shape(node.input[0])[1] == weights[0] and groups > 1:
-        return CHANNELWISE, _CHANNELS
-    if groups != 1:
-        return _OTHER
-    steps = [*attribute(node, "strides", []), *weights[2:]]
-    point = all(step == 1 for step in steps) and not any(attribute(node, "pads", []))
-    return PRODUCT if point else CONVOLUTION, _CHANNELS
-
-
-def _channelwise(static: Static, node: onnx.NodeProto) -> Kind:
-    operator: str = node.op_type
-    if len([name for name in node.output if name]) != 1:
-        return _OTHER
-    if operator in _ELEMENTWISE:
-        return CHANNELWISE, None
-    if operator == "BatchNormalization" or operator in _POOLING:
-        return CHANNELWISE, _CHANNELS
-    return _scaling(static, node) if operator in _SCALING else _OTHER
-
-
 def _scaling(static: Static, node: onnx.NodeProto) -> Kind:
-    """Return the kind of a factor or an addend: one number for all, or one per channel along one axis."""
+    """Return the kind of a factor or an addend."""
     constants = [name for name in node.input if static.constant(name) is not None]
-    if len(constants) != 1:
-        return _OTHER
-    made, given = static.shape(node.output[0]), static.shape(constants[0])
-    several = [len(made) - len(given) + axis for axis, size in enumerate(given) if size > 1]
-    if len(several) > 1 or static.elements(node.output[0]) != max(static.elements(name) for name in node.input):
-        return _OTHER
-    return CHANNELWISE, several[0] if several else None
+    if len(constants) != 1 or static.elements(node.output[0]) != max(map(static.elements, node.input)):
+        return OTHER
+    return scaling(static.shape(node.output[0]), static.shape(constants[0]))
 
 
 OLDEST_OPSET = 11
@@ -200,7 +177,7 @@ def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         if isinstance(error, NetworkError):
             raise
-        raise NetworkError(f"{path} is no valid ONNX file: {_first_line(error)}") from error
+        raise NetworkError(f"{path} is no valid ONNX file: {first_line(error)}") from error
     model = _tidy(model)
     limits.check_nodes(model.graph)
     return model
@@ -226,7 +203,7 @@ def _upgraded(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     except RuntimeError as error:
         raise NetworkError(
             f"the network is written in ONNX opset {version} and can't be brought to 13 "
-            f"({_first_line(error)}); export it with opset {OLDEST_OPSET} or later."
+            f"({first_line(error)}); export it with opset {OLDEST_OPSET} or later."
         ) from error
 
 
@@ -283,10 +260,6 @@ def neutral(static: Static, frame: str) -> Graph:
     )
     integers = frozenset(name for name, (stored, _) in static.types.items() if stored in _WHOLE)
     return Graph(nodes, (frame,), integers)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def write_network(model: onnx.ModelProto, said: Sidecar, out: Path) -> None:

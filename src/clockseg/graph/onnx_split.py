@@ -12,7 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from clockseg.graph import onnx_reader
-from clockseg.graph.folding import folded, keep_nodes
+from clockseg.graph.folding import copied, folded, keep_nodes
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, Term, splits
 from clockseg.graph.static import Static, attribute, fix, walk
@@ -151,8 +151,7 @@ class _Terms:
 
 
 def _copy(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy = copied(node)
     copy.name = name
     copy.output[:] = [name]
     return copy

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from clockseg.graph.folding import copied
 from clockseg.graph.part import Tensors
 from clockseg.types import Array
 
@@ -46,7 +47,7 @@ def name_bytes(static: Shaped) -> None:
     static.floats |= {name for node in static.nodes for name in static.reads(node)[len(node.input) :]}
     _join_equal(static)
     made = {tensor for node in static.nodes for tensor in node.output}
-    readers = _readers(static.nodes)
+    readers = readers_of(static.nodes)
     new: dict[str, str] = {}
     for node in static.nodes:
         if node.op_type == TO_BYTES and not _is_named(node):
@@ -81,7 +82,8 @@ def _how(static: Shaped, node: onnx.NodeProto) -> tuple[object, ...]:
     return (node.input[0], *(known if all(known) else node.input[1:]), *options)
 
 
-def _readers(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto]]:
+def readers_of(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that read each tensor."""
     found: dict[str, list[onnx.NodeProto]] = {}
     for node in nodes:
         for tensor in dict.fromkeys(node.input):
@@ -94,8 +96,7 @@ def _rename(static: Shaped, new: Mapping[str, str]) -> None:
         return
     for index, node in enumerate(static.nodes):
         if any(name in new for name in (*node.input, *node.output)):
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
+            copy = copied(node)
             copy.input[:] = [new.get(name, name) for name in node.input]
             copy.output[:] = [new.get(name, name) for name in node.output]
             static.nodes[index] = copy
@@ -122,7 +123,7 @@ class Reading:
 
 def reading(static: Shaped) -> Reading:
     """Return the view in which quantizing and dequantizing are part of making or reading a map, wherever they can be."""
-    readers = _readers(static.nodes)
+    readers = readers_of(static.nodes)
     made = {tensor: node for node in static.nodes for tensor in node.output}
     left_out: set[str] = set()
     stands_for: dict[str, str] = {}

@@ -20,7 +20,7 @@ from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, rewritten, splits
-from clockseg.graph.static import Static, fix
+from clockseg.graph.static import Static, fix, fix_declared
 from clockseg.types import Size
 
 _SIZES = 2
@@ -241,5 +241,4 @@ def _joined(models: Sequence[Built]) -> Static:
         first.graph.node.extend(other.graph.node)
         first.graph.initializer.extend(one for one in other.graph.initializer if one.name not in there)
         first.graph.output.extend(other.graph.output)
-    inputs = {one.name: one.type.tensor_type.shape.dim for one in first.graph.input}
-    return fix(first, {name: tuple(dim.dim_value for dim in shape) for name, shape in inputs.items()})
+    return fix_declared(first)

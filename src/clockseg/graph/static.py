@@ -7,7 +7,7 @@ Reshape reads are constants and no dependencies), and every other node's output 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from clockseg.errors import NetworkError
+from clockseg.graph.folding import captured, copied
 from clockseg.graph.limits import Limits
 from clockseg.graph.quantized import name_bytes
 from clockseg.types import Array
@@ -118,6 +119,16 @@ def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: I
         walk(found, node)
     name_bytes(found)
     return found
+
+
+def fix_declared(model: onnx.ModelProto) -> Static:
+    """Fix ``model``, whose inputs have static shapes, to these."""
+    return fix(model, {value.name: declared_shape(value) for value in model.graph.input})
+
+
+def declared_shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """Return the sides of an input or output; 0 for one that is free."""
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 
 def misfit(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]) -> tuple[Static, onnx.NodeProto] | None:
@@ -237,8 +248,7 @@ def _inline(found: Static, node: onnx.NodeProto) -> None:
     for weight in branch.initializer:
         found.hold(weight)
     for index, inner in enumerate(branch.node):
-        copy = onnx.NodeProto()
-        copy.CopyFrom(inner)
+        copy = copied(inner)
         copy.name = f"{node.name}/{inner.name or inner.op_type}_{index}"
         # Two branches may call different tensors the same.
         copy.input[:] = [names.get(name, name) for name in inner.input]
@@ -322,13 +332,3 @@ def _known(made: onnx.TypeProto) -> TypeShape | None:
 
 def _opset(found: Static, domain: str) -> int:
     return next((o.version for o in found.opsets if o.domain in (domain, domain or "ai.onnx")), 1)
-
-
-def captured(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the outer tensors that a node's subgraphs read."""
-    for entry in node.attribute:
-        for graph in [entry.g] if entry.type == onnx.AttributeProto.GRAPH else entry.graphs:
-            own = {value.name for value in (*graph.input, *graph.initializer)}
-            for inner in graph.node:
-                yield from (name for name in (*inner.input, *captured(inner)) if name and name not in own)
-                own.update(inner.output)

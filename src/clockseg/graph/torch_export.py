@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from clockseg.errors import ClocksegError, NetworkError, UsageError, nearest
+from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line, nearest
 
 WAYS_OUT = (
     "Export it to ONNX and cut that file, or state its stages yourself: clockseg.StagedNetwork of clockseg.Stage."
@@ -132,7 +132,7 @@ def _failure(module: nn.Module, example: Tensor, shape: Sequence[int]) -> str | 
         with _evaluating(module), torch.no_grad():
             module(torch.zeros(tuple(shape), dtype=example.dtype, device=example.device))
     except Exception as error:  # modules raise what they like
-        return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        return first_line(error)
     return None
 
 
@@ -218,7 +218,7 @@ def _refusal(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if not _inside(frame.filename)]
     place = _place(ours[-1].filename, ours[-1].lineno or 0) if ours else ""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    said = first_line(error)
     return f"torch.export can't follow the module{place}: {said.rstrip('.')}. {WAYS_OUT}"
 
 

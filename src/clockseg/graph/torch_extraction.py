@@ -86,7 +86,7 @@ class _Sum:
         whole = sum(self._channels())
         for position, value in enumerate(args[1:], 1):
             if isinstance(value, fx.Node):
-                axis = len(shape(value)) - len(shape(like)) + 1 if what in ARITHMETIC else 0
+                axis = len(shape(value)) - len(shape(like)) + self.split.axis if what in ARITHMETIC else 0
                 if axis >= 0 and len(shape(value)) > axis and shape(value)[axis] == whole:
                     args[position] = self._sliced(value, axis, term)
         if what == "conv2d":

@@ -13,17 +13,21 @@ import torch
 from torch import Tensor, fx, nn
 
 from clockseg.errors import NetworkError
+from clockseg.graph import cost
 from clockseg.graph.neutral import (
     CHANNELWISE,
     CONCAT,
-    CONVOLUTION,
     CROP,
     ENLARGE,
+    OTHER,
     POINT,
     PRODUCT,
     REARRANGE,
     Graph,
+    Kind,
     Node,
+    convolution,
+    scaling,
 )
 from clockseg.graph.part import IMAGE
 from clockseg.graph.torch_export import INNER, exported, operation
@@ -113,84 +117,51 @@ def _scopes(node: fx.Node) -> Iterator[tuple[str, str]]:
 
 NORMS = ("batch_norm", "_native_batch_norm_legit_no_training")
 ARITHMETIC = ("add", "sub", "mul", "div")
-_POINTS = ("softmax", "_softmax", "log_softmax", "_log_softmax", "sigmoid", "argmax", "to", "_to_copy", "clone", "alias",
-           "detach", "contiguous", "squeeze", "unsqueeze")  # fmt: skip
-_CROPS = ("slice", "narrow")
-_REARRANGES = (
-    "permute",
-    "transpose",
-    "t",
-    "movedim",
-    "swapaxes",
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "flatten",
-    "unflatten",
-)
-_EACH = ("relu", "relu6", "hardtanh", "leaky_relu", "elu", "gelu", "silu", "hardswish", "hardsigmoid", "mish", "tanh",
-         "softplus", "selu", "celu", "clamp", "neg", "abs", "dropout")  # fmt: skip
+_KINDS = {
+    POINT: "softmax _softmax log_softmax _log_softmax sigmoid argmax to _to_copy clone alias detach contiguous squeeze unsqueeze",
+    CROP: "slice narrow",
+    REARRANGE: "permute transpose t movedim swapaxes view _unsafe_view reshape flatten unflatten",
+    CHANNELWISE: "relu relu6 hardtanh leaky_relu elu gelu silu hardswish hardsigmoid mish tanh softplus selu celu clamp neg abs "
+    "dropout",
+}
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+"""Operation -> its kind, for those of one kind whatever they read."""
 
 
-def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> tuple[str, int | None]:
+def kind_of(node: fx.Node, dynamic: Container[fx.Node]) -> Kind:
     """Return the kind of an operation and its axis, as in ``clockseg.graph.neutral``; ("", None) for any other.
 
     ``dynamic``: the nodes that depend on the frame.
     """
     name = operation(node)
-    if name in _POINTS:
-        return POINT, None
-    if name in _CROPS:
-        return CROP, None
-    if name in _REARRANGES:
-        return REARRANGE, None
-    if name in _EACH:
-        return CHANNELWISE, None
+    if name in _KIND:
+        return _KIND[name], None
     if name == "cat":
         return CONCAT, _argument(node, 1, 0) % len(shape(node))
     if name.startswith(("upsample_", "_upsample_")):
-        return (ENLARGE, 1) if _elements(node) >= _elements(node.args[0]) else ("", None)
+        return (ENLARGE, 1) if _elements(node) >= _elements(node.args[0]) else OTHER
     if any(source in dynamic for source in node.all_input_nodes if source is not node.args[0]):
-        return "", None
+        return OTHER
     return _weighted(name, node)
 
 
-def _weighted(name: str, node: fx.Node) -> tuple[str, int | None]:
+def _weighted(name: str, node: fx.Node) -> Kind:
     """Return the kind of an operation whose other inputs are constants."""
     if name in (*NORMS, "prelu"):
         return CHANNELWISE, 1
     if name == "linear" or (name in ("matmul", "mm") and len(shape(node.args[1])) == 2):
         return PRODUCT, len(shape(node.args[0])) - 1
     if name == "conv2d":
-        return _convolution(node)
+        stride, padding, groups = _argument(node, 3, [1, 1]), _argument(node, 4, [0, 0]), _argument(node, 6, 1)
+        return convolution(shape(node.args[0]), shape(node.args[1]), groups, stride, padding)
     if name == "conv_transpose2d":
         groups, channels = _argument(node, 6, 1), shape(node.args[0])[1]
         alone = groups == channels == shape(node)[1] and _elements(node) > _elements(node.args[0])
-        return (ENLARGE, None) if alone else ("", None)
+        return (ENLARGE, None) if alone else OTHER
     if name in ARITHMETIC and isinstance(node.args[0], fx.Node):
-        return _arithmetic(node)
-    return "", None
-
-
-def _convolution(node: fx.Node) -> tuple[str, int | None]:
-    weights, groups, channels = shape(node.args[1]), _argument(node, 6, 1), shape(node.args[0])[1]
-    if groups == 1:
-        stride, padding = _argument(node, 3, [1, 1]), _argument(node, 4, [0, 0])
-        point = math.prod(weights[2:]) == 1 and math.prod(stride) == 1
-        return (PRODUCT if point and (isinstance(padding, str) or not any(padding)) else CONVOLUTION), 1
-    return (CHANNELWISE, 1) if groups == channels == weights[0] else ("", None)
-
-
-def _arithmetic(node: fx.Node) -> tuple[str, int | None]:
-    other, given = node.args[1], shape(node.args[0])
-    if not isinstance(other, fx.Node):
-        return CHANNELWISE, None
-    constant = shape(other)
-    if math.prod(constant) == 1:
-        return CHANNELWISE, None
-    padded = (*[1] * (len(given) - len(constant)), *constant)
-    alone = len(given) > 1 and padded == (1, given[1], *[1] * (len(given) - 2))
-    return (CHANNELWISE, 1) if alone else ("", None)
+        other, whole = node.args[1], _elements(node) == _elements(node.args[0])
+        return scaling(shape(node), shape(other) if isinstance(other, fx.Node) else ()) if whole else OTHER
+    return OTHER
 
 
 def _argument(node: fx.Node, index: int, default: Any) -> Any:
@@ -303,26 +274,24 @@ def read(module: nn.Module, example: Tensor, output: str | None = None) -> Progr
     return Program(graph, program.graph_module, sources, names, names.chosen[end], tuple(example.shape))
 
 
-def multiply_adds(node: fx.Node) -> int:
-    """Count the multiply-adds of one operation; 0 for all but convolutions, matrix products and attention.
+_COUNTED = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), "Conv"),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), "ConvTranspose"),
+    **dict.fromkeys(("linear", "mm", "bmm", "matmul", "addmm"), "MatMul"),
+    "scaled_dot_product_attention": "Attention",
+}
+"""Operations that multiply, by their ONNX names."""
 
-    As ``clockseg.graph.cost.multiply_adds`` counts them: bias, padding and activation left out.
-    """
-    name = operation(node)
-    if name in ("conv1d", "conv2d", "conv3d"):
-        return math.prod(shape(node)) * math.prod(shape(node.args[1])[1:])
-    if name.startswith("conv_transpose"):
-        return math.prod(shape(node.args[0])) * math.prod(shape(node.args[1])[1:])
-    if name == "linear":
-        return math.prod(shape(node)) * shape(node.args[1])[-1]
-    if name in ("mm", "bmm", "matmul"):
-        return math.prod(shape(node)) * shape(node.args[0])[-1]
-    if name == "addmm":
-        return math.prod(shape(node)) * shape(node.args[1])[-1]
-    if name == "scaled_dot_product_attention":
-        query, key, value = (shape(one) for one in node.args[:3])
-        return math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
-    return 0
+
+def multiply_adds(node: fx.Node) -> int:
+    """Count the multiply-adds of one operation, as ``clockseg.graph.cost.multiply_adds`` does."""
+    called = _COUNTED.get(operation(node))
+    if called is None:
+        return 0
+    args = node.args[1:4] if operation(node) == "addmm" else node.args[:3]
+    if operation(node) == "linear":
+        return math.prod(shape(node)) * shape(args[1])[-1]
+    return cost.multiply_adds(called, [shape(one) for one in args if isinstance(one, fx.Node)], shape(node))
 
 
 def _takes(node: fx.Node) -> bool:

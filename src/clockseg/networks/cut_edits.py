@@ -8,17 +8,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from clockseg.graph.folding import copied
 from clockseg.types import Size
 
 NEAR = "clockseg.input"
 """Name of the network's own input behind a transpose."""
-
-
-def copied(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Copy ``model``, to change the copy."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy
 
 
 def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:

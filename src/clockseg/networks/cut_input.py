@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.sidecar import Input
-from clockseg.graph.static import Static, misfit
+from clockseg.graph.static import Static, declared_shape, misfit
 from clockseg.networks.cut_edits import of_size, one_frame, read_channels_first
 from clockseg.networks.cut_source import Said, Told, Triple
 from clockseg.types import Size
@@ -53,7 +53,7 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
             "given. Export it with the others as constants."
         )
     [value] = inputs
-    name, dims = value.name, [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    name, dims = value.name, [*declared_shape(value)]
     told = []
     if len(dims) == 4 and dims[3] == 3 and dims[1] not in (1, 3):
         model = read_channels_first(model, name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, NetworkError, UsageError, install
+from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.networks.cut_input import normalisation
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
 from clockseg.networks.hf_folder import PROCESSOR, Folder, read_folder
@@ -74,7 +74,7 @@ def _loaded(folder: Folder) -> Any:
             folder.path, local_files_only=True, trust_remote_code=False, dtype=torch.float32, output_loading_info=True
         )
     except Exception as error:  # transformers raises what it likes
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise NetworkError(f"transformers can't load {folder.path}, a {folder.architecture}: {first}") from error
     finally:
         transformers.logging.set_verbosity(verbosity)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import ClocksegError, NetworkError
+from clockseg.errors import ClocksegError, NetworkError, first_line
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import check_shape
 from clockseg.networks.cut_check import TOLERANCE, apart, noise, picture, whole
@@ -85,7 +85,7 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
     try:
         found = traced(module if free else pooled(module), {INPUT: torch.zeros(1, 3, height, width)}, OUTPUT, axes=axes)
     except Exception as error:  # whatever a module or the exporter raises
-        raise NetworkError(f"the network can't be exported at {_shown(size)}: {_first_line(error)}") from error
+        raise NetworkError(f"the network can't be exported at {_shown(size)}: {first_line(error)}") from error
     return _without_prefix(found)
 
 
@@ -192,13 +192,9 @@ def _by_torch(module: nn.Module, image: Array) -> Array:
         with torch.inference_mode():
             made: Array = module(torch.from_numpy(np.ascontiguousarray(values))).numpy()
     except Exception as error:  # modules raise what they like at a size that they can't take
-        raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {_first_line(error)}") from error
+        raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {first_line(error)}") from error
     return made
 
 
 def _shown(size: Size) -> str:
     return f"{size[0]}x{size[1]}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -21,7 +21,7 @@ from onnx import numpy_helper, version_converter
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.folding import folded, keep_nodes
-from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS, readers_of
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
 
@@ -155,7 +155,7 @@ def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str
 def _free_activations(model: onnx.ModelProto, integer: set[str], kept: set[str]) -> set[str]:
     """Find Relu and Clip that only float nodes read, or that read a kept map; the bounds of bytes replace the others."""
     outputs = {value.name for value in model.graph.output}
-    readers = _readers(model.graph)
+    readers = readers_of(model.graph.node)
     found = set()
     for node in model.graph.node:
         if node.op_type in ("Relu", "Clip"):
@@ -260,7 +260,7 @@ def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str])
 
 def _needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> dict[str, str]:
     """Return the bytes that nothing needs, each with the float map they are of."""
-    readers = _readers(graph)
+    readers = readers_of(graph.node)
 
     def needs(node: onnx.NodeProto) -> bool:
         if node.name not in integer or node.op_type in PRODUCTS:
@@ -273,12 +273,4 @@ def _needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> d
             floats = [one.output[0] for one in readers.get(node.output[0], [])]
             if not any(needs(reader) for name in floats for reader in readers.get(name, [])):
                 found[node.output[0]] = node.input[0]
-    return found
-
-
-def _readers(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
-    found: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for tensor in node.input:
-            found.setdefault(tensor, []).append(node)
     return found

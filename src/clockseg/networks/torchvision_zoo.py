@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, NetworkError, UsageError, install, nearest
+from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install, nearest
 from clockseg.networks.class_names import ClassNames
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.onnx_export import export
@@ -76,7 +76,7 @@ def read_state(file: Path) -> dict[str, Tensor]:
     except ImportError as error:
         raise MissingDependency(f"reading .safetensors needs safetensors: {install('torch')}") from error
     except Exception as error:  # the readers raise what they like
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         if isinstance(error, pickle.UnpicklingError):  # torch's own text says how to run what is in the file
             first = "it holds other things than tensors"
         raise NetworkError(
