@@ -79,7 +79,7 @@ def test_trap_15_full_and_grouped_enlargements_are_the_same_net(tmp_path: Path) 
     found = imported(tmp_path, named)
     assert same(found, state)
     assert found.notes == (
-        "upscore2, upscore_pool4, upscore8 were stored with kernels between classes, all zero; each class keeps its own.",
+        "upscore2, upscore_pool4, upscore8 were stored with kernels between classes, all zero; only the kernel of each class is kept.",
     )
 
 
@@ -87,7 +87,7 @@ def test_trap_15_enlargements_that_mix_classes_are_refused(tmp_path: Path) -> No
     named = as_layers(random_state(SHAPE))
     mixed = full(named["upscore8"][0])
     mixed[3, 4, 0, 0] = 1e-6
-    with pytest.raises(NetworkError, match="upscore8 mixes classes"):
+    with pytest.raises(NetworkError, match="upscore8 has weights between classes"):
         imported(tmp_path, {**named, "upscore8": [mixed]})
 
 
@@ -96,7 +96,7 @@ def test_a_bias_of_an_enlargement_must_be_zero(tmp_path: Path) -> None:
     named = as_layers(state)
     zeros = np.zeros(21, np.float32)
     assert same(imported(tmp_path, {**named, "upscore2": [*named["upscore2"], zeros]}), state)
-    with pytest.raises(NetworkError, match="upscore2 adds a bias"):
+    with pytest.raises(NetworkError, match="upscore2 has a bias"):
         imported(tmp_path, {**named, "upscore2": [*named["upscore2"], zeros + 1]})
 
 
@@ -106,7 +106,7 @@ def test_a_missing_enlargement_is_bilinear(tmp_path: Path) -> None:
     del named["upscore8"]
     found = imported(tmp_path, named)
     assert same(found, state)
-    assert found.notes == ("upscore8 isn't in the file; it is the bilinear kernel.",)
+    assert found.notes == ("upscore8 is not in the file; it is set to the bilinear kernel.",)
 
 
 def features_scaled(state: dict[str, np.ndarray], data: torch.Tensor) -> torch.Tensor:
@@ -142,7 +142,7 @@ def test_scales_that_are_none(tmp_path: Path) -> None:
     ones = np.ones(32, np.float32)
     assert imported(tmp_path, {**named, "scale_pool4": [ones, 0 * ones]}).notes[0].startswith("the factor 1 on pool4")
     for wrong in ([ones[:5]], [ones, ones]):
-        with pytest.raises(NetworkError, match="it may have one, or 32, and no shift"):
+        with pytest.raises(NetworkError, match="one factor or 32 and no shift are supported"):
             imported(tmp_path, {**named, "scale_pool4": wrong})
 
 
@@ -152,7 +152,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
     named["fc7"][1] = np.full(256, value)
     path = tmp_path / "net.caffemodel"
     path.write_bytes(caffemodel(named, double=True))
-    with pytest.raises(NetworkError, match=r"fc7.bias hold values that are no finite numbers"):
+    with pytest.raises(NetworkError, match=r"fc7.bias have values that are not finite"):
         import_caffe(path)
 
 
@@ -177,7 +177,7 @@ def test_the_twentieth_channel_of_cityscapes_is_left_out(tmp_path: Path) -> None
     assert found.description.classes == CITYSCAPES
     assert found.description.mean == (72.78044, 83.21195, 73.45286)
     assert found.description.working == (2048, 1024)
-    assert "the 20th channel means nothing" in found.notes[0]
+    assert "the 20th channel is meaningless" in found.notes[0]
     for name in ("score_fr.weight", "score_pool3.bias", "upscore_pool4.weight", "upscore8.weight"):
         np.testing.assert_array_equal(found.state[name], state[name][:19])
     kept = imported(tmp_path, as_layers(state), classes=20)
@@ -219,7 +219,7 @@ def test_what_is_missing_and_what_is_left_over_is_told(tmp_path: Path) -> None:
     found = imported(tmp_path, {**named, "score_boundary": [np.ones((2, 2, 1, 1), np.float32)]})
     assert found.notes == ("not used, since an fcn8s has no such layers: 'score_boundary'.",)
     named["fc-6"] = named.pop("fc6")
-    with pytest.raises(NetworkError, match="lacks fc6 of an fcn8s; it also has 'fc_6', which it doesn't use"):
+    with pytest.raises(NetworkError, match="lacks fc6 of an fcn8s; its layers 'fc_6' are not used"):
         imported(tmp_path, named)
 
 
@@ -228,7 +228,7 @@ def test_a_shape_that_does_not_fit_is_told(tmp_path: Path) -> None:
     named["conv2_2"][0] = named["conv2_2"][0][:, :3]
     with pytest.raises(NetworkError, match=r"conv2_2.weight is 8x3x3x3; an fcn8s of 21 classes has 8x8x3x3 there"):
         imported(tmp_path, named)
-    with pytest.raises(NetworkError, match=r"conv2_2 has 1 blobs; 2 are weights and bias"):
+    with pytest.raises(NetworkError, match=r"conv2_2 has 1 blobs instead of 2"):
         imported(tmp_path, {**named, "conv2_2": named["conv2_2"][1:]})
 
 
@@ -241,7 +241,7 @@ def test_names_that_fall_together_are_refused(tmp_path: Path) -> None:
 def test_an_image_classifier_is_no_fcn(tmp_path: Path) -> None:
     named = as_layers(random_state(SHAPE))
     classifier = {name: blobs for name, blobs in named.items() if name.startswith(("conv", "fc"))}
-    with pytest.raises(NetworkError, match=r"no FCN.*no score_fr.*VGG-16 is where training starts"):
+    with pytest.raises(NetworkError, match=r"not an FCN.*no score_fr.*VGG-16 cannot be imported"):
         imported(tmp_path, classifier)
     with pytest.raises(NetworkError, match="no FCN: it has 'x', and no conv3_1"):
         imported(tmp_path, {"x": [np.ones(2, np.float32)]})

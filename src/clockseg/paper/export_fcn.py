@@ -1,4 +1,4 @@
-"""An FCN as one ordinary ONNX file of any height and width, written layer by layer from its weights; without torch."""
+"""Export of an FCN to an ONNX file of any height and width, written layer by layer from its weights without torch."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SCHEDULE = "adaptive(0.25)"
 
 
 def export(checkpoint: Path, out: Path, *, variant: str | None = None, size: Size | None = None) -> Path:
-    """Writes ``out`` (NAME.onnx) and its sidecar from a checkpoint of `clockseg import` or `python -m recipes.fcn`.
+    """Write ``out`` (NAME.onnx) and its sidecar from a checkpoint of `clockseg import` or `python -m recipes.fcn`.
 
-    ``variant``: which net it must be (None: any). ``size`` (width, height) is the working size that the sidecar states;
-    None: the checkpoint's. Weights keep the bits they have in the checkpoint: those of 16 are widened as it is loaded.
+    ``variant``: the required variant (None: any). ``size`` (width, height): the working size in the sidecar;
+    None: that of the checkpoint. Weights keep their precision; those of 16 bits are cast when the file is loaded.
     """
     state, description = read_state(checkpoint)
     if variant not in (None, description.shape.variant):
-        raise UsageError(f"{checkpoint} is an {description.shape.variant}, not an {variant}; ask for what it is.")
+        raise UsageError(f"{checkpoint} is an {description.shape.variant}, not an {variant}.")
     said = describe(replace(description, working=size or description.working), out.stem)
     model = to_onnx(state, description.shape)
     onnx.checker.check_model(model)
@@ -57,7 +57,7 @@ def load_in_torch(path: Path, *, device: str, threads: int | None) -> StagedNetw
 
 
 def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:
-    """The sidecar: what goes in, where to cut, what the labels mean. Score maps are watched and held uncropped.
+    """Return the sidecar with input, cuts and classes. Score maps are watched and held uncropped.
 
     >>> from clockseg.datasets import Classes
     >>> describe(FCNDescription(FCNShape(classes=2), Classes(("background", "thing"))), "fcn8s").scores
@@ -81,7 +81,7 @@ def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:
 
 
 def scores(shape: FCNShape) -> tuple[str, ...]:
-    """The name of each stage's own score map, which is what others read of it.
+    """Return the name of each stage's own score map, which groups read.
 
     >>> scores(FCNShape("fcn32s")), scores(FCNShape("fcn16s"))
     (('score_fr',), ('score_pool4', 'upscore2'))
@@ -91,7 +91,7 @@ def scores(shape: FCNShape) -> tuple[str, ...]:
 
 
 def to_onnx(state: Mapping[str, Array], shape: FCNShape) -> onnx.ModelProto:
-    """The graph: data [1, 3, height, width] -> score, and each stage's own scores; maps have their layers' names."""
+    """Return the graph from data [1, 3, height, width] to score and to each stage's own scores; maps are named like layers."""
     net = layers(shape)
     graph = _Graph(state, offsets(net))
     for layer in net:
@@ -115,7 +115,7 @@ def to_onnx(state: Mapping[str, Array], shape: FCNShape) -> onnx.ModelProto:
 
 
 class _Graph:
-    """Nodes and constants, layer by layer."""
+    """Nodes and constants of the graph, added layer by layer."""
 
     def __init__(self, state: Mapping[str, Array], offsets: Mapping[str, int]) -> None:
         self.state, self.offsets = state, offsets
@@ -123,7 +123,7 @@ class _Graph:
         self.constants: list[TensorProto] = []
 
     def add(self, layer: Layer) -> None:
-        """Appends what makes the map ``layer.name``."""
+        """Append the operations that compute the map ``layer.name``."""
         square = {"kernel_shape": [layer.kernel] * 2, "strides": [layer.stride] * 2}
         if layer.kind == "pool":
             self.node("MaxPool", layer.reads, layer.name, **square, ceil_mode=1)
@@ -151,7 +151,7 @@ class _Graph:
         return (*layer.reads, *names)
 
     def crop(self, layer: Layer, made: str) -> str:
-        """The window of ``reads[0]`` that begins at the offset and has the size of ``reads[1]``."""
+        """Append the crop of ``reads[0]`` at the layer's offset to the size of ``reads[1]``; return the name of its output."""
         map, reference = layer.reads
         start, axes = f"{layer.name}.offset", f"{layer.name}.axes"
         offset = np.full(2, self.offsets[layer.name], np.int64)
@@ -161,6 +161,6 @@ class _Graph:
         return self.node("Slice", (map, start, end, axes), made)
 
     def node(self, operator: str, inputs: tuple[str, ...], made: str, **attributes: Any) -> str:
-        """Appends one operation; the name of what it makes."""
+        """Append one operation and return the name of its output."""
         self.nodes.append(helper.make_node(operator, inputs, [made], name=f"{operator}_{made}", **attributes))
         return made

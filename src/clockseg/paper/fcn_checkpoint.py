@@ -1,4 +1,4 @@
-"""An FCN on disk: its weights as safetensors, what it is and what its numbers mean in the header."""
+"""Checkpoints of FCNs: weights as safetensors, with a description in the header."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 FORMAT = "clockseg-fcn-1"
 MEAN = (104.00698793, 116.66876762, 122.67891434)
-"""Of ImageNet and PASCAL VOC, 0..255, blue, green, red: what VGG-16 and all that starts from it is trained with."""
+"""Mean of ImageNet and PASCAL VOC, 0..255, blue, green, red, with which VGG-16 and networks based on it are trained."""
 
 
 @dataclass(frozen=True)
 class FCNDescription:
     """The description of a checkpoint: the architecture, the input, and the classes of the output.
 
-    The net reads pixels 0..255 in ``order`` minus ``mean``, which is in that order too; nothing else is done to them.
-    ``working``: the size (width, height) frames are fitted into.
+    The net reads pixels 0..255 in ``order`` minus ``mean``, which is in the same order, without further preprocessing.
+    ``working``: the size (width, height) that frames are fitted into.
 
     >>> FCNDescription(FCNShape(classes=2), Classes(("background", "thing"))).working
     (500, 500)
@@ -47,7 +47,7 @@ class FCNDescription:
         if names != self.shape.classes or colours not in (0, names):
             raise NetworkError(
                 f"{names} names and {colours} colours for the {self.shape.classes} classes of an {self.shape.variant}; "
-                "give one of each a class, or no colours."
+                "give one of each per class, or no colours."
             )
         if self.order not in ("bgr", "rgb") or min(self.working) < 1 or not all(map(math.isfinite, self.mean)):
             raise NetworkError(
@@ -57,13 +57,13 @@ class FCNDescription:
 
 
 def save_fcn(net: FCN, description: FCNDescription, file: Path, *, half: bool = False) -> None:
-    """Writes a module's weights and its description; ``half``: in 16 bits each. The file gets its name when it is whole."""
+    """Write the weights and description of a module, with ``half`` in float16; the file is renamed into place when complete."""
     state = {name: value.detach().cpu().numpy() for name, value in net.state_dict().items()}
     write_state(state, description, file, half=half)
 
 
 def load_fcn(file: Path) -> tuple[FCN, FCNDescription]:
-    """The module at ``file``, on the CPU, in float32 and in evaluation mode, and its description."""
+    """Load the module at ``file``, on the CPU, in float32 and in evaluation mode, and its description."""
     import torch
 
     from clockseg.paper.fcn import FCN
@@ -77,7 +77,7 @@ def load_fcn(file: Path) -> tuple[FCN, FCNDescription]:
 
 
 def write_state(state: Mapping[str, Array], description: FCNDescription, file: Path, *, half: bool = False) -> None:
-    """As ``save_fcn``, of weights by name, without torch; NetworkError unless they are what the description says."""
+    """Write weights by name, without torch, as ``save_fcn`` does; ``NetworkError`` unless they fit the description."""
     check_state(state, description.shape, source=str(file))
     header = {"format": FORMAT, "network": json.dumps(asdict(description))}
     if half and (large := [name for name, value in state.items() if np.abs(value).max() > np.finfo(np.float16).max]):
@@ -93,7 +93,7 @@ def write_state(state: Mapping[str, Array], description: FCNDescription, file: P
 
 
 def read_state(file: Path) -> tuple[dict[str, Array], FCNDescription]:
-    """The weights at ``file`` by name, float32 or float16 as they are stored, and their description, without torch."""
+    """Read the weights at ``file`` by name, float32 or float16 as stored, and their description, without torch."""
     library = _safetensors()
     try:
         with library.safe_open(file, "np") as source:
@@ -101,14 +101,14 @@ def read_state(file: Path) -> tuple[dict[str, Array], FCNDescription]:
             state = {name: source.get_tensor(name) for name in list(source.keys())}
     except (OSError, library.SafetensorError, TypeError) as error:
         raise DataError(
-            f"{file} is no checkpoint of an FCN (`clockseg import`, `python -m recipes.fcn`): {error}"
+            f"{file} is not a checkpoint of an FCN (`clockseg import`, `python -m recipes.fcn`): {error}"
         ) from error
     check_state(state, description.shape, source=str(file))
     return state, description
 
 
 def check_state(state: Mapping[str, Array], shape: FCNShape, *, source: str) -> None:
-    """NetworkError unless ``state`` has the weights of such a net, each of its shape, and no others.
+    """Raise ``NetworkError`` unless ``state`` has exactly the weights of such a net, each with its shape.
 
     >>> check_state({"conv1_1.weight": np.zeros((4, 3, 3, 3))}, FCNShape(), source="x")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The data sets of the published FCNs: their classes, the mean of the pictures, and their size."""
+"""The data sets of the published FCNs: classes, mean colour, and picture size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from clockseg.video.overlay import palette
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """A data set as a network knows it. ``mean``: blue, green, red, 0..255. ``working``: pictures are fitted into it.
+    """A data set as a network uses it. ``mean``: blue, green, red, 0..255. ``working``: the size pictures are fitted into.
 
-    ``dropped``: channels at the end that mean nothing, not among ``classes``. ``notes``: what to tell the user.
+    ``dropped``: the number of meaningless channels at the end, not among ``classes``. ``notes``: sentences for the user.
     """
 
     classes: Classes
@@ -41,9 +41,9 @@ _BY_COUNT = {21: "voc", 40: "nyud", 19: "cityscapes", 20: "cityscapes"}
 def trained_on(labels: str | None, count: int, *, wanted: int | None = None) -> TrainedOn:
     """Return the data set that a net of ``count`` classes was trained on.
 
-    ``labels``: "voc", "nyud", "cityscapes" or a classes.json; None: what published nets of that many were trained on.
-    ``wanted``: how many classes it must have. Nets for Cityscapes had 20 until November 2016, the last of them without a
-    meaning; it is dropped unless ``wanted`` is 20.
+    ``labels``: "voc", "nyud", "cityscapes" or a classes.json; None: the data set of published nets with this number.
+    ``wanted``: the required number of classes. Until November 2016 nets for Cityscapes had 20, the last of them meaningless;
+    it is dropped unless ``wanted`` is 20.
 
     >>> trained_on(None, 20).classes.names[-1], trained_on(None, 20).dropped
     ('bicycle', 1)
@@ -61,7 +61,7 @@ def trained_on(labels: str | None, count: int, *, wanted: int | None = None) -> 
         raise NetworkError(f"the net scores {keep} classes; {labels} has {len(found.classes.names)}.")
     if keep == count:
         return found
-    note = "the 20th channel means nothing (a net for Cityscapes from before November 2016); it was left out."
+    note = "the 20th channel is meaningless (a net for Cityscapes from before November 2016) and was dropped."
     return TrainedOn(found.classes, found.mean, found.working, 1, (*found.notes, note))
 
 
@@ -78,12 +78,12 @@ def _named(labels: str | None, count: int, keep: int) -> TrainedOn:
             raise UsageError(f"labels {meant!r}; give {', '.join(PUBLISHED)}, or a classes.json.")
         return TrainedOn(read_classes(Path(meant)))
     names = tuple(f"class {index}" for index in range(keep))
-    note = f"no published net has {keep} classes; they are called {names[0]!r} and so on. Name them with --labels."
+    note = f"no published net has {keep} classes; they are named {names[0]!r} and so on. Name them with --labels."
     return TrainedOn(Classes(names, palette(keep)), notes=(note,))
 
 
 def _with_unused(found: TrainedOn) -> TrainedOn:
     known = found.classes
     classes = Classes((*known.names, "unused"), (*known.palette, (0, 0, 0)), known.ignore)
-    note = "the 20th channel means nothing (a net for Cityscapes from before November 2016); it is called 'unused'."
+    note = "the 20th channel is meaningless (a net for Cityscapes from before November 2016) and is named 'unused'."
     return TrainedOn(classes, found.mean, found.working, 0, (note,))

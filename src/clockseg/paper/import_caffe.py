@@ -1,7 +1,8 @@
-"""The paper's weights, as Caffe saved them, for the nets here: names, shapes and classes checked, what differs mended.
+"""Import of the paper's weights from Caffe's files, with checks of names, shapes and classes.
 
-Names of 2014 become those of 2016; enlargements stored in full become one kernel a class; the fixed factors on pool4 and
-pool3 of nets trained at once go into the weights behind them; the 20th channel of older Cityscapes nets goes.
+Layer names of 2014 become those of 2016; deconvolutions stored with kernels between classes become one kernel per class; the fixed
+factors on pool4 and pool3 of nets trained at once are folded into the following weights; the meaningless 20th channel of older
+Cityscapes nets is dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OLD_LAST = ("upscore", "upsample", "bigscore")
 
 @dataclass(frozen=True)
 class Imported:
-    """Weights by name, what they are, and what to tell the user: ``notes``, a sentence each."""
+    """Weights by name, their description, and ``notes`` for the user, one sentence each."""
 
     state: dict[str, Array]
     description: FCNDescription
@@ -42,12 +43,12 @@ def import_caffe(
     mean: tuple[float, float, float] | None = None,
     at_once: bool = False,
 ) -> Imported:
-    """The FCN in the .caffemodel ``source``; NetworkError says what is missing in it or doesn't fit.
+    """Import the FCN in the .caffemodel ``source``; ``NetworkError`` names whatever is missing or does not fit.
 
-    ``network``: which net (None: told from its layers). ``classes``: how many it must have; 19 drops the meaningless last
-    of 20. ``labels``: what they are, "voc", "nyud", "cityscapes" or a classes.json (None: told from their number);
-    ``mean``: blue, green, red (None: of those). ``at_once``: the weights are of an at-once net whose factors aren't in the
-    file.
+    ``network``: its variant (None: detected from its layers). ``classes``: the required number; 19 drops the meaningless last
+    of 20. ``labels``: their meaning, "voc", "nyud", "cityscapes" or a classes.json (None: detected from their number).
+    ``mean``: blue, green, red (None: that of the data set). ``at_once``: the net was trained at once and its factors are not
+    in the file.
     """
     found = _named(source)
     shape = _shape(found, network or _variant(found, source), source)
@@ -60,20 +61,20 @@ def import_caffe(
         state, shape = _first_classes(state, shape, meaning)
     check_state(state, shape, source=str(source))
     if broken := [name for name, value in state.items() if not np.isfinite(value).all()]:
-        raise NetworkError(f"{source}: {', '.join(broken)} hold values that are no finite numbers.")
+        raise NetworkError(f"{source}: {', '.join(broken)} have values that are not finite.")
     notes += _fold(state, scales, source, at_once=at_once)
     description = FCNDescription(shape, meaning.classes, mean or meaning.mean, "bgr", meaning.working)
     return Imported(state, description, (*notes, *meaning.notes))
 
 
 def _named(source: Path) -> dict[str, list[Array]]:
-    """Layer -> its blobs, under today's names."""
+    """Return the blobs of each layer, under its current name."""
     found: dict[str, list[Array]] = {}
     for layer in read_caffemodel(source):
         name = layer.name.replace("-", "_")
         name = _OLD.get(name, name)
         if name in found:
-            raise NetworkError(f"{source} has two layers {name!r}, so that one can't tell which is meant.")
+            raise NetworkError(f"{source} has two layers {name!r}, which is ambiguous.")
         found[name] = list(layer.blobs)
     return found
 
@@ -89,14 +90,14 @@ def _variant(found: dict[str, list[Array]], source: Path) -> Variant:
     variant = next((variant for mark, variant in marks if mark in found), None)
     if variant is None or "score_fr" not in found:
         raise NetworkError(
-            f"{source} is no FCN: it has {_some(found)}, and no {'score_fr' if variant else 'conv3_1'}. "
-            "ImageNet's VGG-16 is where training starts (`python -m recipes.fcn fcn8s`), not what is imported."
+            f"{source} is not an FCN: it has {_some(found)}, but no {'score_fr' if variant else 'conv3_1'}. "
+            "ImageNet's VGG-16 cannot be imported; training starts from it (`python -m recipes.fcn fcn8s`)."
         )
     return variant
 
 
 def _shape(found: dict[str, list[Array]], variant: Variant, source: Path) -> FCNShape:
-    """Channels and classes from the sizes of biases; what the variant doesn't have keeps the paper's."""
+    """Read channels and classes from the sizes of biases; layers that the variant lacks keep the paper's sizes."""
     plain = FCNShape(variant)
 
     def outputs(name: str, default: int) -> int:
@@ -115,7 +116,7 @@ def _shape(found: dict[str, list[Array]], variant: Variant, source: Path) -> FCN
 
 
 def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tuple[dict[str, Array], list[str]]:
-    """The weights of a net's layers, and what to tell of those that are missing and of those that are left over."""
+    """Return the weights of the layers, and notes on missing and unused ones."""
     state: dict[str, Array] = {}
     notes, missing, full = [], [], []
     for layer in (layer for layer in layers(shape) if layer.weights):
@@ -125,46 +126,48 @@ def _state(found: dict[str, list[Array]], shape: FCNShape, source: Path) -> tupl
             full += [layer.name] if layer.kind == "deconv" and blobs[0].shape[1:2] != (1,) else []
         elif layer.kind == "deconv":
             state |= {name: np.broadcast_to(bilinear(layer.kernel), size) for name, size in layer.weights.items()}
-            notes.append(f"{layer.name} isn't in the file; it is the bilinear kernel.")
+            notes.append(f"{layer.name} is not in the file; it is set to the bilinear kernel.")
         else:
             missing.append(layer.name)
     if missing:
         raise NetworkError(_lacking(source, shape, missing, list(found)))
     if full:
-        notes.append(f"{', '.join(full)} were stored with kernels between classes, all zero; each class keeps its own.")
+        notes.append(
+            f"{', '.join(full)} were stored with kernels between classes, all zero; only the kernel of each class is kept."
+        )
     if found:
         notes.append(f"not used, since an {shape.variant} has no such layers: {_some(found)}.")
     return state, notes
 
 
 def _converted(layer: Layer, blobs: list[Array], source: Path) -> dict[str, Array]:
-    """A layer's weights in the shapes they have here, float32."""
+    """Return the weights of a layer in the shapes used here, float32."""
     if layer.kind == "deconv":
         blobs = [_a_kernel_a_class(layer, blobs, source)]
     if len(blobs) != len(layer.weights):
-        raise NetworkError(f"{source}: {layer.name} has {len(blobs)} blobs; {len(layer.weights)} are weights and bias.")
+        raise NetworkError(f"{source}: {layer.name} has {len(blobs)} blobs instead of {len(layer.weights)}.")
     made = zip(layer.weights.items(), blobs, strict=True)
-    with np.errstate(over="ignore"):  # what float32 can't hold is refused as not finite
+    with np.errstate(over="ignore"):  # values beyond float32 are refused as not finite
         return {name: _reshaped(blob, size).astype(np.float32, copy=False) for (name, size), blob in made}
 
 
 def _a_kernel_a_class(layer: Layer, blobs: list[Array], source: Path) -> Array:
-    """Enlargements are stored as [C, 1, k, k], or as [C, C, k, k] with zeros off the diagonal."""
+    """Return [C, 1, k, k] kernels; files have those, or [C, C, k, k] with zeros off the diagonal."""
     kernels, *bias = blobs
     if any(values.any() for values in bias):
-        raise NetworkError(f"{source}: {layer.name} adds a bias, which an FCN's enlargements don't have.")
+        raise NetworkError(f"{source}: {layer.name} has a bias, unlike the deconvolutions of an FCN.")
     if kernels.ndim != 4 or kernels.shape[1] == 1 or kernels.shape[0] != kernels.shape[1]:
         return kernels
     own = np.eye(len(kernels), dtype=bool)
     if kernels[~own].any():
         raise NetworkError(
-            f"{source}: {layer.name} mixes classes: it has weights off its diagonal, where an FCN enlarges each by itself."
+            f"{source}: {layer.name} has weights between classes, but an FCN upsamples each class by itself."
         )
     return kernels[own][:, None]
 
 
 def _reshaped(blob: Array, size: tuple[int, ...]) -> Array:
-    """``blob`` as it was stored when every blob had four axes, or by a layer that saw its input as one row."""
+    """Reshape a blob that was stored with four axes, or by a layer that flattens its input."""
     bare = blob.shape
     while len(bare) > 1 and bare[0] == 1:
         bare = bare[1:]
@@ -173,14 +176,14 @@ def _reshaped(blob: Array, size: tuple[int, ...]) -> Array:
 
 
 def _first_classes(state: dict[str, Array], shape: FCNShape, meaning: TrainedOn) -> tuple[dict[str, Array], FCNShape]:
-    """Without the last channels: of all that scores and of all that enlarges scores."""
+    """Drop the last channels of all layers that compute or upsample scores."""
     count = len(meaning.classes.names)
     kept = {name: value[:count] if name.startswith(("score_", "upscore")) else value for name, value in state.items()}
     return kept, FCNShape(shape.variant, count, shape.widths, shape.fc)
 
 
 def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path, *, at_once: bool) -> list[str]:
-    """Scales of features become scales of the weights that read them, so that biases keep theirs."""
+    """Fold the factors on features into the weights that read them; biases stay as they are."""
     notes = []
     for name, usual in AT_ONCE.items():
         weight = f"{name.replace('scale', 'score')}.weight"
@@ -190,7 +193,7 @@ def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path,
         if scale.size not in (1, state[weight].shape[1]) or any(values.any() for values in shift):
             raise NetworkError(
                 f"{source}: {name} has {scale.size} factors{' and a shift' if shift else ''}; "
-                f"it may have one, or {state[weight].shape[1]}, and no shift."
+                f"one factor or {state[weight].shape[1]} and no shift are supported."
             )
         state[weight] = state[weight] * scale.reshape(1, -1, 1, 1).astype(np.float32)
         notes.append(f"the factor {scale.mean():g} on {name.removeprefix('scale_')} is now part of {weight}.")
@@ -199,7 +202,7 @@ def _fold(state: dict[str, Array], scales: dict[str, list[Array]], source: Path,
 
 def _lacking(source: Path, shape: FCNShape, missing: list[str], left: list[str]) -> str:
     text = f"{source} lacks {', '.join(missing)} of an {shape.variant}"
-    return f"{text}; it also has {_some(left)}, which it doesn't use." if left else f"{text}."
+    return f"{text}; its layers {_some(left)} are not used." if left else f"{text}."
 
 
 def _some(names: dict[str, list[Array]] | list[str]) -> str:
