@@ -243,7 +243,7 @@ def test_an_image_classifier_is_no_fcn(tmp_path: Path) -> None:
     classifier = {name: blobs for name, blobs in named.items() if name.startswith(("conv", "fc"))}
     with pytest.raises(NetworkError, match=r"not an FCN.*no score_fr.*VGG-16 cannot be imported"):
         imported(tmp_path, classifier)
-    with pytest.raises(NetworkError, match="no FCN: it has 'x', and no conv3_1"):
+    with pytest.raises(NetworkError, match="not an FCN: it has 'x', but no conv3_1"):
         imported(tmp_path, {"x": [np.ones(2, np.float32)]})
 
 

@@ -202,7 +202,7 @@ def test_whatever_is_there_is_shown(
 ) -> None:
     folder = segment(video, tmp_path / "out", net, frame_oracle, write=write_kinds).folder
     told: list[str] = []
-    facts = facts_of(write(folder, tmp_path / "report.html", told=told.append))
+    facts = facts_of(write(folder, tmp_path / "report.html", warn=told.append))
     [run] = facts["runs"]
     assert any(said in sentence and "--write" in sentence for sentence in told)
     assert facts["notes"] == told
@@ -214,9 +214,9 @@ def test_a_source_that_is_gone_leaves_the_overlay(net: StagedNetwork, video: Pat
     folder = segment(moved, tmp_path / "out" / "moved", net, frame_oracle).folder
     Path(moved).rename(tmp_path / "elsewhere.mp4")
     told: list[str] = []
-    page = write(folder, tmp_path / "report.html", told=told.append)
+    page = write(folder, tmp_path / "report.html", warn=told.append)
     assert facts_of(page)["picture"]["drawn"]
-    assert "not where it was" in told[0]
+    assert "was moved or replaced" in told[0]
     assert embedded(page) == (folder / "overlay.mp4").read_bytes()
     by_name = facts_of(write(folder, tmp_path / "two.html", video="reference"))["picture"]
     assert (by_name["url"], by_name["embedded"]) == ("out/moved/overlay.mp4", False)
@@ -229,9 +229,9 @@ def test_another_video_in_its_place_is_not_shown(net: StagedNetwork, video: Path
     folder = segment(moved, tmp_path / "out", net, frame_oracle).folder
     write_video(moved, [picture(64, 48) for _ in range(FRAMES)], fps=10)
     told: list[str] = []
-    assert facts_of(write(folder, tmp_path / "report.html", told=told.append))["picture"]["drawn"]
-    assert "was replaced since" in told[0]
-    write(folder, tmp_path / "report.html", source=moved, overwrite=True, told=told.append)
+    assert facts_of(write(folder, tmp_path / "report.html", warn=told.append))["picture"]["drawn"]
+    assert "was moved or replaced" in told[0]
+    write(folder, tmp_path / "report.html", source=moved, overwrite=True, warn=told.append)
     assert "Give the video that was segmented" in told[2]
 
 
@@ -262,13 +262,13 @@ def test_maps_of_numbers(video: Path, tmp_path: Path) -> None:
     net = load(write_network(tmp_path, depth(), DEPTH), threads=1)
     folder = segment(video, tmp_path / "out", net, frame_oracle, limit=4).folder
     told: list[str] = []
-    facts = facts_of(write([folder, folder], tmp_path / "report.html", told=told.append))
+    facts = facts_of(write([folder, folder], tmp_path / "report.html", warn=told.append))
     run, other = facts["runs"]
     assert (run["numeric"], run["shares"], len(run["palette"])) == (True, [], 255)
     assert np.isfinite(numbers(run["means"])).all()
     assert len(list(maps(run["masks"]))) == 4
     assert other["difference"] is None
-    assert any("only its looks" in sentence for sentence in told)
+    assert any("labels are not compared" in sentence for sentence in told)
 
 
 def test_the_frontier_of_a_plan(oracle: Path, tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_costs_and_conditions(oracle: Path, skipped: Path, tmp_path: Path) -> No
     costs = {row["name"]: row["cells"] for row in facts["costs"]}
     assert costs["frames"] == ["12", "12"]
     assert costs["deep fired on"] == ["27.3 %", "100.0 %"]
-    assert set(costs) >= {"relative time", "low, a frame", "fuse, a frame", "decode, a frame"}
+    assert set(costs) >= {"relative time", "low, per frame", "fuse, per frame", "decode, per frame"}
     conditions = {row["name"]: row["cells"] for row in facts["conditions"]}
     assert conditions["schedule"] == ["skip_frame(3)", "frame_oracle"]
     assert "clockseg" in conditions["versions"][0]
@@ -313,7 +313,7 @@ def test_labels_cut_short_are_shown_as_far_as_they_go(oracle: Path, tmp_path: Pa
     data = (broken / "labels.mkv").read_bytes()
     (broken / "labels.mkv").write_bytes(data[: 2 * len(data) // 3])
     told: list[str] = []
-    facts = facts_of(write(broken, tmp_path / "report.html", told=told.append))
+    facts = facts_of(write(broken, tmp_path / "report.html", warn=told.append))
     assert "its maps end after" in told[0]
     assert 0 < facts["runs"][0]["masks"]["kept"] < FRAMES
 

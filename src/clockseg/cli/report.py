@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():
         check_new_files(out, overwrite=args.overwrite)
-    write(args.runs, out, video=args.video, source=args.source, plan=args.plan, overwrite=args.overwrite, told=warn)
+    write(args.runs, out, video=args.video, source=args.source, plan=args.plan, overwrite=args.overwrite, warn=warn)
     if not args.quiet:
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0

@@ -177,4 +177,4 @@ def _write_page(folder: Path) -> None:
     from clockseg.report import write
     from clockseg.segmenting.results import REPORT
 
-    write([folder], folder / REPORT, overwrite=True, told=say)
+    write([folder], folder / REPORT, overwrite=True, warn=say)

@@ -1,4 +1,4 @@
-"""A trace as columns, one number a frame, on the time line of the run that a report shows."""
+"""A trace as columns, one number per frame, on the timeline of the run that a report shows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clockseg.report.run import Run
 from clockseg.types import Array
 
 CARRIED = ("", "output", "fused", "corrected")
-"""What a frame may have carried, by the number that stands for it; "" for nothing."""
+"""What a frame may carry, by its number in the page; "" for nothing."""
 PARTS = ("clock", "motion", "fuse", "finish")
-"""What takes seconds beside the stages, as a trace names it."""
+"""Names in a trace of what takes time besides the stages."""
 
 
 def places(run: Run, first: Run) -> Array:
@@ -34,10 +34,10 @@ def places(run: Run, first: Run) -> Array:
 
 
 def columns(run: Run, at: Array) -> dict[str, Any] | None:
-    """The trace, row ``at[k]`` of it for frame k (-1: none); None where there is no trace.
+    """Return the columns of a trace, with its row ``at[k]`` for frame k (-1: none); None without a trace.
 
-    ``fired``: bit s for stage s; ``carried``: as in ``CARRIED``; ``signal``: a column a stage, None for a stage whose clock
-    gave none; ``seconds``: a column a stage, then one for each of ``PARTS``.
+    ``fired``: bit s for stage s; ``carried``: as in ``CARRIED``; ``signal``: a column per stage, None for a stage whose clock
+    has no signal; ``seconds``: a column per stage, then one for each of ``PARTS``.
     """
     if not run.trace:
         return None
@@ -62,7 +62,7 @@ def _signal(rows: list[dict[str, Any] | None], stage: int) -> Any:
 
 
 def _seconds(rows: list[dict[str, Any] | None], stages: int) -> Array:
-    """Float32 [frames, stages + parts]; NaN for a frame that is not there."""
+    """Return float32 [frames, stages + parts]; NaN for a missing frame."""
     none = [np.nan] * (stages + len(PARTS))
     spent = [none if row is None else _spent(row["seconds"]) for row in rows]
     return np.array(spent, np.float32).reshape(len(rows), stages + len(PARTS))

@@ -14,7 +14,7 @@ from clockseg.video.maps import resized_labels
 
 
 class Difference:
-    """Sums over frames of how one run's labels differ from another's, over the pixels to which both give a class.
+    """Differences of the labels of one run from those of another, summed over frames and pixels with a class in both.
 
     >>> found = Difference(Grid((2, 1), 1), frames=1, classes=2)
     >>> found.append(0, np.array([[0, 1]], np.uint8), np.array([[0, 0]], np.uint8))
@@ -30,7 +30,7 @@ class Difference:
         self._seen = 0
 
     def append(self, index: int, labels: Labels, other: Labels) -> None:
-        """Adds the maps, uint8 [h, w], of frame ``index``; of another size, ``other`` is brought to that of ``labels``."""
+        """Add the maps, uint8 [h, w], of frame ``index``; ``other`` is resized to the size of ``labels``."""
         other = resized_labels(other, (labels.shape[1], labels.shape[0]))
         counts = confusion(other, labels, self._classes, where=labels < self._classes)
         self._counts += counts
@@ -39,7 +39,7 @@ class Difference:
         self._seen += 1
 
     def facts(self) -> dict[str, Any] | None:
-        """As plain values, for the page; None where no frame was compared. ``places``: 0..255, the share of frames."""
+        """Return plain values for the page, or None if no frame was compared. ``places``: 0..255, the share of frames."""
         if not self._seen:
             return None
         places: Array = np.round(255 * self._differs / self._seen).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Tables of a report: the settings of each run and what it cost."""
+"""Tables of a report: the settings and the cost of each run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from clockseg.report.run import Run
 NONE = "–"
 _AROUND = ("decode", "encode")
 Row = dict[str, Any]
-"""``name``, ``cells``, one a run, and ``note``, what the figure means."""
+"""``name``, ``cells``, one per run, and ``note``, an explanation of the value."""
 
 
 def costs(runs: Sequence[Run]) -> list[Row]:
-    """The rows of the cost table; a row that no run has anything to say in is left out."""
+    """Return the rows of the cost table, without rows that are empty for all runs."""
     stages = list(dict.fromkeys(stage for run in runs for stage in run.stages))
     means = [_means(run) for run in runs]
     rows = [_of(runs, name, key, say, note) for name, key, say, note in _SUMMARY]
@@ -26,7 +26,7 @@ def costs(runs: Sequence[Run]) -> list[Row]:
         _row(f"{stage} fired on", [_percent(_table(run, "fire_rate").get(stage)) for run in runs]) for stage in stages
     ]
     spent = [
-        _row(f"{part}, a frame", [_ms(mean.get(part)) for mean in means], "mean after the first")
+        _row(f"{part}, per frame", [_ms(mean.get(part)) for mean in means], "mean after the first")
         for part in (*stages, *PARTS, *_AROUND)
     ]
     calm = _row(
@@ -36,7 +36,7 @@ def costs(runs: Sequence[Run]) -> list[Row]:
 
 
 def conditions(runs: Sequence[Run]) -> list[Row]:
-    """The rows that say what was run, with what, and on which machine."""
+    """Return the rows on input, settings and machine."""
     rows = [
         _row("input", [str(run.summary.get("source") or run.summary.get("input") or NONE) for run in runs]),
         *(_of(runs, name, name) for name in ("network", "schedule", "carry", "engine")),
@@ -54,7 +54,7 @@ def _row(name: str, cells: list[str], note: str = "") -> Row:
 
 
 def _of(runs: Sequence[Run], name: str, key: str, say: Callable[[Any], str] = str, note: str = "") -> Row:
-    """A row of what the summaries have under ``key``."""
+    """Return a row with the values of the summaries under ``key``."""
     found = [run.summary.get(key) for run in runs]
     return _row(name, [NONE if value in (None, "") else say(value) for value in found], note)
 
@@ -78,7 +78,7 @@ def _written(run: Run) -> str:
 
 
 def _means(run: Run) -> dict[str, float]:
-    """Mean seconds a frame of each part, over the frames after the first."""
+    """Return the mean seconds per frame of each part, over the frames after the first."""
     rows = [_flat(run, line["seconds"]) for line in run.trace[1:]]
     if not rows:
         return {}
@@ -105,10 +105,10 @@ def _ms(seconds: float | None) -> str:
 _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
     ("frames", "frames", _whole, ""),
     ("network ran on", "network_rate", _percent, "of the frames after the first"),
-    ("relative time", "relative_time_estimate", _percent, "estimated, against every stage on every frame"),
-    ("multiply-adds a frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", ""),
-    ("relative multiply-adds", "relative_multiply_adds", _percent, "against the uncut network"),
-    ("energy a frame", "joules_per_frame", lambda joules: f"{joules:.3f} J", ""),
-    ("frames a second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
+    ("relative time", "relative_time_estimate", _percent, "estimated, relative to running every stage on every frame"),
+    ("multiply-adds per frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", ""),
+    ("relative multiply-adds", "relative_multiply_adds", _percent, "relative to the uncut network"),
+    ("energy per frame", "joules_per_frame", lambda joules: f"{joules:.3f} J", ""),
+    ("frames per second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
 )
-"""Rows of what a summary has: name, key, in words, what it means."""
+"""Rows from the summary: name, key, format, explanation."""

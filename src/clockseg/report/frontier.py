@@ -12,9 +12,9 @@ _POINT = ("time", "agreement", "schedule", "network")
 
 
 def plan_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A plan that ``clockseg plan --out`` wrote, as plain values; ``DataError`` if it is none.
+    """Return a plan written by ``clockseg plan --out`` as plain values; ``DataError`` for another file.
 
-    ``points``: of the frontier, fastest first; the chosen one, promised and held back, by itself.
+    ``points``: those of the frontier, fastest first; the chosen one is separate, as promised and on held-back frames.
     """
     file = read_schedule_file(path)
     tuned = file.tuned

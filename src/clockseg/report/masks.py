@@ -1,4 +1,4 @@
-"""Label maps for a browser, which cannot decode FFV1: scaled down, some of them, each as what changed since the one before."""
+"""Label maps for a browser, which cannot decode FFV1: scaled down, thinned out, and stored as differences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from clockseg.report.packed import deflated
 from clockseg.types import Array, Labels, Size
 
 PIXELS = 200_000_000
-"""Of all maps of a run together, before they are deflated; where that is too little, they get smaller, then fewer."""
+"""The most pixels of all maps of a run before compression; beyond that, maps get smaller, then fewer."""
 NUMBERS_PIXELS = 50_000_000
-"""The same for maps of numbers, which deflate badly."""
+"""The same for maps of numbers, which compress badly."""
 _SIDES = (640, 480, 320)
-"""Of a map, its longer one."""
+"""Possible longer sides of a map."""
 _CHUNK = 24
-"""Maps that are deflated together, the first of them whole: what a browser takes apart to show one."""
+"""Maps that are compressed together, the first of them complete: what a browser unpacks to show one."""
 
 
 class Grid(NamedTuple):
@@ -27,7 +27,7 @@ class Grid(NamedTuple):
     every: int
 
     def scaled(self, labels: Labels) -> Labels:
-        """A map at this size, by nearest neighbour."""
+        """Scale a map to this size, by nearest neighbour."""
         if labels.shape == self.size[::-1]:
             return labels
         return np.asarray(cv2.resize(labels, self.size, interpolation=cv2.INTER_NEAREST_EXACT), np.uint8)
@@ -50,7 +50,7 @@ def _fitted(size: Size, side: int) -> Size:
 
 
 class Masks:
-    """The maps of a run, taken frame by frame.
+    """The maps of a run, added frame by frame.
 
     >>> masks = Masks(Grid((2, 1), every=2))
     >>> for k in range(5):
@@ -68,7 +68,7 @@ class Masks:
         self.frames = 0
 
     def append(self, labels: Labels) -> None:
-        """Takes the next frame's map, uint8 [h, w], and keeps it if it is one of those to be kept."""
+        """Add the map of the next frame, uint8 [h, w], and keep it if the grid selects it."""
         self.frames += 1
         if (self.frames - 1) % self.grid.every:
             return
@@ -80,7 +80,7 @@ class Masks:
             self._close()
 
     def last(self, default: Labels) -> Labels:
-        """The last map that was kept; ``default`` before the first."""
+        """Return the last map that was kept; ``default`` before the first."""
         return default if self._last is None else self._last
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as text in a page: arrays and bytes, deflated, in base64; the page takes them apart with ``packed.js``."""
+"""Arrays as text in a page: compressed and base64-encoded; ``packed.js`` decodes them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "
 
 
 class Packed(TypedDict):
-    """An array: what JavaScript calls its type, and its numbers."""
+    """An array: the name of its JavaScript type, and its data."""
 
     type: str
     data: str
 
 
 def packed(values: Array) -> Packed:
-    """An array of uint8, uint32, float32 or float64, flat, little-endian.
+    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian.
 
     >>> packed(np.arange(3, dtype=np.uint8))["type"]
     'Uint8Array'
@@ -32,7 +32,7 @@ def packed(values: Array) -> Packed:
 
 
 def deflated(data: bytes) -> str:
-    """Bytes, deflated, in base64.
+    """Compress bytes and encode them in base64.
 
     >>> zlib.decompress(base64.b64decode(deflated(b"aaaa")))
     b'aaaa'

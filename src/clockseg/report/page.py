@@ -1,4 +1,4 @@
-"""The page: one HTML file of the parts in ``page/`` and the facts of a report."""
+"""The page: one HTML file made from the parts in ``page/`` and the facts of a report."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.
 
 
 def page(title: str, facts: dict[str, Any], video: str) -> str:
-    """The whole file: ``facts`` as plain values, ``video`` an MP4 in base64 or empty.
+    """Return the HTML file: ``facts`` as plain values, ``video`` an MP4 in base64 or empty.
 
-    Nothing is fetched, and the page forbids itself to: its policy allows its own script and style, by their hashes, and a
-    video. Facts lie in it as JSON in which nothing can end the element around it.
+    The page loads nothing: its content security policy only allows its own script and style, by their hashes, and a
+    video. Facts are embedded as JSON that cannot close the element around it.
 
     >>> "<script>alert" in page("<script>alert(1)</script>", {"x": "</script><script>alert(1)"}, "")
     False
@@ -59,7 +59,7 @@ def page(title: str, facts: dict[str, Any], video: str) -> str:
 
 
 def as_json(facts: dict[str, Any]) -> str:
-    r"""JSON that may stand inside of a script element: ``<``, ``>`` and ``&`` are spelled out.
+    r"""Return JSON that is safe inside a script element: ``<``, ``>`` and ``&`` are escaped.
 
     >>> as_json({"name": "</script>"})
     '{"name":"\\u003c/script\\u003e"}'
@@ -69,12 +69,12 @@ def as_json(facts: dict[str, Any]) -> str:
 
 
 def _script() -> str:
-    """The modules as one script, each in a scope of its own: a page from disk may not load modules."""
+    """Return the modules as one script with a scope for each, because a page from disk may not load modules."""
     return "\n'use strict';\n" + "\n".join(_scoped(name, _read(f"{name}.js")) for name in SCRIPTS)
 
 
 def _scoped(name: str, module: str) -> str:
-    """A module as a function that gives what it exports.
+    """Wrap a module in a function that returns its exports.
 
     >>> print(_scoped("b", "import { one } from './a.js';\\nexport const two = one;\\n"))
     const module_b = (() => {
@@ -104,5 +104,5 @@ def _hash(text: str) -> str:
 
 
 def _filled(template: str, parts: dict[str, str]) -> str:
-    """The template with ``{{name}}`` replaced, once each; what is put in is not looked at again."""
+    """Replace each ``{{name}}`` in the template; replacements are not searched again."""
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)

@@ -23,11 +23,11 @@ from clockseg.video.decode import open_input
 from clockseg.video.overlay import OverlayWriter
 
 Choice = Literal["auto", "embed", "reference", "none"]
-"""Whether the video is put into the page: "auto" puts in what is small."""
+"""How the page shows the video: "auto" embeds short ones."""
 EMBEDDED_FRAMES = 3000
-"""What is small: at most so many frames, two minutes at 25 a second."""
+"""The most frames that "auto" embeds, two minutes at 25 FPS."""
 EMBEDDED_BYTES = 32_000_000
-"""And of an overlay, which is put in as it is, at most so many bytes."""
+"""The most bytes of an overlay that is embedded as it is."""
 SIDE = 720
 """The largest side of a copy in pixels."""
 _LEAST_SIDE = 64
@@ -38,10 +38,10 @@ _PLAYED = {"h264": ("yuv420p", "yuvj420p"), "vp8": ("yuv420p",), "vp9": ("yuv420
 
 
 class Picture(NamedTuple):
-    """A video for a page: ``data``, a whole MP4, or else ``url``; neither: there is none.
+    """A video for a page: ``data``, an MP4, or ``url``, or neither if there is none.
 
-    ``seconds``: float64 [frames], when each frame is shown in it. ``size`` (w, h): of what is to be seen, at its top left.
-    ``drawn``: the masks are in the picture, and below it the strip that shows which stages fired.
+    ``seconds``: float64 [frames], the time of each frame in it. ``size`` (w, h): of the visible part, at its top left.
+    ``drawn``: True if the video contains the masks, and below them the strip that shows which stages fired.
     """
 
     seconds: Array
@@ -51,7 +51,7 @@ class Picture(NamedTuple):
     drawn: bool = False
 
     def facts(self) -> dict[str, Any]:
-        """As plain values, for the page; ``data`` goes there by itself."""
+        """Return plain values for the page, without ``data``."""
         return {
             "seconds": packed(self.seconds.astype(np.float64)),
             "width": self.size[0],
@@ -63,12 +63,12 @@ class Picture(NamedTuple):
         }
 
     def text(self) -> str:
-        """The video as text."""
+        """Return the video in base64."""
         return base64.b64encode(self.data).decode()
 
 
-def picture(run: Run, page: Path, choice: Choice, told: Callable[[str], None]) -> Picture:
-    """Return the video that ``page`` shows; ``told`` receives a sentence if it is not the original picture."""
+def picture(run: Run, page: Path, choice: Choice, warn: Callable[[str], None]) -> Picture:
+    """Return the video that ``page`` shows; ``warn`` gets a sentence if it is not the original video."""
     size = tuple(run.trace[0]["size"]) if run.trace else (16, 9)
     embed = choice == "embed" or (choice == "auto" and run.frames <= EMBEDDED_FRAMES)
     if choice != "none" and run.source is not None and run.trace:
@@ -77,23 +77,19 @@ def picture(run: Run, page: Path, choice: Choice, told: Callable[[str], None]) -
                 return _copy(run)
             if (found := _referenced(run, page)) is not None:
                 return found
-            told(f"{run.source.name}: browsers don't play it")
+            warn(f"{run.source.name}: browsers do not play it")
         except ClocksegError as error:
-            told(f"its video could not be used ({error})")
+            warn(f"its video cannot be used ({error})")
     elif choice != "none":
-        told(
-            "the video is not where it was, or was replaced since"
-            if run.trace
-            else "without a trace its frames can't be told apart"
-        )
+        warn("the video was moved or replaced since the run" if run.trace else "without a trace its frames are unknown")
     if choice != "none" and run.file("overlay") is not None:
-        told("the page shows the overlay, in which the masks are drawn already")
+        warn("the page shows the overlay, which already contains the masks")
         return _overlay(run, page, size, embed=embed)
     return Picture(run.seconds, size)
 
 
 def _copy(run: Run) -> Picture:
-    """A small copy of the frames."""
+    """Return a small copy of the frames."""
     with _clip(run) as clip:
         aspect = clip.pixel_aspect
         if clip.size != tuple(run.trace[0]["size"]):
@@ -104,7 +100,7 @@ def _copy(run: Run) -> Picture:
 
 
 def _clip(run: Run) -> Any:
-    """The source, opened where the run began."""
+    """Open the source where the run began."""
     first = run.trace[0]
     span = None
     if first["pts"] is not None and first["time_base"]:
@@ -163,7 +159,7 @@ def _shown(size: tuple[int, int], aspect: Fraction) -> tuple[int, int]:
 
 
 def _referenced(run: Run, page: Path) -> Picture | None:
-    """The source as it is, if browsers play it and its frames have times."""
+    """Return the source itself if browsers play it and its frames have times."""
     if run.source is None or run.source.is_dir() or not run.timed:
         return None
     with open_clip(run.source) as clip:

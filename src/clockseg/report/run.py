@@ -1,4 +1,4 @@
-"""Run: what a result folder holds of one run, as a report reads it."""
+"""Run: the contents of a result folder, as a report reads them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from clockseg.video.overlay import palette
 from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10
-"""Frames a second that frames without usable times are shown at."""
+"""Frames per second at which frames without usable times are shown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One result folder: its summary, its trace (empty where there is none) and where its videos are (None: not there).
+    """One result folder: its summary and its trace (empty if there is none).
 
-    ``source``: the video that was segmented, if it is still where it was, and was not replaced since.
+    ``source``: the segmented video, or None if it was moved or replaced.
     """
 
     folder: Path
@@ -52,12 +52,12 @@ class Run:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the network's classes; empty where it has none."""
+        """The names of the network's classes; empty if it has none."""
         return tuple(map(str, self.summary.get("classes") or ()))
 
     @property
     def palette(self) -> Sequence[Sequence[int]]:
-        """An RGB colour for each class id; of numbers, one for each level of brightness."""
+        """An RGB colour for each class id, or for maps of numbers for each level of brightness."""
         if self.numeric:
             levels = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)
             return [tuple(map(int, colour)) for colour in levels[:, 0, ::-1]]
@@ -65,7 +65,7 @@ class Run:
         return own or palette(len(self.classes) or 255)
 
     def file(self, kind: str) -> Path | None:
-        """A file of ``clockseg.segmenting.results.FILES``, if it is there."""
+        """Return the path of a file of ``clockseg.segmenting.results.FILES``, or None if it does not exist."""
         path = self.folder / FILES[kind]
         return path if path.exists() else None
 
@@ -76,7 +76,7 @@ class Run:
 
     @cached_property
     def numbers(self) -> Array:
-        """Int64 [frames]: which frame of the input each is."""
+        """Int64 [frames]: the index of each in the input."""
         return np.array([line["frame"] for line in self.trace] or range(self.frames), np.int64)
 
     @cached_property
@@ -87,7 +87,7 @@ class Run:
 
     @cached_property
     def seconds(self) -> Array:
-        """Float64 [frames]: when each is shown, from 0; of frames without usable times, ``IMAGES_FPS`` a second."""
+        """Float64 [frames]: the time of each, from 0; at ``IMAGES_FPS`` if they have no usable times."""
         if not self.timed:
             return np.arange(self.frames) / IMAGES_FPS
         times = np.array([line["pts_seconds"] for line in self.trace], float)
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def moments(self) -> Array:
-        """Int64 [frames]: the input's own times, in microseconds; of a run whose frames have times."""
+        """Int64 [frames]: the times in the input in microseconds, for a run whose frames have times."""
         return np.array([round(1_000_000 * line["pts_seconds"]) for line in self.trace], np.int64)
 
     @property
@@ -109,9 +109,9 @@ class Run:
         return self.numeric or self.file("labels") is not None
 
     def maps(self) -> Iterator[tuple[Labels, float]]:
-        """Each frame's map, uint8 [h, w], and the mean of its numbers (NaN of labels); nothing where no maps were written.
+        """Yield the map of each frame, uint8 [h, w], and the mean of its numbers (NaN for labels), if maps were written.
 
-        Labels are class ids; numbers come as levels of brightness, 0 to 254, with 255 for none.
+        Labels are class ids; numbers become levels of brightness, 0 to 254, with 255 for none.
         """
         if self.file("labels") is not None:
             for labels in read_labels(self.folder):
@@ -125,9 +125,9 @@ class Run:
 
 
 def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] | None = None) -> Run:
-    """The run in a result folder; ``source``: where its video is now (default: where it was).
+    """Read the run in a result folder; ``source``: the current path of its video, if it was moved.
 
-    ``DataError`` if the folder holds no summary, or something in it is not what ``clockseg segment`` writes.
+    ``DataError`` if the folder has no summary, or a file differs from what ``clockseg segment`` writes.
 
     >>> read_run("nowhere")
     Traceback (most recent call last):
@@ -143,7 +143,7 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     trace = read_trace(path) if (path / FILES["trace"]).is_file() else []
     was = summary.get("source") if source is None else os.fspath(source)
     was = from_printable(was) if isinstance(was, str) else None
-    # A live run numbers and times its frames by itself: nothing tells which of the source's they are.
+    # A live run numbers and times its frames itself, so they cannot be found in the source.
     there = Path(was) if was is not None and Path(was).exists() and not summary.get("live") else None
     identity = summary.get("source_identity")
     if source is None and there is not None and identity not in (None, source_identity(there)):
@@ -152,6 +152,6 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
 
 
 def _inside(path: Path) -> str:
-    """The result folders in a folder of them, to choose from."""
+    """Return a hint with the result folders inside a folder."""
     found = sorted(summary.parent.name for summary in path.glob(f"*/{SUMMARY}"))
     return f", such as one of those in it: {', '.join(found[:5])}" if found else ""

@@ -17,16 +17,16 @@ from clockseg.report.run import Run
 from clockseg.types import Array, Labels
 
 _COARSE = 0xF8
-"""Of a level of brightness, the bits that are kept: 32 levels, which deflate."""
+"""The bits of a level of brightness that are kept: 32 levels, which compress well."""
 _LEAST_SHARE = 0.0005
-"""A class that never holds this share of a picture is not listed."""
+"""A class that never covers this share of a picture is not listed."""
 
 
 @dataclass(eq=False)
 class Scanned:
-    """The maps of one run, summarized: ``masks``, and ``difference`` from the first run; None where there is nothing to show.
+    """Summary of the maps of one run: ``masks``, and ``difference`` from the first run, each None if there is none.
 
-    ``shares``: float32 [frames, classes], of each class id, NaN where there is no map; ``means``: float32 [frames], of numbers.
+    ``shares``: float32 [frames, classes], of each class id, NaN for a missing map; ``means``: float32 [frames], of numbers.
     """
 
     shares: Array
@@ -35,7 +35,7 @@ class Scanned:
     difference: Difference | None = None
 
     def facts(self, run: Run) -> dict[str, Any]:
-        """As plain values, for the page."""
+        """Return plain values for the page."""
         return {
             "masks": None if self.masks is None else self.masks.facts(),
             "shares": [] if run.numeric or self.masks is None else self._shares(run),
@@ -52,11 +52,11 @@ def _unknown(*shape: int) -> Array:
     return np.full(shape, np.nan, np.float32)
 
 
-def scan(runs: Sequence[Run], told: Callable[[str], None]) -> list[Scanned]:
-    """The maps of ``runs``, on the time line of the first; ``told`` gets a sentence on what could not be read."""
+def scan(runs: Sequence[Run], warn: Callable[[str], None]) -> list[Scanned]:
+    """Summarize the maps of ``runs`` on the timeline of the first; ``warn`` gets a sentence on whatever could not be read."""
     frames = runs[0].frames
     found = [Scanned(_unknown(frames, len(run.classes) or 255), _unknown(frames)) for run in runs]
-    streams = [_in_step(run, places(run, runs[0]), told) for run in runs]
+    streams = [_in_step(run, places(run, runs[0]), warn) for run in runs]
     for index, maps in enumerate(zip(*streams, strict=True)):
         for run, one, given in zip(runs, found, maps, strict=True):
             if given is not None:
@@ -77,11 +77,11 @@ def _take(run: Run, one: Scanned, index: int, labels: Labels, mean: float, *, fr
         size = labels.shape[1], labels.shape[0]
         one.masks = Masks(grid(size, frames, NUMBERS_PIXELS if run.numeric else PIXELS))
     while one.masks.frames < index:
-        # The map before stands for a frame that has none.
+        # A frame without a map repeats the previous one.
         one.masks.append(one.masks.last(labels))
     one.masks.append(np.where(labels == 255, labels, labels & _COARSE) if run.numeric else labels)
     one.means[index] = mean
-    # An id that has no name is no class: 255, the border that a network did not look at.
+    # An id without a name is not a class, for example 255, the border outside a network's view.
     one.shares[index] = np.bincount(labels.ravel(), minlength=256)[: one.shares.shape[1]] / labels.size
 
 
@@ -94,17 +94,17 @@ def _compare(
         other.difference.append(index, labels, given)
 
 
-def _in_step(run: Run, at: Array, told: Callable[[str], None]) -> Iterator[tuple[Labels, float] | None]:
-    """For each frame of the first run this run's map, or None; ``at``: where it is, -1 for nowhere."""
+def _in_step(run: Run, at: Array, warn: Callable[[str], None]) -> Iterator[tuple[Labels, float] | None]:
+    """Yield this run's map for each frame of the first run, or None; ``at``: its index, -1 for none."""
     maps, taken, ended = run.maps(), 0, False
     for place in at:
         given = None
         while place >= taken and not ended:
             try:
-                given, why = next(maps, None), "there are fewer than frames"
+                given, why = next(maps, None), "there are fewer maps than frames"
             except ClocksegError as error:
                 given, why = None, str(error)
             ended, taken = given is None, taken + 1
             if ended and run.mapped:
-                told(f"{run.folder}: its maps end after {taken - 1} of {run.frames} frames ({why})")
+                warn(f"{run.folder}: its maps end after {taken - 1} of {run.frames} frames ({why})")
         yield given

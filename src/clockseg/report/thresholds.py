@@ -1,4 +1,4 @@
-"""The thresholds with which the clocks of a run compare their signals."""
+"""The thresholds of the clocks of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clockseg.errors import ClocksegError
 
 
 class Threshold(NamedTuple):
-    """A threshold; ``below``: the clock fires where its signal is under it, not over it."""
+    """A threshold; ``below``: True if the clock fires when its signal is below it."""
 
     value: float
     below: bool = False
 
 
 def thresholds(schedule: str, stages: int) -> list[Threshold | None]:
-    """A threshold for each stage, None where its clock has none that stays; ``schedule`` as the command line writes it.
+    """Return the threshold of each stage, None without a constant one; ``schedule`` as the command line writes it.
 
     >>> thresholds("either(adaptive(0.2), at_least_every(8))", 2)
     [None, Threshold(value=0.2, below=False)]
@@ -28,7 +28,7 @@ def thresholds(schedule: str, stages: int) -> list[Threshold | None]:
     try:
         clocks = schedule_for(parse_schedule(schedule, imports=False), stages).clocks
     except (ClocksegError, OSError):
-        # The name of a file, or an object of the user's: it is not run for a page's sake.
+        # The name of a file, or an object of the user, whose code is not run for a page.
         return [None] * stages
     declared = map(facts, clocks)
     return [None if one.threshold is None else Threshold(one.threshold, one.below) for one in declared]

@@ -1,4 +1,4 @@
-"""Writing a report: result folders in, one HTML file out."""
+"""Writing of reports: one HTML file from result folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clockseg.report.thresholds import thresholds
 
 MOST_RUNS = 6
 MOST_FRAMES = 4_000_000
-"""A day and a half at 30 a second."""
+"""A day and a half at 30 FPS."""
 _WRITES = "segment with --write labels,overlay,trace"
 Result = str | os.PathLike[str]
 
@@ -38,14 +38,14 @@ def write(
     source: str | os.PathLike[str] | None = None,
     plan: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    told: Callable[[str], None] = lambda sentence: None,
+    warn: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
     """Write a page on one result folder, or on several of one video: the first is shown, the others compared with it.
 
-    ``video``: whether the video is put into the page ("embed"), looked for where it is ("reference"), left out ("none"), or
-    put in where it is small ("auto"). ``source``: where it is now (default: where it was). ``plan``: a file that
-    ``clockseg plan --out`` wrote, whose frontier is shown. ``told`` gets a sentence on whatever could not be shown.
-    ``UsageError`` if ``file`` is there and not to be replaced, ``DataError`` if a folder holds no result.
+    ``video``: embed the video ("embed"), link to it ("reference"), show none ("none"), or embed it if it is short ("auto").
+    ``source``: its current path, if it was moved. ``plan``: a file written by ``clockseg plan --out``, whose frontier is
+    shown. ``warn`` gets a sentence on whatever could not be shown.
+    ``UsageError`` if ``file`` exists and may not be replaced, ``DataError`` if a folder has no result.
 
     >>> write("nowhere", "report.html")
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ def write(
 
     def note(sentence: str) -> None:
         notes.append(sentence)
-        told(sentence)
+        warn(sentence)
 
     plan_found = None if plan is None else plan_facts(plan)
     try:
@@ -70,10 +70,10 @@ def write(
     except ClocksegError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        # Files that something else has written, or changed.
+        # Files that another program wrote or changed.
         folders_said, what = ", ".join(str(run.folder) for run in runs), f"{type(error).__name__}: {error}"
         raise DataError(
-            f"{folders_said}: not as clockseg segment writes it ({what}). Segment the video again."
+            f"{folders_said}: not a result of clockseg segment ({what}). Segment the video again."
         ) from error
     with whole(target) as part:
         part.write_text(text, encoding="utf-8", errors="replace")
@@ -82,11 +82,11 @@ def write(
 
 def _check(target: Path, folders: Sequence[Result], video: str, *, overwrite: bool) -> None:
     if not 1 <= len(folders) <= MOST_RUNS:
-        raise UsageError(f"{len(folders)} runs; give 1 to {MOST_RUNS} of one video, the first to be shown.")
+        raise UsageError(f"{len(folders)} runs; give 1 to {MOST_RUNS} of one video. The first is shown.")
     if video not in get_args(Choice):
         raise UsageError(f"video={video!r}; give one of {', '.join(get_args(Choice))}.")
     if target.is_dir() or (target.exists() and not overwrite):
-        raise UsageError(f"{target} exists already; give another name, or overwrite it.")
+        raise UsageError(f"{target} already exists; give another name, or overwrite it.")
 
 
 def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str], None]) -> tuple[dict[str, Any], str]:
@@ -148,8 +148,8 @@ def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
         note(f"the runs are of different inputs ({', '.join(sorted(inputs))}); frames of the same time are compared")
     for run in runs:
         if not run.trace:
-            note(f"{run.folder.name} has no trace, so nothing is known of what fired; {_WRITES}")
+            note(f"{run.folder.name} has no trace, so its firings are unknown; {_WRITES}")
         if not run.mapped:
             note(f"{run.folder.name} has no label maps, so there are no masks; {_WRITES}")
         if not comparable(runs[0], run):
-            note(f"{run.folder.name} has other classes than {runs[0].folder.name}; only its looks can be compared")
+            note(f"{run.folder.name} has other classes than {runs[0].folder.name}, so its labels are not compared")

@@ -226,7 +226,7 @@ function secondsLane(run, names) {
     values,
     ink: i < run.stages.length ? Math.min(i, 3) : 4 + i - run.stages.length,
   }));
-  return { ...stackedLane({ label: 'time a frame', parts, height: 88, say: milliseconds }), parts };
+  return { ...stackedLane({ label: 'time per frame', parts, height: 88, say: milliseconds }), parts };
 }
 
 function shareLanes(run) {
