@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from clockseg import read_labels, read_summary, read_trace
 from clockseg.cli.main import main
 from clockseg.errors import VideoError
-from clockseg.video import LabelWriter, ValueWriter, open_clip
+from clockseg.video import LabelWriter, Span, ValueWriter, open_clip
 from clockseg.video.endings import ends_early
 from clockseg.video.join import join
 from networks import write_tiny
@@ -77,6 +78,40 @@ def test_an_image_that_is_cut_short_is_told(tmp_path, kind, kept):
             assert clip.problems
     except VideoError:
         pass
+
+
+STREAMS = {
+    "a.mjpeg": ("mjpeg", "yuvj420p", "mjpeg"),
+    "a.apng": ("apng", "rgb24", "apng"),
+    "a.gif": ("gif", "rgb8", "gif"),
+    "a.y4m": ("rawvideo", "yuv420p", "yuv4mpegpipe"),
+    "a.ivf": ("libvpx-vp9", "yuv420p", "ivf"),
+}
+
+
+@pytest.mark.parametrize("kept", [0.6, 0.85, 0.99])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_video_without_an_index_that_is_cut_short_is_told(tmp_path, name, kept):
+    codec, pixels, form = STREAMS[name]
+    images = [picture(64, 48, seed=seed) for seed in range(6)]
+    path = write_video(tmp_path / name, images, codec=codec, pix_fmt=pixels, container_format=form)
+    with open_clip(path) as clip:
+        assert len(list(clip)) == 6
+        assert clip.problems == ()
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * kept)])
+    with suppress(VideoError), open_clip(path) as clip:
+        list(clip)
+        assert clip.problems
+
+
+def test_the_end_of_a_part_is_no_loss(tmp_path):
+    path = write_video(
+        tmp_path / "a.gif", [picture(64, 48, seed=seed) for seed in range(6)], codec="gif", pix_fmt="rgb8"
+    )
+    path.write_bytes(path.read_bytes()[:-200])
+    with open_clip(path, span=Span(None, Fraction(1, 10))) as clip:
+        assert len(list(clip)) > 1
+        assert clip.problems == ()
 
 
 def test_bytes_after_the_end_are_no_loss(tmp_path):

@@ -6,13 +6,14 @@ No other module imports an engine's library, so that telemetry stays off and a p
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import os
 import sys
 import types
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from clockseg.errors import MissingDependency, UsageError, install
@@ -112,7 +113,22 @@ def _onnxruntime(name: str) -> types.ModuleType:
         raise MissingDependency(f"ONNX Runtime is not installed: {install('onnxruntime')}") from error
 
 
+@functools.cache
+def _limit_arenas() -> None:
+    """Let glibc's allocator divide memory into one arena per core, unless the environment says otherwise.
+
+    By default it makes eight per core, and models compiled for ever new sizes fragment them all.
+    """
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, max(_LEAST_ARENAS, len(os.sched_getaffinity(0))))
+
+
+_M_ARENA_MAX, _LEAST_ARENAS = -8, 2
+
+
 def _imported(name: str) -> types.ModuleType:
+    _limit_arenas()
     for variable, value in _ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     with _hidden(_OPENVINO_TELEMETRY):

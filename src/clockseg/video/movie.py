@@ -200,7 +200,7 @@ class Movie:
                     duration=picture.duration or None,
                     pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
                 )
-            if container.format.name == "gif" and not damage.stopped and ends_early(self.path):
+            if self.span.end is None and not damage.stopped and ends_early(self.path):
                 damage.stopped = "the file is cut short"
 
     @contextmanager
