@@ -176,7 +176,7 @@ class TestLearnedClocks:
 
     def test_maps_of_any_size(self, tmp_path: Path) -> None:
         wide = helper.make_node("Constant", [], ["wide"], value_ints=[1 << 24, 5, 8])
-        with pytest.raises(UsageError, match=r"maps have at most|nothing tells how large"):
+        with pytest.raises(UsageError, match=r"maps have at most|the size of .* is unknown"):
             load_clock(self.clock(tmp_path, wide, helper.make_node("Expand", ["history", "wide"], ["fire"])))
 
     def test_loops(self, tmp_path: Path) -> None:

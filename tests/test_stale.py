@@ -23,7 +23,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
-from clockseg.errors import DataError, NetworkError, UsageError
+from clockseg.errors import DataError, NetworkError, TrainingError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, repeated, with_addition
 from clockseg.networks.inspection import corrected_share
@@ -197,6 +197,21 @@ def test_training_is_resumed_and_not_overwritten(data, tmp_path) -> None:
     train_stale(network, read_data(data), tmp_path / "out", choices=longer, **options)
     steps = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in steps if entry["event"] == "step"] == list(range(1, 10))
+    with pytest.raises(UsageError, match=r'"seed": 0.*"seed": 1.*without --resume'):
+        train_stale(network, read_data(data), tmp_path / "out", choices=replace(longer, seed=1), **options)
+
+
+def test_a_training_whose_loss_is_no_number_ends_with_its_step(tmp_path) -> None:
+    import torch
+
+    from clockseg.training.fitting import fit
+
+    def loss_of(net: Any, random: np.random.Generator) -> Any:
+        return net.weight.sum() * (np.nan if random.integers(0, 2) else 1)
+
+    net = torch.nn.Linear(1, 1)
+    with pytest.raises(TrainingError, match=r"the loss is nan at step \d"):
+        fit(net, loss_of, Recipe(steps=50, batch=1), tmp_path / "state.pt", settings={})
 
 
 def test_a_correction_is_replaced_by_another(trained, data, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""A clock that a small ONNX graph makes: a trained one, or any that fits (docs/train.md)."""
+"""A clock whose signal a small ONNX graph computes: a trained one, or any with inputs that fit (docs/train.md)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ AGE = 32
 """The number of frames since the last firing that counts as 1."""
 
 ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
-residual: float32 [1, 1, h, w], 0..1, what motion leaves unexplained since the last firing;
+residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
 history: float32 [1, 5, n], five numbers for each of the last n frames;
 since: float32 [1, 1], frames since the last firing over 32;
 features_now, features_fired, scores_now, scores_fired: float32 [1, c, h, w], of the stage that the sidecar names as "watch"."""
@@ -244,7 +244,7 @@ def _load(file: str, identities: tuple[FileIdentity, ...], process: int) -> Grap
     watch = _watch(path.with_suffix(".json"))
     if watch is None and any(one.name in MAPS for one in inputs):
         raise UsageError(
-            f"learned clock {file} reads features or scores, and nothing says of which stage; "
+            f"learned clock {file} reads features or scores, and it is unknown of which stage; "
             f'write {{"watch": 1}} into {path.with_suffix(".json")}.'
         )
     try:
@@ -274,12 +274,12 @@ def _check_graph(model: ModelProto, file: str) -> None:
     if None in sizes.values() and all(sides):
         unknown = next(name for name, count in sizes.items() if count is None)
         raise UsageError(
-            f"learned clock {file}: nothing tells how large {unknown!r} is; export it so that the sizes of its inputs do."
+            f"learned clock {file}: the size of {unknown!r} is unknown; export it so that the sizes of its inputs determine it."
         )
 
 
 def _sizes(model: ModelProto) -> dict[str, int | None]:
-    """Return how many numbers each computed tensor holds; None if the sizes of the inputs don't tell."""
+    """Return the number of elements of each computed tensor; None if the sizes of the inputs do not determine it."""
     import onnx
 
     bare = onnx.ModelProto()

@@ -75,7 +75,7 @@ def measured(
 
 
 def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], float]:
-    """By which stages fired and what was carried; the first frame, a fill, is left out."""
+    """Medians of seconds by the stages that fired and what was carried, without the first frame, which is a fill."""
     spent: dict[tuple[tuple[bool, ...], str], list[float]] = defaultdict(list)
     for record in records[1:]:
         spent[record.fired, record.carried].append(record.seconds.network)

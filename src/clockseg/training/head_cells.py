@@ -1,4 +1,4 @@
-"""The samples that heads learn from: cells of feature maps, each with the network's labels of the pixels it covers."""
+"""Samples for heads: cells of feature maps, each with the network's labels of the pixels it covers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clockseg.types import Array, Labels, Size
 
 MOST_CELLS = 30_000
 MOST_NUMBERS = 32_000_000
-"""Features kept of one stage, at most: 128 MB. With more channels than a thousand there are fewer cells."""
+"""Limit of the numbers kept per stage, 128 MB; with more than a thousand channels there are fewer cells."""
 _FINEST = 8
-"""A cell's pixels are looked at on a grid of so many by so many at most."""
+"""Side of the grid on which a cell's pixels are sampled, at most."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Grid:
 
     @classmethod
     def of(cls, cells: tuple[int, int], framing: Framing | OwnSize, frame: Size) -> Grid:
-        """The grid of a map of ``cells`` rows and columns.
+        """Return the grid of a map of ``cells`` rows and columns.
 
         >>> Grid.of((7, 12), Framing(96, 72, pad_multiple=8), (192, 108))
         Grid(shape=(7, 12), spans=(16.0, 16.0), frame=(192, 108))
@@ -41,12 +41,12 @@ class Grid:
         return cls((rows, columns), (down, across), frame)
 
     def centres(self, labels: Labels) -> Labels:
-        """The labels [rows, columns] at the cells' centres, of ``labels`` at the frame's size."""
+        """Return the labels [rows, columns] at the cells' centres; ``labels``: at the frame's size."""
         rows, columns = (self._pixels(axis, np.arange(self.shape[axis]) + 0.5) for axis in (0, 1))
         return labels[rows[:, None], columns]
 
     def shares(self, labels: Labels, cells: Array, classes: int) -> Array:
-        """Per cell (number row * columns + column) the share of each class among its pixels, float32 [n, classes]."""
+        """Return the share of each class among the pixels of ``cells`` (row * columns + column), float32 [n, classes]."""
         fine = [max(1, min(_FINEST, round(span))) for span in self.spans]
         places = [(np.arange(each) + 0.5) / each for each in fine]
         row, column = np.divmod(cells, self.shape[1])
@@ -54,7 +54,7 @@ class Grid:
         columns = self._pixels(1, column[:, None] + places[1])
         seen = labels[rows[:, :, None], columns[:, None, :]].reshape(len(cells), -1).astype(np.int64)
         found = np.zeros((len(cells), classes + 1), np.float32)
-        # What is no class (255) is counted beside the classes and left out.
+        # Pixels without a class (255) are counted in a further column, which is dropped.
         np.add.at(found, (np.arange(len(cells))[:, None], np.minimum(seen, classes)), 1)
         found = found[:, :classes]
         total = found.sum(axis=1, keepdims=True)
@@ -70,7 +70,7 @@ def _inside(cells: int, padded: int, scaled: int) -> int:
 
 
 class Cells(NamedTuple):
-    """Some cells of one stage: features [n, channels], and the shares of classes that the network gives them."""
+    """Cells of one stage: features [n, channels], and the shares of classes that the network gives them, [n, classes]."""
 
     features: Array
     shares: Array
@@ -93,7 +93,7 @@ def per_frame(channels: int, frames: int) -> int:
 def draw(
     features: Array, labels: Labels, grid: Grid, *, count: int, classes: int, random: np.random.Generator
 ) -> Cells:
-    """Up to ``count`` cells of one frame by chance; ``features`` [channels, h, w], ``labels`` at the frame's size."""
+    """Draw up to ``count`` cells of one frame; ``features``: [channels, h, w], ``labels``: at the frame's size."""
     total = grid.shape[0] * grid.shape[1]
     cells = random.choice(total, min(count, total), replace=False, shuffle=False)
     row, column = np.divmod(cells, grid.shape[1])

@@ -111,10 +111,10 @@ def _facts(one: FeatureMap, cells: Cells, found: Fit, score: HeadScore, classes:
 
 
 def _chosen(said: sidecar.Sidecar, stages: Sequence[str]) -> list[int]:
-    """The stages that get a head, by number (0 is the first)."""
+    """Return the stages that get a head (0 is the first); ``UsageError`` if there are none."""
     if not said.classes:
         raise UsageError(
-            f"network {said.name!r} has no classes in its sidecar, so no labels that a head could learn; "
+            f"network {said.name!r} has no classes in its sidecar, so no labels for a head to learn; "
             'clock it by difference(threshold, of="features") or of="pixels".'
         )
     names = said.stage_names[:-1]
@@ -137,7 +137,7 @@ def _chosen(said: sidecar.Sidecar, stages: Sequence[str]) -> list[int]:
 
 
 def _maps(model: onnx.ModelProto, said: sidecar.Sidecar, chosen: Sequence[int], size: Size) -> list[FeatureMap]:
-    """The feature map of each stage: of a cut of several tensors, the first that no earlier cut has."""
+    """Return the feature map of each stage: of a cut of several tensors, the first that no earlier cut has."""
     static = fix(model, {said.input.name: (1, 3, size[1], size[0])})
     names, found = said.stage_names, []
     for index in chosen:

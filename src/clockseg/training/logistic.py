@@ -1,4 +1,4 @@
-"""Multinomial logistic regression by L-BFGS, in numpy: convex, without a rate to choose, the same on every run."""
+"""Multinomial logistic regression by L-BFGS, in numpy: convex, deterministic, and without a learning rate."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clockseg.errors import TrainingError
 from clockseg.types import Array
 
 PENALTY = 1e-4
-"""Half of it times the squared weights is added to the loss; on features scaled to variance 1."""
+"""Factor of half the squared weights, added to the loss; for features scaled to variance 1."""
 ITERATIONS = 60
 _KEPT = 12
 _ENOUGH = 1e-3
 
 
 class Fit(NamedTuple):
-    """``weight`` [classes, channels] and ``bias`` [classes] for the features as they are; ``loss``: at the end."""
+    """``weight`` [classes, channels] and ``bias`` [classes] for unscaled features; ``loss``: the final one."""
 
     weight: Array
     bias: Array
@@ -27,7 +27,7 @@ class Fit(NamedTuple):
 
 
 def fit(features: Array, targets: Array, weights: Array, *, iterations: int = ITERATIONS) -> Fit:
-    """The head with the least weighted cross-entropy of softmax(features @ weight.T + bias) against ``targets``.
+    """Return the head that minimizes the weighted cross-entropy of softmax(features @ weight.T + bias) against ``targets``.
 
     ``features``: float [n, channels]; ``targets``: [n, classes], rows that sum to 1; ``weights``: [n], above 0.
     ``TrainingError`` where features aren't finite.
@@ -54,7 +54,7 @@ def fit(features: Array, targets: Array, weights: Array, *, iterations: int = IT
         return value + PENALTY / 2 * float((theta[:-1] ** 2).sum()), slope.ravel()
 
     start = np.zeros(shape)
-    # The classes' shares: where the features say nothing. A class that never shows gets a small share, not none.
+    # Start from the classes' shares; a class that never occurs gets a small share instead of none.
     start[-1] = np.log((w * t).sum(axis=0) + 1e-6)
     flat, value = minimise(loss, start.ravel(), iterations=iterations)
     theta = flat.reshape(shape)
@@ -63,18 +63,18 @@ def fit(features: Array, targets: Array, weights: Array, *, iterations: int = IT
 
 
 def _standardised(features: Array) -> tuple[Array, Array, Array]:
-    """Features of mean 0 and variance 1 (a channel that never changes: 0), their means and scales."""
+    """Return features of mean 0 and variance 1 (0 for a constant channel), their means and scales."""
     mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
     if not (np.isfinite(mean).all() and np.isfinite(scale).all()):
-        raise TrainingError("the features hold infinities or what is no number; the network can't be right.")
+        raise TrainingError("the features are not all finite; check the network.")
     scale = np.where(scale > 1e-6 * max(1.0, float(scale.max(initial=0))), scale, np.inf)
     return ((features - mean) / scale).astype(np.float32), mean, scale
 
 
 def minimise(function: Callable[[Array], tuple[float, Array]], start: Array, *, iterations: int) -> tuple[Array, float]:
-    """The place and value of the least of a convex ``function``, which gives its value and slope (L-BFGS, Nocedal 1980).
+    """Return the minimum of a convex ``function``, which gives its value and gradient, as place and value (L-BFGS, Nocedal 1980).
 
-    Ends when the slope is a thousandth of the first one's, or after so many iterations.
+    It ends when the gradient is a thousandth of the first one, or after so many iterations.
 
     >>> place, value = minimise(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2), iterations=20)
     >>> place.round(2).tolist()
@@ -106,7 +106,7 @@ def minimise(function: Callable[[Array], tuple[float, Array]], start: Array, *, 
 
 
 def _direction(slope: Array, steps: deque[tuple[Array, Array, float]]) -> Array:
-    """Downhill, by what the last steps tell of the curvature (the two loops)."""
+    """Return the descent direction from the curvature along the last steps (the two-loop recursion)."""
     towards, shares = -slope, []
     for moved, turned, share in reversed(steps):
         shares.append(share * float(moved @ towards))
