@@ -31,6 +31,7 @@ from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
+from clockseg.segmenting.certainty import mean_confidence
 from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
@@ -374,3 +375,28 @@ def test_rows_by_stage_are_higher_than_one_bar(tmp_path: Path, video: Path, net:
     assert heights[0] < heights[1]
     with pytest.raises(UsageError, match="strip is 'rows'; it is one of activity, stages"):
         segment(video, tmp_path / "out", net, frame_oracle, strip="rows")
+
+
+def test_a_network_out_of_its_depth_is_told(tmp_path: Path, video: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sure").mkdir()
+    path = write_tiny(tmp_path / "sure")
+    said = json.loads(path.with_suffix(".json").read_text())
+    quiet = ("--network", path, "--schedule", "frame_oracle", "--write", "trace")
+    assert run(video, "--out", tmp_path / "before", *quiet) == 0
+    assert read_summary(tmp_path / "before" / "drive")["confidence"] is None
+    assert "mean little" not in capsys.readouterr().err
+    path.with_suffix(".json").write_text(json.dumps(said | {"confidence": 1.0}))
+    assert run(video, "--out", tmp_path / "out", *quiet) == 0
+    summary = read_summary(tmp_path / "out" / "drive")
+    assert 1 / len(said["classes"]) <= summary["confidence"] < 0.8
+    (text,) = summary["warnings"]
+    assert text.startswith("the labels of this network mean little here: mean confidence .")
+    assert text in capsys.readouterr().err
+
+
+def test_confidence_is_the_mean_of_the_largest_probability(net: StagedNetwork) -> None:
+    image = picture(64, 48)
+    scores = next(iter(net.fused(net.fusion(image)).values()))
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    assert mean_confidence(net, image) == pytest.approx(float(shares.max(axis=1).mean()), abs=1e-5)
+    assert np.array_equal(net(image), net.restore(net.finish(net.fusion(image)), image))

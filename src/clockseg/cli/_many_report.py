@@ -60,6 +60,8 @@ class Report:
             fail(text if source in text else f"{source}: {text}")
         for problem in () if outcome.done is None else outcome.done.problems:
             warn(f"{source}: {problem}")
+        for doubt in () if outcome.done is None else outcome.done.summary["warnings"]:
+            warn(f"{source}: {doubt}")
         if outcome.error is None and not self._quiet:
             print(_told(outcome.done) if outcome.done else indented(f"{source}: done before"), flush=True)
 

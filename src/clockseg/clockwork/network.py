@@ -136,6 +136,10 @@ class StagedNetwork:
 
     def __call__(self, image: Any) -> Any:
         """Run every stage once: the frame oracle's output for this frame."""
+        return self.restore(self.finish(self.fusion(image)), image)
+
+    def fusion(self, image: Any) -> Value:
+        """Run every stage once, and return what ``finish`` reads: the value of the last group, or of the last stage."""
         trunk = self.prepare(image)
         values: dict[str, Value] = {}
         for stage in self.stages:
@@ -143,7 +147,7 @@ class StagedNetwork:
             values[stage.name] = stage.head(trunk)
         for group in self.groups:
             values[group.name] = group.function(*(values[name] for name in group.reads))
-        return self.restore(self.finish(values[self.last]), image)
+        return values[self.last]
 
     @property
     def last(self) -> str:

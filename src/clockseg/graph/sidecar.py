@@ -12,6 +12,9 @@ too. A network that was trained for staleness (``clockseg train stale``) also ha
 
     "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained", "reads": null}
 
+"confidence" is the mean over pixels of a network's largest class probability on its own validation data, 0..1; ``segment``
+warns where it is far less.
+
 A frame is scaled, its aspect kept, to fit in width x height, and padded right and below with ``pad_value`` (RGB,
 0..255) to a multiple of ``pad_multiple``. Required are format, input {name, width, height}, output and cuts; a network
 whose output isn't class scores has no classes.
@@ -231,6 +234,7 @@ class Sidecar:
     ignore: int | None = None
     schedule: str | None = None
     correction: Correction | None = None
+    confidence: float | None = None
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -272,6 +276,7 @@ def _sidecar(top: Fields, source: str) -> Sidecar:
         ignore=top.take("ignore", (int, type(None)), default=None),
         schedule=top.take("schedule", (str, type(None)), default=None),
         correction=_correction(top.take("correction", (dict, type(None)), default=None), source),
+        confidence=top.take("confidence", (float, type(None)), default=None),
     )
     _check(found, top)
     return found
@@ -318,6 +323,8 @@ def _check(found: Sidecar, top: Fields) -> None:
         )
     if len(set(found.classes)) != len(found.classes):
         raise top.wrong("classes", "each name may stand there once")
+    if found.confidence is not None and not 0 < found.confidence <= 1:
+        raise top.wrong("confidence", "it is above 0 and at most 1, or null")
     if found.ignore is not None and not 0 <= found.ignore <= MOST_CLASSES:
         raise top.wrong("ignore", f"it is 0 to {MOST_CLASSES}, or null")
     reads = None if found.correction is None else found.correction.reads

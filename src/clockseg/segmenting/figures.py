@@ -59,7 +59,7 @@ class Figures:
 
     ``decoded``: frames of the input, taken or not. ``network_seconds``: of all parts, clocks and motion. ``spent`` and
     ``uncut``: costs of what ran and of the uncut network. ``calm``: the counts from which flicker is computed, None if it
-    was not requested.
+    was not requested. ``confidences``: the mean confidence on each frame on which it was measured.
 
     >>> one = Figures(Tally(("a",), 1, 3, (1,)), decoded=3)
     >>> (one + one).tally.frames, Figures.from_facts(one.facts()) == one
@@ -73,6 +73,7 @@ class Figures:
     spent: Spent = field(default_factory=Spent)
     uncut: Spent = field(default_factory=Spent)
     calm: Confusion | None = None
+    confidences: tuple[float, ...] = ()
 
     def add(
         self, record: Record, *, first: bool, price: Price | None, whole: Price | None, joules: float | None
@@ -100,7 +101,13 @@ class Figures:
             self.spent + other.spent,
             self.uncut + other.uncut,
             calm,
+            self.confidences + other.confidences,
         )
+
+    @property
+    def confidence(self) -> float | None:
+        """The mean confidence over the frames on which it was measured, 0..1; None if it never was."""
+        return sum(self.confidences) / len(self.confidences) if self.confidences else None
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:
         """Return the figures for ``summary.json``."""
@@ -118,6 +125,7 @@ class Figures:
             "relative_multiply_adds": _rounded(self.spent.relative_multiply_adds(self.uncut), 4),
             "joules_per_frame": _rounded(self.spent.joules_per_frame, 4),
             "flicker": None if self.calm is None else flicker_facts(self.calm),
+            "confidence": _rounded(self.confidence, 3),
         }
 
     def facts(self) -> dict[str, Any]:
@@ -130,6 +138,7 @@ class Figures:
             "spent": asdict(self.spent),
             "uncut": asdict(self.uncut),
             "calm": None if self.calm is None else self.calm.counts.tolist(),
+            "confidences": list(self.confidences),
         }
 
     @classmethod
@@ -144,6 +153,7 @@ class Figures:
             _spent(facts["spent"]),
             _spent(facts["uncut"]),
             None if calm is None else Confusion(calm),
+            tuple(facts["confidences"]),
         )
 
 

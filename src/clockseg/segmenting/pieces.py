@@ -29,6 +29,7 @@ from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.segmenting.certainty import looked_at, mean_confidence, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import STRIPS, ResultWriter
@@ -300,7 +301,7 @@ class _Run:
         self.carry = str(schedule.carry)
         self.decoded = 0
         self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
-        self._schedule = schedule
+        self._schedule, self._seen = schedule, 0
         self._name, self._expected, self._progress = name, expected, progress
         self._meter, self._energy = Meter(net), counting(net.engine)
 
@@ -319,8 +320,17 @@ class _Run:
                 self._energy.spent()
                 shown = self.stream.push(frame.image, vectors=frame.vectors, item=frame)
                 self.carry = str(settled(self._schedule.carry, frame.vectors))
-                yield from self._told(shown, self._energy.spent())
+                joules = self._energy.spent()
+                self._look(frame)
+                yield from self._told(shown, joules)
             yield from self._told(self.stream.end(), self._energy.spent())
+
+    def _look(self, frame: Frame) -> None:
+        """Measure the confidence on some of the frames, for networks that state theirs."""
+        if stated(self.net) is not None and looked_at(self._seen):
+            found = mean_confidence(self.net, frame.image)
+            self.figures = replace(self.figures, confidences=(*self.figures.confidences, found))
+        self._seen += 1
 
     def _told(self, shown: Sequence[Shown], joules: float | None) -> Iterator[tuple[Frame, Array, Record]]:
         """Yield frames that are done. ``joules``: what has been spent since the ones before, told of the first."""

@@ -24,6 +24,7 @@ from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import machine, versions
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.segmenting.certainty import doubt, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.pieces import Job, Piece, PieceResult, class_numbers, expected, flickers, pieces, run_piece
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
@@ -215,7 +216,8 @@ class Work:
         summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
         files = [file for result in results for file in result.files]
         summary |= {"files": files} if files else {}
-        summary["problems"] = list(problems)
+        doubts = doubt(figures.confidence, stated(self.net))
+        summary |= {"problems": list(problems), "warnings": [doubts] if doubts else []}
         planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary, problems)
 
