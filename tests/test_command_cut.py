@@ -115,7 +115,7 @@ def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.
     assert main(["cut", str(source), *FLAGS, "--out", str(tmp_path / "net.onnx")]) == 0
     told = capsys.readouterr().out.splitlines()
     rows = {line.split()[0]: line for line in told if line.startswith("  ")}
-    assert "its only one" in rows["input"]
+    assert "the only input" in rows["input"]
     assert "scores" in rows["output"]
     assert "without names" in rows["classes"]
     assert " 4 " in rows["pad"]
@@ -174,7 +174,7 @@ def test_times_choose_where_they_are_measured(tmp_path: Path) -> None:
 
 def test_a_network_without_skips_is_told_of(tmp_path: Path) -> None:
     found = settled(tmp_path, networks.no_skip(), cutting=Cutting(at="low,deep"))
-    assert "the picture holds still" in found.notes[0]
+    assert "the output does not change" in found.notes[0]
     assert settled(tmp_path, networks.tiny(), cutting=Cutting(at="low,mid,deep")).notes == ()
 
 
@@ -446,7 +446,7 @@ def test_a_batch_is_made_one(tmp_path: Path) -> None:
 def test_a_batch_that_can_not_be_one_is_refused(tmp_path: Path) -> None:
     assert cut(tmp_path, batch_of(1, mixed=True), cutting=Cutting(at="low,deep")).apart.difference < 1e-4
     (tmp_path / "net.onnx").unlink()
-    with pytest.raises(NetworkError, match="something else than whole"):
+    with pytest.raises(NetworkError, match="does not give the output of the whole"):
         cut(tmp_path, batch_of(2, mixed=True), cutting=Cutting(at="low,deep"))
     assert not (tmp_path / "net.onnx").exists()
 

@@ -117,7 +117,7 @@ def test_cuts_of_several_tensors() -> None:
 
 def test_a_tensor_may_pass_through_a_cut() -> None:
     net = graph("a = conv x\nb = conv a\nc = cat a b\ny = conv c")
-    with pytest.raises(NetworkError, match=r"goes round cut 2 .* also reads 'a'\. Name it in cut 2 as well: 'b', 'a'"):
+    with pytest.raises(NetworkError, match=r"bypasses cut 2 .* also reads 'a'\. Name it in cut 2 as well: 'b', 'a'"):
         divide(net, [["a"], ["b"], ["c"]], output="y")
     found = divide(net, [["a"], ["b", "a"], ["c"]], output="y")
     assert found.stages[1].trunk == ("b", "a")

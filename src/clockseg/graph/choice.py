@@ -236,7 +236,7 @@ def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
     useful = _filled([row for row in rows if row.skip])
     if purpose == "latency" or not useful:
         held = purpose != "latency" and len(rows[0].indices) > 1
-        note = "no skip leads round the last stage, so that a held last stage is a held picture" if held else ""
+        note = "no skip bypasses the last stage, so that the output does not change while it holds" if held else ""
         near, others = _near(_filled(rows), lambda row: row.longest_time)
         return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others], note
     wanted = useful if purpose == "time" else _finest(useful)

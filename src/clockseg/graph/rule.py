@@ -104,7 +104,7 @@ def _unreached(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> str:
 def _bypassed(graph: Graph, cuts: Sequence[Sequence[str]], index: int, bypass: Iterable[str]) -> str:
     names = graph.ordered(bypass)
     cut, before = _join(cuts[index]), _join(cuts[index - 1])
-    start = f"the trunk goes round cut {index} ({before}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
+    start = f"the trunk bypasses cut {index} ({before}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
     if set(names) & set(graph.inputs):
         return f"{start}, the frame itself. Name a later tensor of that branch in cut {index}, or drop the cut."
     return f"{start}. Name {'it' if len(names) == 1 else 'them'} in cut {index} as well: {_join([*cuts[index - 1], *names])}."

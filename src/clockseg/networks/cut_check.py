@@ -105,7 +105,7 @@ def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float |
         found = found.worst(apart(_array(bare(image)), _array(bare.uncut()(image)), tolerance))
     if not (found.difference <= tolerance and found.labels <= UNEQUAL_IDS):
         raise NetworkError(
-            f"in parts the network gives something else than whole: {found.difference:.1e} of the largest value apart, "
+            f"the network in parts does not give the output of the whole: they are {found.difference:.1e} of the largest value apart, "
             f"{100 * found.labels:.2f} % of labels unequal. That is a fault of the cut rule or of the engine: try another "
             "--engine or other cuts, and report it. Nothing was written."
         )
@@ -130,7 +130,7 @@ def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:
     if not np.isfinite(theirs).all():
         raise NetworkError(
             "the network gives values that are no finite numbers (NaN or infinity) on a plain picture, so nothing can be "
-            "compared: is what you said of --mean, --std and --scale right, and does the file work elsewhere?"
+            "compared: are --mean, --std and --scale right, and does the file work in other programs?"
         )
     largest = max(float(np.abs(theirs).max()), 1e-30)
     difference = float(np.abs(ours.astype(np.float64) - theirs).max()) / largest

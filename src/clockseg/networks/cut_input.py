@@ -58,16 +58,16 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
     if len(dims) == 4 and dims[3] == 3 and dims[1] not in (1, 3):
         model = read_channels_first(model, name)
         dims = [dims[0], dims[3], dims[1], dims[2]]
-        told.append(Told("layout", "channels last", "a transpose is put before it, as frames come channels first"))
+        told.append(Told("layout", "channels last", "a transpose is inserted, because frames come channels first"))
     if len(dims) != 4 or dims[1] not in (0, 3):
         said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
         raise NetworkError(f"the network's input {name!r} is [{said}]; it must be a frame, [1, 3, height, width].")
     if dims[0] > 1:
         model = one_frame(model, name)
-        told.append(Told("batch", str(dims[0]), "fixed in the file; made 1, and checked against the file as it was"))
+        told.append(Told("batch", str(dims[0]), "fixed in the file; changed to 1, and compared with the original"))
     size = (dims[3], dims[2]) if dims[2] and dims[3] else None
     whole = value.type.tensor_type.elem_type in (TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-    return FrameInput(model, name, size, max(dims[0], 1), whole, (*told, Told("input", name, "its only one")))
+    return FrameInput(model, name, size, max(dims[0], 1), whole, (*told, Told("input", name, "the only input")))
 
 
 def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, tuple[Told, ...]]:
@@ -82,9 +82,11 @@ def describe(frame: FrameInput, said: Said, by: dict[str, str]) -> tuple[Input, 
     if scale is None:
         scale = 1.0 if frame.bytes or max(map(abs, mean)) > 2 else 1 / 255
         why = "as mean is above 2, it is of pixels 0..255" if scale == 1 else "pixels become 0..1"
-        told.append(Told("scale", _shown(scale), "it reads whole numbers" if frame.bytes else why))
+        told.append(Told("scale", _shown(scale), "the input is whole numbers" if frame.bytes else why))
     if said.colour is None:
-        told.append(Told("colour", "rgb", "as nearly all read; --colour bgr where pictures came from OpenCV"))
+        told.append(
+            Told("colour", "rgb", "as nearly all networks; give --colour bgr if it was trained on OpenCV's order")
+        )
     multiple = said.pad_multiple or frame.multiple
     if said.pad_multiple is None and multiple > 1:
         told.append(Told("pad multiple", str(multiple), "the smallest at which its maps fit each other"))
@@ -116,8 +118,8 @@ def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
     if frame.size is None:
         if said.size is None:
             raise UsageError(
-                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. What it "
-                "was trained at scores best; smaller is faster."
+                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. The size "
+                "of the training is the most accurate; smaller is faster."
             )
         return said.size
     if said.size not in (None, frame.size):
@@ -132,7 +134,7 @@ def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
 
 def _normalisation(frame: FrameInput, said: Said, told: list[Told]) -> tuple[Triple, Triple]:
     if said.mean is None and said.std is None and frame.bytes:
-        told.append(Told("mean, std", "0, 1", "it reads whole numbers, so it normalises by itself"))
+        told.append(Told("mean, std", "0, 1", "the input is whole numbers, so the network normalises by itself"))
         return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     return normalisation(said)
 
@@ -146,7 +148,7 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
     if said.mean is None or said.std is None:
         missing = " and ".join(f"--{name}" for name in ("mean", "std") if getattr(said, name) is None)
         raise UsageError(
-            "nothing in the file says how its pixels were normalised in training (a folder of transformers would, in "
+            "the file does not say how pixels were normalised in training (a transformers checkpoint would, in "
             f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: {IMAGENET} "
             "(x = (pixel * scale - mean) / std, --scale 1/255); "
             "pixels of 0..1 as they are: --mean 0 --std 1."

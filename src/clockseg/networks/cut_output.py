@@ -38,7 +38,7 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
     if name is not None:
         return name, ()
     if len(there) == 1:
-        return there[0], (Told("output", there[0], "its only one"),)
+        return there[0], (Told("output", there[0], "the only output"),)
     shapes = ", ".join(f"{one} {list(static.shape(one))}" for one in there if one in static.types)
     raise UsageError(f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}.")
 

@@ -1,4 +1,4 @@
-"""The settings of a network to be cut: its input, its output, its cuts, and the stages with scores."""
+"""Settings of a network to be cut: its input, its output, its cuts, and the stages with scores."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from clockseg.networks.cut_source import Said, Source, Told
 from clockseg.networks.framing import OwnSize
 
 NO_SKIP = (
-    "There is no skip: what the first stages see reaches the output through the last alone. While that holds, the picture "
-    "holds still, as if frames were skipped; what is gained is that a clock looks first. What helps is motion, a fusion "
-    "trained for held scores, or a network with skips."
+    "There is no skip: the first stages reach the output only through the last stage. While that holds, the output does not "
+    "change, as if frames were skipped. A carry that warps the output helps, or a network with skips."
 )
 
 
@@ -128,7 +127,7 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
     if made.channels < 2:
         raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
     names = numbered(made.channels).names
-    return names, (Told("classes", str(len(names)), "without names: --classes FILE gives them theirs"),)
+    return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
 
 
 def _ignore(said: Said, names: tuple[str, ...]) -> int | None:

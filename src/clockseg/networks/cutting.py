@@ -105,7 +105,9 @@ def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
     """Return the tolerance between the parts and the uncut network; None: the default."""
     if not found.half:
         return None, ()
-    why = "of the largest value may parts and whole be apart: the file computes in 16 bits, which rounds every map"
+    why = (
+        "of the largest value is allowed between parts and whole: the file computes in 16 bits, which rounds every map"
+    )
     return HALF_TOLERANCE, (Told("tolerance", f"{HALF_TOLERANCE:g}", why),)
 
 
