@@ -20,10 +20,11 @@ from clockseg import Session, UsageError, alternating, load, read_labels, read_s
 from clockseg.cli.main import main
 from clockseg.cli.segment import moment
 from clockseg.clockwork.trace import Progress, Tally
+from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.inputs import Input, inputs
 from clockseg.segmenting.manifest import Entry, manifest, read, read_line
 from clockseg.segmenting.many import ClipProgress
-from clockseg.segmenting.pieces import Piece
+from clockseg.segmenting.pieces import Piece, PieceResult, elapsed
 from clockseg.segmenting.results import ResultFolder
 from clockseg.segmenting.segmentation import Planned
 from clockseg.segmenting.workers import Processes, Task
@@ -232,6 +233,15 @@ def test_a_worker_that_dies_is_told_and_replaced(tmp_path) -> None:
         assert workers.next_result().value == "alive"
     finally:
         workers.close()
+
+
+def test_the_seconds_of_pieces_that_run_at_once_count_once() -> None:
+    """Otherwise a run with two jobs, or one that is resumed with them, would have half of its frames per second."""
+    figures = Figures(Tally(("a",)))
+    spans = [(0, 10), (2, 8), (5, 14), (100, 101), (101, 103)]
+    results = [PieceResult(figures, wall_seconds=end - start, ended_at=end) for start, end in spans]
+    assert elapsed(results) == elapsed(reversed(results)) == 14 + 3
+    assert elapsed([]) == 0
 
 
 # Going on.

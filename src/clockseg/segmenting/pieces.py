@@ -131,7 +131,8 @@ class PieceResult:
 
     ``figures``: sums over its frames; ``problems``: a sentence for each loss; ``carry``: the carry in use at its end;
     ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``: the reason if there is no frame in
-    it, which is a loss only if there is none in the other pieces either; ``files``: the names of the images taken.
+    it, which is a loss only if there is none in the other pieces either; ``files``: the names of the images taken;
+    ``ended_at``: the time at which it was complete, in seconds since the epoch.
     """
 
     figures: Figures
@@ -141,6 +142,7 @@ class PieceResult:
     wall_seconds: float = 0.0
     empty: str = ""
     files: tuple[str, ...] = ()
+    ended_at: float = 0.0
 
     def write(self, folder: Path) -> None:
         """Write the result into the piece's folder."""
@@ -162,6 +164,20 @@ class PieceResult:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def elapsed(results: Iterable[PieceResult]) -> float:
+    """Return the seconds during which any of the pieces ran: pieces may run at once, and in several runs.
+
+    >>> one, other = (PieceResult(Figures(Tally(("a",))), wall_seconds=10.0, ended_at=at) for at in (110.0, 115.0))
+    >>> elapsed([other, one])
+    15.0
+    """
+    seconds, until = 0.0, float("-inf")
+    for begun, ended in sorted((one.ended_at - one.wall_seconds, one.ended_at) for one in results):
+        seconds += max(0.0, ended - max(begun, until))
+        until = max(until, ended)
+    return seconds
 
 
 def run_piece(
@@ -228,7 +244,7 @@ def _run(
     figures = replace(run.figures, decoded=run.decoded, calm=None if calm is None else calm.counted[0])
     problems = (*clip.problems, *out.problems)
     return PieceResult(
-        figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files)
+        figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files), time.time()
     )
 
 

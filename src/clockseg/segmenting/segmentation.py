@@ -26,7 +26,17 @@ from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.certainty import doubt, stated
 from clockseg.segmenting.figures import Figures
-from clockseg.segmenting.pieces import Job, Piece, PieceResult, class_numbers, expected, flickers, pieces, run_piece
+from clockseg.segmenting.pieces import (
+    Job,
+    Piece,
+    PieceResult,
+    class_numbers,
+    elapsed,
+    expected,
+    flickers,
+    pieces,
+    run_piece,
+)
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
 from clockseg.segmenting.writer import STRIPS, renumbered
 from clockseg.types import Size
@@ -206,7 +216,7 @@ class Work:
             made = planned.result.part / "joined"
             problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
             clip.check_unchanged()
-            wall = sum(result.wall_seconds for result in results) + time.perf_counter() - begun
+            wall = elapsed(results) + time.perf_counter() - begun
             summary: dict[str, Any] = {
                 "input": printable(clip.name),
                 "source": printable(str(clip.path.absolute())),
