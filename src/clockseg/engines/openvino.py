@@ -52,9 +52,10 @@ def openvino(
         core = libraries.openvino_core()
         model, last = _bordered(library, core.read_model(built.model), built, bf16=precision == "bf16")
         folder = model_folder("openvino", built.model) if cache else None
+        fresh = folder is not None and not any(folder.iterdir())
         own = options if folder is None else {**options, "CACHE_DIR": str(folder)}
         compiled_model = core.compile_model(model, "CPU", own)
-        if folder is not None:
+        if fresh:
             prune()
         return _Request(library, compiled_model, built, last)
 

@@ -159,7 +159,7 @@ class Interleaving:
         # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
         random.Random(self._done).shuffle(order)
         self._done += 1
-        self._compile(image)
+        self._compile(image, vectors)
         for index in order:
             self._energy.spent()
             shown = self.streams[index].push(image, vectors=vectors, item=(item, image))
@@ -188,14 +188,12 @@ class Interleaving:
             row = [waiting.popleft() for waiting in self._shown]
             yield row[0][0], [output for _, output in row]
 
-    def _compile(self, image: Any) -> None:
-        """Run each network once on a frame of a new size, so that compiling is not part of what is timed."""
+    def _compile(self, image: Any, vectors: Any) -> None:
+        """Run each stream once on a frame of a new size, so that compiling is not part of what is timed."""
         if self._shape != np.shape(image):
             self._shape = np.shape(image)
-            for net in {id(one.net): one.net for one in self.streams}.values():
-                net(image)
             for one in self.streams:
-                one.compile(image)
+                one.compile(image, vectors=vectors)
 
 
 Result = TypeVar("Result", bound=Compared)

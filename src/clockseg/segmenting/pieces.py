@@ -329,15 +329,16 @@ class _Run:
 
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
         """Yield each frame with its output and its record, in order, once its output is known."""
-        with closing(self.stream):
-            for frame in frames:
+        seen = (self.stream.see(frame.image, vectors=frame.vectors, item=frame) for frame in frames)
+        with closing(self.stream), closing(prefetch(seen) if self.stream.sees_ahead else seen) as ahead:
+            for one in ahead:
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
-                self.stream.compile(frame.image)
+                self.stream.compile(one.image, vectors=one.vectors)
                 self._energy.spent()
-                shown = self.stream.push(frame.image, vectors=frame.vectors, item=frame)
-                self.carry = str(settled(self._schedule.carry, frame.vectors))
+                shown = self.stream.run(one)
+                self.carry = str(settled(self._schedule.carry, one.vectors))
                 joules = self._energy.spent()
-                self._look(frame)
+                self._look(one.item)
                 yield from self._told(shown, joules)
             yield from self._told(self.stream.end(), self._energy.spent())
 

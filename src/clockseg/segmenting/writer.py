@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+import av
 import cv2
 import numpy as np
 
@@ -36,9 +36,11 @@ from clockseg.video import (
     write_npy,
     write_png,
 )
+from clockseg.video.colour import matrix_for
 from clockseg.video.maps import LARGEST
 from clockseg.video.output import CloseOrAbort
-from clockseg.video.overlay import palette
+from clockseg.video.overlay import HEAT_COLOURS, palette
+from clockseg.video.planar import FORMAT, Tint, ToPlanes, even, planes_of, put
 
 Append: TypeAlias = Callable[[Frame, Array, Record], None]
 STRIPS = ("activity", "stages")
@@ -179,24 +181,61 @@ class _Bands:
 
 
 class _Overlay:
-    """The picture with masks or numbers drawn over it, and what stands below it."""
+    """The picture with masks or numbers drawn over it, and what stands below it.
+
+    Frames of the first one's size are drawn on the planes that the decoder gave; others are drawn in RGB and fitted in.
+    """
 
     def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str) -> None:
-        self._video, self._net, self._strip = video, net, strip
-        self._bands = None if size is None else _Bands(size, net, strip)
-        self._draw: Callable[[Image, Array], Image] = (
-            Heat() if gives_numbers(net) else partial(overlay, palette=colours(net))
-        )
+        self._video, self._net, self._strip, self._size = video, net, strip, size
+        self._heat = Heat() if gives_numbers(net) else None
+        self._palette = np.asarray(HEAT_COLOURS if self._heat is not None else colours(net), np.uint8)[:255]
+        self._bands: _Bands | None = None
 
     def __call__(self, frame: Frame, output: Array, record: Record) -> None:
-        self._bands = self._bands or _Bands(frame.size, self._net, self._strip)
-        drawn, below = self._draw(frame.image, output), self._bands.draw(output, record)
+        if self._bands is None:
+            self._size = self._size or frame.size
+            self._bands = _Bands(self._size, self._net, self._strip)
+            matrix = matrix_for(self._size[1] + self._size[1] % 2 + self._bands.height)
+            self._planes, self._tint = ToPlanes(matrix), Tint(self._palette, matrix)
+        below = self._bands.draw(output, record)
+        ids = output if self._heat is None else self._heat.levels(output if output.ndim == 2 else output[0])
+        drawn: Image | av.VideoFrame
+        if frame.size == self._size:
+            drawn = self._drawn(frame, ids, below)
+        else:
+            drawn = stacked(overlay(frame.image, ids, self._palette), below)
         self._video.append(
-            stacked(drawn, below),
+            drawn,
             frame.pts_seconds,
             duration_seconds=frame.duration_seconds,
             pixel_aspect=frame.pixel_aspect,
         )
+
+    def _drawn(self, frame: Frame, ids: Labels, below: Image) -> av.VideoFrame:
+        if frame.planes is not None and even(frame.size):
+            picture = self._planes.picture(frame.planes)
+        else:
+            picture, ids = planes_of(self._planes.rgb(padded(frame.image))), padded(ids)
+        band = planes_of(self._planes.rgb(padded(below)))
+        height, width = picture.y.shape
+        drawn = av.VideoFrame(width, height + band.y.shape[0], FORMAT)
+        out = planes_of(drawn)
+        self._tint.draw(picture, ids, out)
+        put(band, out, height)
+        return drawn
+
+
+def padded(image: Array) -> Array:
+    """Return a picture or labels with even sides: the last row and column are repeated if they are odd.
+
+    >>> padded(np.zeros((3, 4), np.uint8)).shape
+    (4, 4)
+    """
+    height, width = image.shape[:2]
+    if even((width, height)):
+        return image
+    return np.asarray(cv2.copyMakeBorder(image, 0, height % 2, 0, width % 2, cv2.BORDER_REPLICATE))
 
 
 def colours(net: StagedNetwork) -> Sequence[Sequence[int]]:

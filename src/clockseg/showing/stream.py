@@ -21,14 +21,14 @@ from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.session import Session
-from clockseg.clockwork.step import fill
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Pick
+from clockseg.libraries import opencv
 from clockseg.showing.labelling import labels_of, upsamples
 from clockseg.showing.maps import Maps
 from clockseg.showing.window import Due, Window, coarser, small
-from clockseg.types import Array
+from clockseg.types import Array, Size
 
 INTERPOLATED = "interpolated"
 """The ``carried`` of the record of a frame that was made from the key frames around it."""
@@ -51,6 +51,22 @@ class Shown(NamedTuple):
     record: Record
 
 
+class Seen(NamedTuple):
+    """A frame before the network, with its motion since the frame before.
+
+    ``sight`` and ``motion`` are the motion estimator's, ``step`` the motion at the resolution at which it is composed, and
+    ``seconds`` the time that all of this took. Without motion estimation there are only the frame and its ``vectors``.
+    """
+
+    image: Any
+    vectors: Any
+    item: Any
+    sight: Any = None
+    motion: Motion | None = None
+    step: Motion | None = None
+    seconds: float = 0.0
+
+
 class Stream(Protocol):
     """A network running over one video. What ``push`` and ``end`` return together are all frames, each once, in order."""
 
@@ -64,15 +80,28 @@ class Stream(Protocol):
         """Its schedule."""
         ...
 
+    @property
+    def sees_ahead(self) -> bool:
+        """True if another thread may call ``see`` for the frames to come."""
+        ...
+
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Do what needs no network for a frame, in the order of frames; ``item`` comes back with the output."""
+        ...
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run a frame that was seen, and return the frames whose outputs are known now."""
+        ...
+
     def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """Run one frame, and return the frames whose outputs are known now."""
+        """See a frame and run it."""
         ...
 
     def end(self) -> list[Shown]:
         """End the clip, and return the frames that are left. The next frame begins another clip."""
         ...
 
-    def compile(self, image: Any) -> None:
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
         """Compile everything for frames of the size of this one, if that was not done, so that it is not part of what is timed."""
         ...
 
@@ -130,9 +159,19 @@ class AtOnce:
         """The session's schedule."""
         return self.session.schedule
 
+    sees_ahead = False
+
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Return the frame: its session does the rest."""
+        return Seen(image, vectors, item)
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run one frame and return it."""
+        return [Shown(seen.item, self.session(seen.image, vectors=seen.vectors), self.session.record)]
+
     def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
         """Run one frame and return it."""
-        return [Shown(item, self.session(image, vectors=vectors), self.session.record)]
+        return self.run(self.see(image, vectors=vectors, item=item))
 
     def end(self) -> list[Shown]:
         """End the clip: nothing is left."""
@@ -143,11 +182,12 @@ class AtOnce:
         """Forget the clip."""
         self.session.reset()
 
-    def compile(self, image: Any) -> None:
-        """Compile for frames of this size."""
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
+        """Compile for frames of this size, by running one."""
         memory = self.session.memory
         if memory is None or memory.shape != np.shape(image):
-            fill(self.session.net, self.session.schedule, image)
+            self.session(image, vectors=vectors)
+            self.session.reset()
 
 
 @dataclass
@@ -166,21 +206,20 @@ class Interpolated:
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
         self.net, self.schedule, self.carry = net, schedule, carry
-        self._scores = replace(
-            net, finish=_keeping(net.fused), restore=as_it_is, prepare=self._prepared, conclude=None, correction=None
-        )
+        self._scores = replace(net, finish=_keeping(net.fused), restore=as_it_is, conclude=None, correction=None)
         # Where clocks know from the frame counter alone that all stages fire or none, nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
-        self._moving = _Moving(carry.motion, of="output")
-        self.session = session(self._scores, replace(schedule, carry=identity if fixed else self._moving))
+        moving = _Moving(carry.motion, of="output", now=lambda: self._now)
+        self.session = session(self._scores, replace(schedule, carry=identity if fixed else moving))
         self.window = Window(smooth=carry.keys == 2)
         self._lookahead = lookahead
         self._last: tuple[Sight, Sight] | None = None
-        self._prepare: tuple[Any, Any] = (None, None)
+        self._now = Seen(None, None, None)
+        self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
         self._labels = Labeller(net)
         # Parts that are functions of the caller's may not stand being called from several threads.
-        self._concurrent = self._labels.graph is not None
+        self.sees_ahead = self._labels.graph is not None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -189,32 +228,47 @@ class Interpolated:
         self._pool = self._pool or ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
         return self._pool
 
-    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """Run one frame, and return the frames whose outputs are known now."""
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame, and estimate its motion since the frame before."""
         begun = time.perf_counter()
-        sight = self.carry.motion.see(*picture_of(self._prepared(image), image), vectors)
+        seen = self._looked(image, vectors, item)
         motion = step = None
-        if self._last is not None and self._last[0].grey.shape == sight.grey.shape:
-            motion = self.carry.motion.observe(self._last[0], sight)
+        if self._last is not None and self._last[0].grey.shape == seen.sight.grey.shape:
+            motion = self.carry.motion.observe(self._last[0], seen.sight)
             step = coarser(motion, self._last[1])
-        self._last = sight, small(sight) if step is None else step.now
-        self._moving.frame[:] = sight, motion
-        spent = time.perf_counter() - begun
-        scores = self.session(image)
-        self._prepare = (None, None)
+        self._last = seen.sight, small(seen.sight) if step is None else step.now
+        return seen._replace(motion=motion, step=step, seconds=time.perf_counter() - begun)
+
+    def _looked(self, image: Any, vectors: Any, item: Any) -> Seen:
+        """Return the frame with its sight. Only the first frame of a size is prepared for that; the others if a stage fires."""
+        shape = np.shape(image)
+        if self._known[0] != shape:
+            picture, share = picture_of(self.net.prepare(image), image)
+            self._known = shape, (picture.shape[1], picture.shape[0]), share
+        _, size, share = self._known
+        return Seen(image, vectors, item, self.carry.motion.see(_resized(image, size), share, vectors))
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run the network if a clock fires, and return the frames whose outputs are known now."""
+        self._now = seen
+        scores = self.session(seen.image)
         record = self.session.record
-        frame = _Frame(item, image, record)
+        frame = _Frame(seen.item, seen.image, record)
         shown: list[Shown] = []
         if record.fill:
             shown += self._show(self.window.end())
         begun = time.perf_counter()
         if record.fill or any(record.fired):
-            due = self.window.close(frame, None if record.fill else step, Maps.of(scores.value))
+            due = self.window.close(frame, None if record.fill else seen.step, Maps.of(scores.value))
         else:
-            due = self.window.add(frame, step)
-        frame.record = _with(record, motion=spent + time.perf_counter() - begun)
+            due = self.window.add(frame, seen.step)
+        frame.record = _with(record, motion=seen.seconds + time.perf_counter() - begun)
         shown += self._show(due)
-        return shown + self._show(self.window.overdue(self._most(image)))
+        return shown + self._show(self.window.overdue(self._most(seen.image)))
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """See a frame and run it."""
+        return self.run(self.see(image, vectors=vectors, item=item))
 
     def end(self) -> list[Shown]:
         """End the clip: the frames after the last key frame are made from it alone."""
@@ -231,21 +285,14 @@ class Interpolated:
             self._pool.shutdown()
             self._pool = None
 
-    def compile(self, image: Any) -> None:
-        """Compile for frames of this size."""
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
+        """Compile for frames of this size, by running one."""
         memory = self.session.memory
         if memory is None or memory.shape != np.shape(image):
-            sight = self.carry.motion.see(*picture_of(self._prepared(image), image), None)
-            self._moving.frame[:] = sight, None
-            scores, _ = fill(self._scores, self.session.schedule, image)
+            self._now = self._looked(image, vectors, None)
+            scores = self.session(image)
             self._labels(Maps.of(scores.value), image)
-            self._prepare = (None, None)
-
-    def _prepared(self, image: Any) -> Any:
-        """Prepare a frame once, for the network and for motion estimation."""
-        if self._prepare[0] is not image:
-            self._prepare = image, self.net.prepare(image)
-        return self._prepare[1]
+            self.session.reset()
 
     def _most(self, image: Any) -> int:
         if self._lookahead is not None:
@@ -255,7 +302,7 @@ class Interpolated:
     def _show(self, due: Iterable[Due]) -> list[Shown]:
         """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
         begun = time.perf_counter()
-        made = list(self._workers.map(self._make, due) if self._concurrent else map(self._make, due))
+        made = list(self._workers.map(self._make, due) if self.sees_ahead else map(self._make, due))
         total = sum(fuse + finish for *_, fuse, finish in made)
         # What ran concurrently took less time than the sum.
         share = (time.perf_counter() - begun) / total if total else 1.0
@@ -272,6 +319,17 @@ class Interpolated:
         fused = time.perf_counter()
         output = self._labels(maps, frame.image)
         return frame, output, fused - begun, time.perf_counter() - fused
+
+
+def _resized(image: Any, size: Size) -> Any:
+    """Return a picture at the size that the network works at, well enough to estimate motion."""
+    width, height = image.shape[1], image.shape[0]
+    if (width, height) == size:
+        return image
+    cv2 = opencv()
+    # By area is dearer than all of the motion unless pictures shrink by a whole number.
+    shrunk = width > 2 * size[0] or height > 2 * size[1]
+    return cv2.resize(image, size, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_LINEAR)
 
 
 def _with(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
@@ -299,16 +357,16 @@ def _keeping(fused: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class _Moving(Warp):
-    """Warps what single stages hold between firings. ``frame``: the sight of the frame, and its motion, found beforehand."""
+    """Warps what single stages hold between firings. ``now``: the current frame, as it was seen."""
 
-    frame: list[Any] = field(default_factory=lambda: [None, None], compare=False, repr=False)
+    now: Callable[[], Seen] = field(default=lambda: Seen(None, None, None), compare=False, repr=False)
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
-        found: Sight = self.frame[0]
+        found: Sight = self.now().sight
         return found
 
     def observe(self, before: Sight, now: Sight) -> Motion:
-        found: Motion | None = self.frame[1]
+        found = self.now().motion
         return self.motion.observe(before, now) if found is None else found
 
     def move(self, value: Any, motion: Motion | None) -> Any:

@@ -11,6 +11,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self
 
+import av
+
 from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import SourceFiles, changed
@@ -72,7 +74,8 @@ class Frame:
     ``pts_seconds`` are None where the input has no times (images, raw streams). ``duration``, in the same units: how long it
     is shown, where the input says. ``decode_seconds`` is what decoding and converting it took. ``vectors``: what the codec
     says of its motion, where asked for; None where it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the
-    picture is as stored, a player stretches it. ``file``: the name of the image file, None for frames of a video.
+    picture is as stored, a player stretches it. ``file``: the name of the image file, None for frames of a video. ``planes``: the
+    picture as it was decoded, if it is 8-bit YUV 4:2:0 that needs nothing but the conversion to RGB.
 
     >>> import numpy as np
     >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
@@ -88,6 +91,7 @@ class Frame:
     duration: int | None = None
     pixel_aspect: Fraction = Fraction(1)
     file: str | None = None
+    planes: av.VideoFrame | None = None
 
     @property
     def pts_seconds(self) -> float | None:

@@ -76,6 +76,7 @@ class ToRGB:
         self._shape: tuple[int, int, int] | None = None
         self.matrix: tuple[int, ...] | None = None
         self._peak_nits = PEAK_NITS
+        self._plain = False
 
     def __call__(self, picture: av.VideoFrame) -> Image:
         check_pixels(picture.width, picture.height, self.max_pixels)
@@ -83,8 +84,18 @@ class ToRGB:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
         self._look(picture)
         signal = signal_of(picture, peak_nits=self._peak_nits)
+        self._plain = signal.plain
         image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
         return upright(self.crop(image), self.matrix)
+
+    def is_plain(self, picture: av.VideoFrame) -> bool:
+        """Return True if the picture, which was just converted, is 8-bit YUV 4:2:0 of limited range as it is to be shown.
+
+        That is: upright, uncropped, and in the primaries and the transfer of BT.709.
+        """
+        planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
+        as_stored = self.matrix is None and self.crop == NO_CROP
+        return planar and as_stored and picture.colorspace != YCGCO and self._plain
 
     def _look(self, picture: av.VideoFrame) -> None:
         """Read the side data of the picture where it may have changed."""
@@ -126,8 +137,12 @@ def _format(picture: av.VideoFrame, bits: int) -> str:
 
 
 def _matrix(picture: av.VideoFrame, signal: Signal) -> Colorspace:
-    guessed = Colorspace.BT2020 if signal.primaries == BT2020 else matrix_for(picture.height)
-    return _MATRICES.get(picture.colorspace, guessed)
+    return matrix_of(picture, Colorspace.BT2020 if signal.primaries == BT2020 else None)
+
+
+def matrix_of(picture: av.VideoFrame, guessed: Colorspace | None = None) -> Colorspace:
+    """Return the matrix of a picture: its own, or ``guessed`` (None: by its height) if it states none."""
+    return _MATRICES.get(picture.colorspace, guessed or matrix_for(picture.height))
 
 
 def check_pixels(width: int, height: int, max_pixels: int) -> None:

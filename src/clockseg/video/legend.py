@@ -15,7 +15,7 @@ _LEAST = 0.005
 """Classes that cover less are left out."""
 _FOLLOW = 0.1
 """How far a share moves towards that of a new frame: numbers that change with every frame can't be read."""
-_SAMPLED = 200_000
+_SAMPLED = 50_000
 
 
 class Legend:
@@ -34,15 +34,22 @@ class Legend:
         self._names, self._palette = tuple(names), np.asarray(palette, np.uint8).reshape(-1, 3)
         self._width, self._shares = max(1, size[0]), np.zeros(256)
         self._known = False
+        self._drawn: tuple[list[tuple[int, str]], Image] = ([], np.zeros((0, 0, 3), np.uint8))
         self.height = self._letters.row * _ROWS + self._letters.edge
 
     def draw(self, labels: Labels) -> Image:
         """Draw the band after one more frame's label map, uint8 [h, w]; uint8 RGB [height, w, 3]."""
         self._see(labels)
+        entries = list(self._entries())
+        if entries != self._drawn[0]:
+            self._drawn = entries, self._canvas(entries)
+        return self._drawn[1]
+
+    def _canvas(self, entries: Sequence[tuple[int, str]]) -> Image:
         canvas: Image = np.full((self.height, self._width, 3), BACK, np.uint8)
         row, edge = self._letters.row, self._letters.edge
         x, line, swatch = edge, 0, row - 4
-        for label, text in self._entries():
+        for label, text in entries:
             wide = swatch + edge + self._letters.width(text) + 2 * edge
             if x + wide > self._width and x > edge:
                 x, line = edge, line + 1

@@ -199,6 +199,7 @@ class Movie:
                     vectors=vectors,
                     duration=picture.duration or None,
                     pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
+                    planes=picture if to_rgb.is_plain(picture) else None,
                 )
             if self.span.end is None and not damage.stopped and ends_early(self.path):
                 damage.stopped = "the file is cut short"

@@ -63,7 +63,8 @@ _LOW, _HIGH = 1.0, 99.0
 _FOLLOW = 0.1
 """How far the ends of the scale move towards a frame's own: colours must not flicker with a single bright spot."""
 _MOST = 20_000
-_COLOURS = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
+HEAT_COLOURS: Array = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
+"""RGB of the numbers of ``Heat.levels``."""
 
 
 class Heat:
@@ -78,7 +79,7 @@ class Heat:
 
     def __call__(self, image: Image, values: Array) -> Image:
         """Tint a picture, uint8 RGB [h, w, 3], by ``values``, float [h, w] or [channels, h, w]; clear where they are not finite."""
-        return overlay(image, self.levels(values if values.ndim == 2 else values[0]), _COLOURS)
+        return overlay(image, self.levels(values if values.ndim == 2 else values[0]), HEAT_COLOURS)
 
     def levels(self, values: Array) -> Labels:
         """Return the number of the colour of each value, uint8 [h, w], 0 to 254; 255 where it is not finite."""
@@ -100,7 +101,7 @@ _TIME_BASE = Fraction(1, 90_000)
 # rate, and the file start with an edit list.
 # And no macroblock tree: x264's reads memory that it never wrote, and the bytes come out otherwise now and then.
 _ENCODERS = {
-    "libx264": {"preset": "veryfast", "crf": "23", "bf": "0", "x264-params": "mbtree=0"},
+    "libx264": {"preset": "ultrafast", "crf": "25", "bf": "0", "x264-params": "mbtree=0"},
     "libopenh264": {},
     "mpeg4": {},
 }
@@ -141,24 +142,29 @@ class OverlayWriter(FrameWriter):
 
     def append(
         self,
-        image: Image,
+        image: Image | av.VideoFrame,
         pts_seconds: float | None = None,
         *,
         duration_seconds: float | None = None,
         pixel_aspect: Fraction = Fraction(1),
     ) -> None:
-        """Add one picture, uint8 RGB [h, w, 3].
+        """Add one picture, uint8 RGB [h, w, 3], or a frame of yuv420p with even sides and the matrix of its height.
 
         ``duration_seconds``: how long it lasts if no other follows. ``pixel_aspect``: the width of a pixel by its height, for
         the player; that of the first picture counts.
         """
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-            raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
+        if isinstance(image, av.VideoFrame):
+            size = image.width, image.height
+        else:
+            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
+                raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
+            size = image.shape[1], image.shape[0]
         with self._part.errors():
-            stream = self._stream = self._stream or self._start(
-                self._size or (image.shape[1], image.shape[0]), pixel_aspect
-            )
-            frame = self._yuv(fitted(image, (stream.width, stream.height)))
+            stream = self._stream = self._stream or self._start(self._size or size, pixel_aspect)
+            if isinstance(image, av.VideoFrame):
+                frame = image
+            else:
+                frame = self._yuv(fitted(image, (stream.width, stream.height)))
             self._put(frame, pts_seconds, duration_seconds)
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
