@@ -78,14 +78,23 @@ def _told(done: Segmented) -> str:
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
     rates, time = summary["fire_rate"], summary["relative_time_estimate"]
+    told = f"{done.folder}: {summary['frames']} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS)"
     ran = f"The network ran on {percent(summary['network_rate'])} of the frames"
     if len(set(rates.values())) > 1:
         ran += f" ({', '.join(f'{name} {percent(rate)}' for name, rate in rates.items())})"
     if time:
-        ran += f", {1 / time:.1f}x faster" if time <= 1 else f", {time:.1f}x slower"
-        ran += " than every stage on every frame (estimated)"
+        ran += f" and took {1 / time:.1f} times less" if time <= 1 else f" and took {time:.1f} times longer"
+        ran += " time than on every frame (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
-    return f"{done.folder}: {summary['frames']} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS). {ran}.{carry}"
+    return f"{told}. {ran}.{carry} {_busiest(summary)}"
+
+
+def _busiest(summary: dict[str, Any]) -> str:
+    """Say what kept the run busy; activities overlap, each in a thread of its own."""
+    name, seconds = max(summary["busy_seconds"].items(), key=lambda one: one[1])
+    share = percent(min(1.0, seconds / summary["wall_seconds"]))
+    what = {"writing": "drawing and encoding", "showing": "making outputs", "network": "the network"}.get(name, name)
+    return f"Busiest: {what}, {share} of the time."
 
 
 def _table(outcomes: Sequence[Outcome], given: int) -> str:

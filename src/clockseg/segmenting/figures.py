@@ -53,13 +53,20 @@ class FullPass:
         return sum(total / count if count else first for first, total, count in parts)
 
 
+BUSY = ("decoding", "motion", "network", "showing", "writing")
+"""The activities of a run, which overlap. Showing is fusing and making outputs, writing is drawing and encoding."""
+WAITED = ("frames", "writing")
+"""What the network waited for: decoded frames with their motion, and room in the queue to the writer."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
     ``decoded``: frames of the input, taken or not. ``network_seconds``: of all parts, clocks and motion. ``spent`` and
     ``uncut``: costs of what ran and of the uncut network. ``calm``: the counts from which flicker is computed, None if it
-    was not requested. ``confidences``: the mean confidence on each frame on which it was measured.
+    was not requested. ``confidences``: the mean confidence on each frame on which it was measured. ``busy`` and ``waited``:
+    seconds of each of ``BUSY`` and ``WAITED``.
 
     >>> one = Figures(Tally(("a",), 1, 3, (1,)), decoded=3)
     >>> (one + one).tally.frames, Figures.from_facts(one.facts()) == one
@@ -74,13 +81,25 @@ class Figures:
     uncut: Spent = field(default_factory=Spent)
     calm: Confusion | None = None
     confidences: tuple[float, ...] = ()
+    busy: tuple[float, ...] = (0.0,) * len(BUSY)
+    waited: tuple[float, ...] = (0.0,) * len(WAITED)
 
     def add(
-        self, record: Record, *, first: bool, price: Price | None, whole: Price | None, joules: float | None
+        self,
+        record: Record,
+        *,
+        first: bool,
+        price: Price | None,
+        whole: Price | None,
+        joules: float | None,
+        decode_seconds: float = 0.0,
     ) -> Figures:
         """Return the figures with one more frame; ``first`` if its session begins with it."""
+        spent = record.seconds
+        busy = (decode_seconds, spent.motion, sum(spent.stages) + spent.clock, spent.fuse + spent.finish, 0.0)
         known = replace(
             self,
+            busy=_sums(self.busy, busy),
             tally=self.tally.add(record, first=first),
             network_seconds=self.network_seconds + record.seconds.network,
             full=self.full.add(record, first=first),
@@ -102,6 +121,8 @@ class Figures:
             self.uncut + other.uncut,
             calm,
             self.confidences + other.confidences,
+            _sums(self.busy, other.busy),
+            _sums(self.waited, other.waited),
         )
 
     @property
@@ -126,6 +147,8 @@ class Figures:
             "joules_per_frame": _rounded(self.spent.joules_per_frame, 4),
             "flicker": None if self.calm is None else flicker_facts(self.calm),
             "confidence": _rounded(self.confidence, 3),
+            "busy_seconds": {name: round(one, 3) for name, one in zip(BUSY, self.busy, strict=True)},
+            "waited_seconds": {name: round(one, 3) for name, one in zip(WAITED, self.waited, strict=True)},
         }
 
     def facts(self) -> dict[str, Any]:
@@ -139,6 +162,8 @@ class Figures:
             "uncut": asdict(self.uncut),
             "calm": None if self.calm is None else self.calm.counts.tolist(),
             "confidences": list(self.confidences),
+            "busy": list(self.busy),
+            "waited": list(self.waited),
         }
 
     @classmethod
@@ -154,7 +179,13 @@ class Figures:
             _spent(facts["uncut"]),
             None if calm is None else Confusion(calm),
             tuple(facts["confidences"]),
+            tuple(facts["busy"]),
+            tuple(facts["waited"]),
         )
+
+
+def _sums(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(a + b for a, b in zip(first, second, strict=True))
 
 
 def _tuples(facts: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from clockseg.segmenting.certainty import looked_at, mean_confidence, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import STRIPS, ResultWriter
-from clockseg.showing.stream import Shown, stream
+from clockseg.showing.stream import Seen, Shown, stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
 
@@ -234,14 +234,22 @@ def _run(
         with Background(_appending(out, calm)) as background:
             try:
                 for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
+                    before = time.perf_counter()
                     background.put(frame, output, record)
+                    run.waited_for_writing += time.perf_counter() - before
             except VideoError as error:
                 if run.figures.tally.frames:
                     raise
                 empty = str(error)
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
-    figures = replace(run.figures, decoded=run.decoded, calm=None if calm is None else calm.counted[0])
+    figures = replace(
+        run.figures,
+        decoded=run.decoded,
+        calm=None if calm is None else calm.counted[0],
+        busy=(*run.figures.busy[:-1], background.seconds),
+        waited=(run.waited_for_frames, run.waited_for_writing),
+    )
     problems = (*clip.problems, *out.problems)
     return PieceResult(
         figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files), time.time()
@@ -315,7 +323,7 @@ class _Run:
     ) -> None:
         self.net, self.stream = net, stream(net, schedule)
         self.carry = str(schedule.carry)
-        self.decoded = 0
+        self.decoded, self.waited_for_frames, self.waited_for_writing = 0, 0.0, 0.0
         self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
         self._schedule, self._seen = schedule, 0
         self._name, self._expected, self._progress = name, expected, progress
@@ -331,7 +339,7 @@ class _Run:
         """Yield each frame with its output and its record, in order, once its output is known."""
         seen = (self.stream.see(frame.image, vectors=frame.vectors, item=frame) for frame in frames)
         with closing(self.stream), closing(prefetch(seen) if self.stream.sees_ahead else seen) as ahead:
-            for one in ahead:
+            for one in self._awaited(ahead):
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
                 self.stream.compile(one.image, vectors=one.vectors)
                 self._energy.spent()
@@ -341,6 +349,15 @@ class _Run:
                 self._look(one.item)
                 yield from self._told(shown, joules)
             yield from self._told(self.stream.end(), self._energy.spent())
+
+    def _awaited(self, ahead: Iterator[Seen]) -> Iterator[Seen]:
+        while True:
+            before = time.perf_counter()
+            one = next(ahead, None)
+            self.waited_for_frames += time.perf_counter() - before
+            if one is None:
+                return
+            yield one
 
     def _look(self, frame: Frame) -> None:
         """Measure the confidence on some of the frames, for networks that state theirs."""
@@ -362,4 +379,6 @@ class _Run:
         first = not self.figures.tally.frames
         prices = None if first else self._meter.prices(frame.image)
         price, whole = (None, None) if prices is None else (prices.frame(record), prices.whole)
-        self.figures = self.figures.add(record, first=first, price=price, whole=whole, joules=joules)
+        self.figures = self.figures.add(
+            record, first=first, price=price, whole=whole, joules=joules, decode_seconds=frame.decode_seconds
+        )
