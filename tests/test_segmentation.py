@@ -381,7 +381,7 @@ def test_a_network_out_of_its_depth_is_told(tmp_path: Path, video: Path, capsys:
     (tmp_path / "sure").mkdir()
     path = write_tiny(tmp_path / "sure")
     said = json.loads(path.with_suffix(".json").read_text())
-    quiet = ("--network", path, "--schedule", "frame_oracle", "--write", "trace")
+    quiet = ("--network", path, "--schedule", "carried(skip_frame(2), interpolate(flow))", "--write", "trace")
     assert run(video, "--out", tmp_path / "before", *quiet) == 0
     assert read_summary(tmp_path / "before" / "drive")["confidence"] is None
     assert "mean little" not in capsys.readouterr().err

@@ -29,7 +29,7 @@ from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.segmenting.certainty import looked_at, mean_confidence, stated
+from clockseg.segmenting.certainty import confidence_of, looked_at, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import STRIPS, ResultWriter
@@ -346,7 +346,7 @@ class _Run:
                 shown = self.stream.run(one)
                 self.carry = str(settled(self._schedule.carry, one.vectors))
                 joules = self._energy.spent()
-                self._look(one.item)
+                self._look()
                 yield from self._told(shown, joules)
             yield from self._told(self.stream.end(), self._energy.spent())
 
@@ -359,10 +359,13 @@ class _Run:
                 return
             yield one
 
-    def _look(self, frame: Frame) -> None:
-        """Measure the confidence on some of the frames, for networks that state theirs."""
-        if stated(self.net) is not None and looked_at(self._seen):
-            found = mean_confidence(self.net, frame.image)
+    def _look(self) -> None:
+        """Measure the confidence on some of the key frames, for networks that state theirs."""
+        maps = self.stream.key_maps
+        if maps is None or stated(self.net) is None:
+            return
+        if looked_at(self._seen):
+            found = confidence_of(maps)
             self.figures = replace(self.figures, confidences=(*self.figures.confidences, found))
         self._seen += 1
 

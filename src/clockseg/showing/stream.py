@@ -81,6 +81,11 @@ class Stream(Protocol):
         ...
 
     @property
+    def key_maps(self) -> Any:
+        """The network's maps of the last frame if that was a key frame; None if it was not, or if maps are not kept apart."""
+        ...
+
+    @property
     def sees_ahead(self) -> bool:
         """True if another thread may call ``see`` for the frames to come."""
         ...
@@ -160,6 +165,7 @@ class AtOnce:
         return self.session.schedule
 
     sees_ahead = False
+    key_maps = None
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Return the frame: its session does the rest."""
@@ -216,6 +222,7 @@ class Interpolated:
         self._lookahead = lookahead
         self._last: tuple[Sight, Sight] | None = None
         self._now = Seen(None, None, None)
+        self.key_maps: Any = None
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
         self._labels = Labeller(net)
         # Parts that are functions of the caller's may not stand being called from several threads.
@@ -258,7 +265,8 @@ class Interpolated:
         if record.fill:
             shown += self._show(self.window.end())
         begun = time.perf_counter()
-        if record.fill or any(record.fired):
+        self.key_maps = scores.value if record.fill or any(record.fired) else None
+        if self.key_maps is not None:
             due = self.window.close(frame, None if record.fill else seen.step, Maps.of(scores.value))
         else:
             due = self.window.add(frame, seen.step)
