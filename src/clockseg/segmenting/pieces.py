@@ -247,7 +247,7 @@ def _run(
         run.figures,
         decoded=run.decoded,
         calm=None if calm is None else calm.counted[0],
-        busy=(*run.figures.busy[:-1], background.seconds),
+        busy=(*run.figures.busy[:-1], background.seconds + out.drawing_seconds),
         waited=(run.waited_for_frames, run.waited_for_writing),
     )
     problems = (*clip.problems, *out.problems)

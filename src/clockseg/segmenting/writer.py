@@ -23,6 +23,7 @@ from clockseg.segmenting.results import FILES, folder_name
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video import (
     Activity,
+    Background,
     Band,
     Clip,
     Frame,
@@ -77,6 +78,7 @@ class ResultWriter(CloseOrAbort):
         self.files: list[str] = []
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
+        self._drawing: Background[Frame, Array, Record] | None = None
         self._kept = None if classes is None else only(classes)
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
@@ -89,7 +91,10 @@ class ResultWriter(CloseOrAbort):
             if "overlay" in writes:
                 high = None if size is None else (size[0], size[1] + _Bands(size, net, strip).height)
                 video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
-                self._appends.append(_Overlay(stack.enter_context(video), net, size, strip))
+                drawing = _Overlay(stack.enter_context(video), net, size, strip)
+                # A thread of its own: drawing and encoding take longer than all other files together.
+                self._drawing = stack.enter_context(Background(drawing))
+                self._appends.append(self._drawing.put)
             if "png" in writes:
                 self._appends.append(_pictures(folder / FILES["png"], write_png))
             if "npy" in writes:
@@ -102,8 +107,13 @@ class ResultWriter(CloseOrAbort):
         clipped = 0 if self._values is None else self._values.clipped
         return (f"{clipped} numbers were too large for values.mkv and are {LARGEST:g} there",) if clipped else ()
 
+    @property
+    def drawing_seconds(self) -> float:
+        """Seconds spent on the overlay, which has a thread of its own."""
+        return 0.0 if self._drawing is None else self._drawing.seconds
+
     def append(self, frame: Frame, output: Array, record: Record) -> None:
-        """Write one frame; its line of the trace comes last, with the seconds that the rest took."""
+        """Write one frame; its line of the trace comes last, with the seconds that the other files took (not the overlay)."""
         start = time.perf_counter()
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
