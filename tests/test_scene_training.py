@@ -18,7 +18,7 @@ from clockseg.errors import DataError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from recipes.scene import pictures  # noqa: E402
 from recipes.scene.loss import distillation_loss, soft_overlap_loss  # noqa: E402
-from recipes.scene.recipe import SCENE  # noqa: E402
+from recipes.scene.recipe import MAIN, Phase  # noqa: E402
 from recipes.scene.teacher import GRID, label_file, soft_file  # noqa: E402
 from recipes.scene.training import train  # noqa: E402
 from recipes.scene.views import SoftViews, moved, rectangle, soft_matrix, some_classes  # noqa: E402
@@ -29,6 +29,7 @@ from recipes.street.training import Choices  # noqa: E402
 
 SKY, ROAD = 3, 7
 WIDTH, HEIGHT = 96, 72
+SCENE = MAIN.recipe
 RECIPE = replace(
     SCENE, shape=Shape(features=(16, 16, 16), context=16, classes=32), working=(96, 72), view=(64, 64), batch=2
 )
@@ -120,7 +121,7 @@ def test_the_loss_is_least_at_the_teachers_answers() -> None:
 
 def test_training_resumes_with_more_steps_and_is_exported(data: Path, tmp_path: Path) -> None:
     cache, out = tmp_path / "cache", tmp_path / "out"
-    options = {"recipe": RECIPE, "permissive": False, "say": lambda entry: None}
+    options = {"phase": Phase(RECIPE, 0.5), "permissive": False, "say": lambda entry: None}
     train(data, cache, out, choices=CHOICES, **options)
     with pytest.raises(UsageError, match="holds a training already"):
         train(data, cache, out, choices=CHOICES, **options)

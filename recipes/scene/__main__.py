@@ -65,6 +65,9 @@ def _add_train(commands: Any) -> None:
     command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
     command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
     command.add_argument(
+        "--finish", action="store_true", help="train on nearly whole pictures with less augmentation: the last third"
+    )
+    command.add_argument(
         "--sources", choices=("all", "permissive"), default="all", help="pictures to train on, by the terms that "
         "their repositories state (default: all)",
     )  # fmt: skip
@@ -97,6 +100,7 @@ def teach(args: argparse.Namespace) -> int:
 def train(args: argparse.Namespace) -> int:
     """Train, and print the path of the checkpoint."""
     need_torch("training")
+    from recipes.scene.recipe import FINISH, MAIN
     from recipes.scene.training import train
     from recipes.street.training import Choices
 
@@ -113,7 +117,8 @@ def train(args: argparse.Namespace) -> int:
     )
     permissive = args.sources == "permissive"
     say = watched(_line, quiet=args.quiet)
-    found = train(args.data, args.cache, args.out, choices=choices, permissive=permissive, say=say)
+    phase = FINISH if args.finish else MAIN
+    found = train(args.data, args.cache, args.out, choices=choices, phase=phase, permissive=permissive, say=say)
     if not args.quiet:
         print(f"{found}\nnext: python -m recipes.scene export {found} --half --out scene.onnx")
     return 0

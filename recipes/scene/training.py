@@ -23,7 +23,7 @@ from recipes.run import Run, device, device_name
 from recipes.scene.classes import CLASSES
 from recipes.scene.loss import loss_on_probabilities
 from recipes.scene.pictures import Picture, read_picture, training_pictures, validation_pictures
-from recipes.scene.recipe import MIX, SCENE
+from recipes.scene.recipe import MAIN, Phase
 from recipes.scene.teacher import label_file, soft_file
 from recipes.scene.views import SoftViews
 from recipes.street.checkpoint import Description, save_network
@@ -40,7 +40,7 @@ LEAST_SHARE = 0.005
 
 
 def train(
-    data: Path, cache: Path, out: Path, *, choices: Choices, recipe: Recipe = SCENE, permissive: bool, say: Log
+    data: Path, cache: Path, out: Path, *, choices: Choices, phase: Phase = MAIN, permissive: bool, say: Log
 ) -> Path:
     """Trains on `data`, the shared data folder, and returns the checkpoint `out/scene.safetensors`.
 
@@ -48,7 +48,7 @@ def train(
     iterations or minutes than before: the learning rate then goes back to where that longer training has it.
     """
     check_out(out, "scene", resume=choices.resume)
-    recipe = shortened(recipe, choices.iterations, choices.batch, choices.view)
+    recipe = shortened(phase.recipe, choices.iterations, choices.batch, choices.view)
     where = device(choices.device)
     out.mkdir(parents=True, exist_ok=True)
     pictures = training_pictures(data, permissive=permissive)
@@ -62,7 +62,7 @@ def train(
             "event": "start",
             "recipe": asdict(recipe),
             "choices": asdict(choices),
-            "mix": MIX,
+            "mix": phase.mix,
             "pictures": len(pictures),
             "sources": "permissive" if permissive else "all",
             "torch": torch.__version__,
@@ -74,7 +74,7 @@ def train(
     if not (choices.resume and (out / "state.pt").exists()) and choices.imagenet:
         load_imagenet(net.encoder)
     run = start(net, recipe, where)
-    views = SoftViews(pictures, cache, recipe.view, recipe.working, recipe.augmentation, MIX)
+    views = SoftViews(pictures, cache, recipe.view, recipe.working, recipe.augmentation, phase.mix)
     batches = Batches(views, recipe.batch, choices.seed, choices.workers)
     loss = loss_on_probabilities(torch.tensor(shares(cache, pictures), dtype=torch.float32), recipe)
     description = Description(recipe.shape, recipe.working, CLASSES)

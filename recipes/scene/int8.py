@@ -1,0 +1,36 @@
+"""Makes the bundled `scene-int8` from `scene` and some of the pictures it was trained on.
+
+python -m recipes.scene.int8
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.inputs import data
+from clockseg.datasets import read_data
+from clockseg.networks.quantization import quantize
+from recipes.scene.pictures import training_pictures
+from recipes.street.cards import WEIGHTS
+
+FRAMES = 100
+
+
+def main() -> None:
+    """Quantize, and say how well the labels agree on pictures kept apart."""
+    pictures = [picture for picture in training_pictures(data("scenes").parent) if picture.frame is None]
+    with tempfile.TemporaryDirectory() as folder:
+        images = Path(folder) / "pictures"
+        images.mkdir()
+        for number, picture in enumerate(pictures[:: max(1, len(pictures) // (2 * FRAMES))]):
+            (images / f"{number:04d}{picture.file.suffix}").symlink_to(picture.file)
+        done = quantize(
+            WEIGHTS / "scene.onnx", read_data(images), WEIGHTS / "scene-int8.onnx", frames=FRAMES, ends="int8",
+            engine="openvino", repeat=1,
+        )  # fmt: skip
+    print(done.path, done.agreement)
+
+
+if __name__ == "__main__":
+    main()
