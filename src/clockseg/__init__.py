@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation.labels import evaluate
     from clockseg.execution.recording import record, replay
+    from clockseg.instances.network import instance_network
+    from clockseg.instances.sets import Instances
+    from clockseg.instances.writing import read_instances
     from clockseg.networks.cut import cut
     from clockseg.networks.cut_candidates import candidates
     from clockseg.networks.load import load
@@ -88,6 +91,9 @@ _HOMES = {
         "paced",
     ),
     "clockseg.execution.recording": ("record", "replay"),
+    "clockseg.instances.network": ("instance_network",),
+    "clockseg.instances.sets": ("Instances",),
+    "clockseg.instances.writing": ("read_instances",),
     "clockseg.clockwork.schedule": (
         "Schedule",
         "alternating",
@@ -130,6 +136,7 @@ __all__ = [
     "ClocksegError",
     "DataError",
     "Group",
+    "Instances",
     "MissingDependency",
     "NetworkError",
     "Schedule",
@@ -156,6 +163,7 @@ __all__ = [
     "fill",
     "fixed_rate",
     "frame_oracle",
+    "instance_network",
     "invert",
     "learned",
     "load",
@@ -165,6 +173,7 @@ __all__ = [
     "parse_schedule",
     "pipelined",
     "plan",
+    "read_instances",
     "read_labels",
     "read_schedule_file",
     "read_summary",

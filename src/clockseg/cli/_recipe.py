@@ -45,6 +45,7 @@ class Recipe:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
         from clockseg.cli._schedules import parse_schedules
         from clockseg.evaluation.values import gives_numbers
+        from clockseg.instances.network import gives_instances
         from clockseg.networks.load import load
         from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
@@ -52,7 +53,7 @@ class Recipe:
 
         digest = self.digest()
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
-        writes = check_writes(self.write, values=gives_numbers(net))
+        writes = check_writes(self.write, values=gives_numbers(net), instances=gives_instances(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
         job = Job(
             writes,

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
 overlay.mp4, trace.jsonl (one JSON object per frame: what fired and what it cost) and summary.json; a network whose output is
-numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv. DIR/manifest.jsonl has one line per
+numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv, and one of instances instances.jsonl
+(COCO run lengths, with identities). DIR/manifest.jsonl has one line per
 video. One bad input does not stop the others."""
 
 
@@ -53,8 +54,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
     text = (
-        "outputs to write, a comma-separated subset of labels,overlay,trace,png, or of values,overlay,trace,npy for a network "
-        "without classes (default: the first three)"
+        "outputs to write, a comma-separated subset of labels,overlay,trace,png; of values,overlay,trace,npy for a network "
+        "without classes; or of instances,overlay,trace for an instance network (default: the first three)"
     )
     add_options(parser, "--write", help=text)
     text = "also write report.html, an interactive page (see clockseg report)"

@@ -93,10 +93,16 @@ class _Session:
         self.session, self.built = session, built
         self.binding = session.io_binding()
         libraries.keep_after_fork(self)
-        self.pools = [Pool(tuple(value.shape), np.dtype(_TYPES[value.type])) for value in session.get_outputs()]
+        outputs = session.get_outputs()
+        # What suppression keeps has no shape beforehand: such outputs are in memory that the session allocates.
+        self.free = any(not isinstance(side, int) for value in outputs for side in value.shape)
+        pools = [] if self.free else outputs
+        self.pools = [Pool(tuple(value.shape), np.dtype(_TYPES[value.type])) for value in pools]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         arrays = [np.ascontiguousarray(array) for array in inputs]
+        if self.free:
+            return list(self.session.run(list(self.built.outputs), dict(zip(self.built.inputs, arrays, strict=True))))
         slots = lend(self.pools)
         for name, array in zip(self.built.inputs, arrays, strict=True):
             self.binding.bind_cpu_input(name, array)

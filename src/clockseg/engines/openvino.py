@@ -74,7 +74,11 @@ def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool
     last = []
     for names, port, step in ((built.inputs, model.input, steps.input), (built.outputs, model.output, steps.output)):
         for name in names:
-            if len(port(name).shape) == 4 and port(name).get_element_type().is_real():
+            if (
+                port(name).partial_shape.is_static
+                and len(port(name).shape) == 4
+                and port(name).get_element_type().is_real()
+            ):
                 step(name).tensor().set_layout(library.Layout("NHWC"))
                 step(name).model().set_layout(library.Layout("NCHW"))
                 last.append(name)
@@ -95,10 +99,13 @@ class _Request:
         libraries.keep_after_fork(self)
         inputs = [(name, model.input(name)) for name in built.inputs]
         outputs = [(name, model.output(name)) for name in built.outputs]
+        # What suppression keeps has no shape beforehand: such outputs are copied out of the request's memory.
+        self.free = not all(port.partial_shape.is_static for _, port in outputs)
         self.inputs = [_Port(port, _dtype(library, port), name in last) for name, port in inputs]
         self.outputs = [_Port(port, _dtype(library, port), name in last) for name, port in outputs]
         self.pools = [
-            Pool(tuple(port.shape), dtype, functools.partial(_wrap, library, port)) for port, dtype, _ in self.outputs
+            Pool(tuple(port.shape), dtype, functools.partial(_wrap, library, port))
+            for port, dtype, _ in ([] if self.free else self.outputs)
         ]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
@@ -110,6 +117,12 @@ class _Request:
                 array = array.copy()
             arrays.append(array)
             self.request.set_tensor(port, _wrap(self.library, port, array))
+        if self.free:
+            self.request.infer()
+            found = [np.array(self.request.get_tensor(port).data) for port, *_ in self.outputs]
+            return [
+                array.transpose(_FIRST) if port.last else array for array, port in zip(found, self.outputs, strict=True)
+            ]
         for slot, (port, _, _) in zip(slots, self.outputs, strict=True):
             self.request.set_tensor(port, slot.wrapped)
         self.request.infer()

@@ -13,7 +13,7 @@ too. A network that was trained for staleness (``clockseg train stale``) also ha
     "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained", "reads": null}
 
 "confidence" is the mean over pixels of a network's largest class probability on its own validation data, 0..1; ``segment``
-warns where it is far less.
+warns where it is far less. "instances" says how the outputs of an instance network are decoded (``clockseg.instances.heads``).
 
 A frame is scaled, its aspect kept, to fit in width x height, and padded right and below with ``pad_value`` (RGB,
 0..255) to a multiple of ``pad_multiple``. Required are format, input {name, width, height}, output and cuts; a network
@@ -235,6 +235,7 @@ class Sidecar:
     schedule: str | None = None
     correction: Correction | None = None
     confidence: float | None = None
+    instances: Mapping[str, Any] | None = None
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -277,6 +278,7 @@ def _sidecar(top: Fields, source: str) -> Sidecar:
         schedule=top.take("schedule", (str, type(None)), default=None),
         correction=_correction(top.take("correction", (dict, type(None)), default=None), source),
         confidence=top.take("confidence", (float, type(None)), default=None),
+        instances=top.take("instances", (dict, type(None)), default=None),
     )
     _check(found, top)
     return found

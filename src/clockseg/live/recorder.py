@@ -12,6 +12,7 @@ from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.values import gives_numbers
+from clockseg.instances.network import gives_instances
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
@@ -31,7 +32,7 @@ class Recorder:
     def __init__(
         self, folder: Path, source: Source, net: StagedNetwork, *, write: Sequence[str] = (), overwrite: bool = False
     ) -> None:
-        checked = check_writes(("trace", *write), values=gives_numbers(net))
+        checked = check_writes(("trace", *write), values=gives_numbers(net), instances=gives_instances(net))
         self._writes = tuple(kind for kind in checked if kind != "trace")  # the trace of a live run has more fields
         self._source, self._net = source, net
         read = Path(source.given if source.kind == "file" else os.devnull)

@@ -13,6 +13,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
 from clockseg.graph.places import Grid
 from clockseg.graph.static import Static, attribute
+from clockseg.instances.recognising import KINDS
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told
 from clockseg.types import Size
@@ -40,7 +41,9 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
     if len(there) == 1:
         return there[0], (Told("output", there[0], "the only output"),)
     shapes = ", ".join(f"{one} {list(static.shape(one))}" for one in there if one in static.types)
-    raise UsageError(f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}.")
+    raise UsageError(
+        f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}. {KINDS}"
+    )
 
 
 def outcome(
@@ -121,7 +124,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
     if kind in extraction.SCORES or len(shape) < 2:
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)} and is neither a map of class scores [1, classes, h, w] nor of "
-            "class ids: give another --output, or --classes none if it is no labelling (depth, edges)."
+            f"class ids: give another --output, or --classes none if it is no labelling (depth, edges). {KINDS}"
         )
     if classes is None:
         raise UsageError(f"the output {output!r} is a map of class ids: give --classes FILE with the classes' names.")

@@ -26,6 +26,7 @@ from clockseg.graph.choice import Choice
 from clockseg.libraries import CPU_ENGINES
 from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_edits import batched
+from clockseg.networks.cut_instances import settle_instances
 from clockseg.networks.cut_schedule import RECOMMENDED
 from clockseg.networks.cut_settling import Cutting, Settled, settle
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told, onnx_source
@@ -78,7 +79,7 @@ def cut_network(
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: give a name that ends in .onnx.")
     source = onnx_source(source) if isinstance(source, Path) else source
-    found = settle(source, said, cutting, out.stem)
+    found = settle_instances(source, said, cutting, out.stem) or settle(source, said, cutting, out.stem)
     tolerance, tolerance_told = _tolerance(found)
     apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
     schedule, schedule_told = _schedule(running, cutting)
@@ -113,6 +114,11 @@ def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
 
 def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[Apart, StagedNetwork]:
     """Compare the network in parts with the whole and, where a batch was made one, with the batch; return it compiled."""
+    if found.sidecar.instances is not None:
+        running = assemble(found.model, found.sidecar, engine=compile)
+        for image in (noise((64, 48)), picture((640, 480))):
+            running(image)
+        return Apart(0.0, 0.0), running
     running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))

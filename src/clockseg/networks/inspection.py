@@ -17,6 +17,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
+from clockseg.errors import NetworkError
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
@@ -216,6 +217,14 @@ def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
     return values
 
 
+def _cost(part: Part | None, size: Size) -> Cost:
+    """Return the cost of a part; zero for a function, and where shapes depend on the frame, as behind suppression of boxes."""
+    try:
+        return price(part, size) if isinstance(part, GraphPart) else Cost()
+    except NetworkError:
+        return Cost()
+
+
 @dataclass(frozen=True)
 class _Table:
     graph: StagedNetwork
@@ -246,7 +255,7 @@ class _Table:
     def row(
         self, name: str, kind: str, part: Part | None, reads: tuple[str, ...], cut: tuple[str, ...] | None
     ) -> Inspected:
-        cost = price(part, self.size) if isinstance(part, GraphPart) else Cost()
+        cost = _cost(part, self.size)
         seconds = sum(self.seconds.get(key, 0.0) for key in (name, f"{name}.body", f"{name}.head"))
         held = _tensors(self.values.get(name, {}))
         trunk = self.values.get(f"{name}.body", {})

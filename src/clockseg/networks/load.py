@@ -16,6 +16,8 @@ from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.correction import Addition, with_addition
 from clockseg.graph.staged import input_size, staged
+from clockseg.instances.heads import Head
+from clockseg.instances.network import Decoding, staged_instances
 from clockseg.networks import BUNDLED
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
@@ -110,7 +112,10 @@ def assemble(
     'street'
     """
     working = _working(said.input, input_size(model, said.input.name), size)
-    net = staged(model, said, size=working.padded((working.width, working.height)))
+    if said.instances is not None:
+        net = staged_instances(model, said)
+    else:
+        net = staged(model, said, size=working.padded((working.width, working.height)))
     net = _framed(net, working, size)
     if engine is None:
         return net
@@ -177,11 +182,17 @@ def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size
 
 def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:
     if size != "own":
-        return replace(net, prepare=working.prepare, restore=working.restore)
+        return replace(net, prepare=working.prepare, restore=_restore(net, working))
     if working.fixed:
         raise UsageError(f'size "own": this network\'s file is fixed to {working.width}x{working.height}.')
     own = OwnSize(working.pad_multiple, working.pad_value)
-    return replace(net, prepare=own.prepare, restore=own.restore)
+    return replace(net, prepare=own.prepare, restore=_restore(net, own))
+
+
+def _restore(net: StagedNetwork, working: Framing | OwnSize) -> Callable[[Any, Any], Any]:
+    if net.sidecar.instances is None:
+        return working.restore
+    return Decoding(Head.read(net.sidecar.instances), working.scaled)
 
 
 def _working(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:

@@ -10,7 +10,7 @@ from clockseg.report.packed import packed
 from clockseg.report.run import Run
 from clockseg.types import Array
 
-CARRIED = ("", "output", "fused", "corrected")
+CARRIED = ("", "output", "fused", "corrected", "interpolated")
 """What a frame may carry, by its number in the page; "" for nothing."""
 PARTS = ("clock", "motion", "fuse", "finish")
 """Names in a trace of what takes time besides the stages."""

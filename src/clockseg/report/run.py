@@ -14,6 +14,7 @@ import numpy as np
 
 from clockseg.errors import DataError
 from clockseg.files import from_printable
+from clockseg.instances.writing import class_map, read_instances
 from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
@@ -105,17 +106,20 @@ class Run:
 
     @property
     def mapped(self) -> bool:
-        """True if maps of labels or of numbers were written."""
-        return self.numeric or self.file("labels") is not None
+        """True if maps of labels, maps of numbers or instances were written."""
+        return self.numeric or self.file("labels") is not None or self.file("instances") is not None
 
     def maps(self) -> Iterator[tuple[Labels, float]]:
         """Yield the map of each frame, uint8 [h, w], and the mean of its numbers (NaN for labels), if maps were written.
 
-        Labels are class ids; numbers become levels of brightness, 0 to 254, with 255 for none.
+        Labels are class ids, those of instances too; numbers become levels of brightness, 0 to 254, with 255 for none.
         """
         if self.file("labels") is not None:
             for labels in read_labels(self.folder):
                 yield labels, float("nan")
+        elif self.file("instances") is not None:
+            for frame in read_instances(self.folder):
+                yield class_map(frame["instances"], frame["size"]), float("nan")
         elif self.numeric:
             heat = Heat()
             for values in read_values(self.folder):

@@ -29,6 +29,7 @@ from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.instances.network import gives_instances
 from clockseg.segmenting.certainty import confidence_of, looked_at, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.results import PIECE
@@ -274,6 +275,8 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
 
 def flickers(net: StagedNetwork) -> Flickers:
     """Return the flicker counter for this network's labels; ``UsageError`` if it gives none."""
+    if gives_instances(net):
+        raise UsageError(f"network {net.name!r} gives instances, and flicker is of labels; leave it out.")
     if gives_numbers(net):
         raise UsageError(f"network {net.name!r} gives numbers, no labels, and flicker is of labels; leave it out.")
     known = () if net.sidecar is None else net.sidecar.classes

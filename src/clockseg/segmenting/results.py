@@ -22,6 +22,7 @@ from clockseg.video import read_values as _read_values
 FILES = {
     "labels": "labels.mkv",
     "values": "values.mkv",
+    "instances": "instances.jsonl",
     "overlay": "overlay.mp4",
     "trace": "trace.jsonl",
     "png": "png",
@@ -37,7 +38,8 @@ _UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\u
 """Separators, control characters, characters that make a name look like another, and what is not UTF-8."""
 _MARK = "job.json"
 OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
-"""Kinds of output for networks that give class ids, and for networks that give maps of numbers, such as depth."""
+OF_INSTANCES = ("instances", "overlay", "trace")
+"""Kinds of output for networks that give class ids, maps of numbers, such as depth, and instances."""
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
@@ -119,19 +121,20 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
 
 
-def check_writes(write: Iterable[str] | None, *, values: bool = False) -> tuple[str, ...]:
+def check_writes(write: Iterable[str] | None, *, values: bool = False, instances: bool = False) -> tuple[str, ...]:
     """Check the requested kinds of files, and return them in a fixed order; by default labels, overlay and trace.
 
-    ``values``: for a network that gives maps of numbers, where ``values`` takes the place of ``labels``.
+    ``values``: for a network that gives maps of numbers, where ``values`` takes the place of ``labels``. ``instances``: for one that
+    gives instances.
 
     >>> check_writes(["trace", "labels"]), check_writes(None, values=True)
     (('labels', 'trace'), ('values', 'overlay', 'trace'))
     """
-    allowed = OF_VALUES if values else OF_LABELS
+    allowed = OF_INSTANCES if instances else OF_VALUES if values else OF_LABELS
     asked = set(allowed[:3] if write is None else write)
     unknown = sorted(asked - set(allowed))
     if unknown:
-        what = "maps of numbers, no labels" if values else "labels"
+        what = "instances" if instances else "maps of numbers, no labels" if values else "labels"
         given = f", and the network gives {what}" if set(unknown) <= set(FILES) else ""
         raise UsageError(f"can't write {', '.join(map(repr, unknown))}{given}; there are {', '.join(allowed)}.")
     return tuple(kind for kind in FILES if kind in asked)

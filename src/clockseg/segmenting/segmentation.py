@@ -24,6 +24,8 @@ from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import machine, versions
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.instances.network import gives_instances
+from clockseg.instances.writing import joined_line
 from clockseg.segmenting.certainty import doubt, stated
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.pieces import (
@@ -75,7 +77,8 @@ def segment(
     """Segment a video file, an image or a folder of images into a result folder.
 
     ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl`` and ``png/``, whichever ``write`` names (default: the
-    first three; for a network that gives maps of numbers, ``values.mkv`` and ``npy/`` take the place of labels), and
+    first three; for a network that gives maps of numbers, ``values.mkv`` and ``npy/`` take the place of labels, for one that gives
+    instances, ``instances.jsonl``), and
     ``summary.json``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each
     n-th frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream``
     another of its video streams (from 0). ``flicker`` adds the flicker of the labels to the summary, ``name`` names the
@@ -97,7 +100,7 @@ def segment(
     ...     segment(f"{folder}/light.png", f"{folder}/out", net, frame_oracle).summary["frames"]
     1
     """
-    writes = check_writes(write, values=gives_numbers(net))
+    writes = check_writes(write, values=gives_numbers(net), instances=gives_instances(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
     job = Job(writes, every, limit, flicker, name, start, end, stream, strip=strip, classes=tuple(classes))
@@ -280,6 +283,8 @@ def join_pieces(
         found = [one for one in found if one.path.exists()]
         if kind == "trace":
             _join_traces(found, made / name)
+        elif kind == "instances":
+            _join_instances(found, made / name)
         elif kind in ("png", "npy"):
             _join_pictures(found, made / name)
         elif kind == "overlay":
@@ -308,6 +313,18 @@ def _join_traces(found: Iterable[_Found], path: Path) -> None:
         for one in found:
             with one.path.open() as lines:
                 joined.writelines(renumbered(line, one.start) for line in lines)
+
+
+def _join_instances(found: Iterable[_Found], path: Path) -> None:
+    most = 0
+    with path.open("w") as joined:
+        for one in found:
+            before = most
+            with one.path.open() as lines:
+                for line in lines:
+                    text, highest = joined_line(line, frames=one.start, identities=before)
+                    joined.write(text + "\n")
+                    most = max(most, highest)
 
 
 def _join_pictures(found: Iterable[_Found], path: Path) -> None:

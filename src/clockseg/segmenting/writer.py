@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import av
 import cv2
@@ -19,6 +19,10 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
+from clockseg.instances.drawing import drawn as with_instances
+from clockseg.instances.network import gives_instances
+from clockseg.instances.sets import Instances
+from clockseg.instances.writing import instance_line
 from clockseg.segmenting.results import FILES, folder_name
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video import (
@@ -43,7 +47,7 @@ from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import HEAT_COLOURS, palette
 from clockseg.video.planar import FORMAT, Tint, ToPlanes, even, planes_of, put
 
-Append: TypeAlias = Callable[[Frame, Array, Record], None]
+Append: TypeAlias = Callable[[Frame, Any, Record], None]
 STRIPS = ("activity", "stages")
 """What may be drawn below the overlay to show when the network ran; the first is the default."""
 ENCODER_THREADS = 2
@@ -78,8 +82,9 @@ class ResultWriter(CloseOrAbort):
         self.files: list[str] = []
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
-        self._drawing: Background[Frame, Array, Record] | None = None
+        self._drawing: Background[Frame, Any, Record] | None = None
         self._kept = None if classes is None else only(classes)
+        self._instances = None if classes is None or not gives_instances(net) else tuple(classes)
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
             if "labels" in writes:
@@ -88,6 +93,8 @@ class ResultWriter(CloseOrAbort):
             if "values" in writes:
                 self._values = ValueWriter(folder / FILES["values"], fps=fps, size=size)
                 self._appends.append(_maps(stack.enter_context(self._values)))
+            if "instances" in writes:
+                self._appends.append(_lines(stack.enter_context((folder / FILES["instances"]).open("w")), net))
             if "overlay" in writes:
                 high = None if size is None else (size[0], size[1] + _Bands(size, net, strip).height)
                 video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
@@ -112,13 +119,15 @@ class ResultWriter(CloseOrAbort):
         """Seconds spent on the overlay, which has a thread of its own."""
         return 0.0 if self._drawing is None else self._drawing.seconds
 
-    def append(self, frame: Frame, output: Array, record: Record) -> None:
+    def append(self, frame: Frame, output: Any, record: Record) -> None:
         """Write one frame; its line of the trace comes last, with the seconds that the other files took (not the overlay)."""
         start = time.perf_counter()
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
             frame = replace(frame, duration=None)
-        if self._kept is not None:
+        if self._instances is not None:
+            output = output.only(np.isin(output.classes, self._instances))
+        elif self._kept is not None:
             output = cv2.LUT(np.asarray(output), self._kept)
         if frame.file is not None:
             self.files.append(printable(frame.file))
@@ -158,6 +167,13 @@ def _maps(video: LabelWriter | ValueWriter) -> Append:
     )
 
 
+def _lines(file: TextIO, net: StagedNetwork) -> Append:
+    def append(frame: Frame, output: Instances, record: Record) -> None:
+        file.write(instance_line(frame.index, output, net.classes) + "\n")
+
+    return append
+
+
 def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
     """Write one file per frame with ``write(output, path)``, named after the image, else by number; their suffix is the folder's name."""
     folder.mkdir(exist_ok=True)
@@ -181,7 +197,7 @@ class _Bands:
     def __init__(self, size: Size, net: StagedNetwork, strip: str) -> None:
         names = [stage.name for stage in net.stages]
         self._strip: Band = Strip(size, names) if strip == "stages" else Activity(size, len(names))
-        self._legend = None if gives_numbers(net) else Legend(size, net.classes, colours(net))
+        self._legend = None if gives_numbers(net) or gives_instances(net) else Legend(size, net.classes, colours(net))
         self.height = self._strip.height + (0 if self._legend is None else self._legend.height)
 
     def draw(self, output: Array, record: Record) -> Image:
@@ -199,22 +215,29 @@ class _Overlay:
     def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str) -> None:
         self._video, self._net, self._strip, self._size = video, net, strip, size
         self._heat = Heat() if gives_numbers(net) else None
+        self._instances = gives_instances(net)
         self._palette = np.asarray(HEAT_COLOURS if self._heat is not None else colours(net), np.uint8)[:255]
         self._bands: _Bands | None = None
 
-    def __call__(self, frame: Frame, output: Array, record: Record) -> None:
+    def __call__(self, frame: Frame, output: Any, record: Record) -> None:
         if self._bands is None:
             self._size = self._size or frame.size
             self._bands = _Bands(self._size, self._net, self._strip)
             matrix = matrix_for(self._size[1] + self._size[1] % 2 + self._bands.height)
             self._planes, self._tint = ToPlanes(matrix), Tint(self._palette, matrix)
         below = self._bands.draw(output, record)
+        if self._instances:
+            self._put(frame, stacked(with_instances(frame.image, output, self._net.classes), below))
+            return
         ids = output if self._heat is None else self._heat.levels(output if output.ndim == 2 else output[0])
         drawn: Image | av.VideoFrame
         if frame.size == self._size:
             drawn = self._drawn(frame, ids, below)
         else:
             drawn = stacked(overlay(frame.image, ids, self._palette), below)
+        self._put(frame, drawn)
+
+    def _put(self, frame: Frame, drawn: Image | av.VideoFrame) -> None:
         self._video.append(
             drawn,
             frame.pts_seconds,

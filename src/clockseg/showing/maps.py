@@ -58,6 +58,10 @@ class Maps:
         """Return the maps warped along ``motion``: scores and numbers bilinearly, labels by the nearest cell."""
         return replace(self, planes={name: _moved(plane, motion) for name, plane in self.planes.items()})
 
+    def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
+        """Return the weighted mean of each map over ``parts``, of which these maps are the first."""
+        return replace(self, planes={name: _average(name, parts) for name in self.planes})
+
 
 def trust(motion: Motion, distance: int) -> Weights:
     """Return the weight of a key frame ``distance`` frames away: exp(-residual / SIGMA) / sqrt(distance).
@@ -90,7 +94,7 @@ def average(parts: Sequence[tuple[Maps, Weights]]) -> Maps:
     first = parts[0][0]
     if len(parts) == 1:
         return first
-    return replace(first, planes={name: _average(name, parts) for name in first.planes})
+    return first.averaged(parts)
 
 
 def _average(name: str, parts: Sequence[tuple[Maps, Weights]]) -> Array:

@@ -121,9 +121,14 @@ def stream(
     """Return the stream of a network under a schedule: a late one if its carry is ``interpolate``, else one without delay.
 
     ``session`` makes the session that runs the network. ``lookahead``: the most frames by which an output may be late; by
-    default as many as the interval between key frames takes, within bounded memory.
+    default as many as the interval between key frames takes, within bounded memory. A network whose ``restore`` has a method
+    ``stream`` makes its own: its outputs are no maps.
     """
     found = schedule_for(schedule, len(net))
+    own = getattr(net.restore, "stream", None)
+    if own is not None:
+        made: Stream = own(net, found, session, lookahead)
+        return made
     if isinstance(found.carry, Interpolate):
         return Interpolated(net, found, found.carry, session, lookahead)
     return AtOnce(session(net, found))
@@ -216,17 +221,18 @@ class Interpolated:
         # Where clocks know from the frame counter alone that all stages fire or none, nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
-        moving = _Moving(carry.motion, of="output", now=lambda: self._now)
+        moving = _Moving(carry.motion, of="output", now=lambda: self.now)
         self.session = session(self._scores, replace(schedule, carry=identity if fixed else moving))
         self.window = Window(smooth=carry.keys == 2)
         self._lookahead = lookahead
         self._last: tuple[Sight, Sight] | None = None
-        self._now = Seen(None, None, None)
+        self.now = Seen(None, None, None)
         self.key_maps: Any = None
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
-        self._labels = Labeller(net)
+        labels = Labeller(net)
+        self.make_output: Callable[[Maps, Any], Any] = labels
         # Parts that are functions of the caller's may not stand being called from several threads.
-        self.sees_ahead = self._labels.graph is not None
+        self.sees_ahead = labels.graph is not None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -238,7 +244,7 @@ class Interpolated:
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Prepare a frame, and estimate its motion since the frame before."""
         begun = time.perf_counter()
-        seen = self._looked(image, vectors, item)
+        seen = self.looked(image, vectors, item)
         motion = step = None
         if self._last is not None and self._last[0].grey.shape == seen.sight.grey.shape:
             motion = self.carry.motion.observe(self._last[0], seen.sight)
@@ -246,7 +252,7 @@ class Interpolated:
         self._last = seen.sight, small(seen.sight) if step is None else step.now
         return seen._replace(motion=motion, step=step, seconds=time.perf_counter() - begun)
 
-    def _looked(self, image: Any, vectors: Any, item: Any) -> Seen:
+    def looked(self, image: Any, vectors: Any, item: Any) -> Seen:
         """Return the frame with its sight. Only the first frame of a size is prepared for that; the others if a stage fires."""
         shape = np.shape(image)
         if self._known[0] != shape:
@@ -257,7 +263,7 @@ class Interpolated:
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
-        self._now = seen
+        self.now = seen
         scores = self.session(seen.image)
         record = self.session.record
         frame = _Frame(seen.item, seen.image, record)
@@ -267,12 +273,16 @@ class Interpolated:
         begun = time.perf_counter()
         self.key_maps = scores.value if record.fill or any(record.fired) else None
         if self.key_maps is not None:
-            due = self.window.close(frame, None if record.fill else seen.step, Maps.of(scores.value))
+            due = self.window.close(frame, None if record.fill else seen.step, self.maps_of(seen, scores.value))
         else:
             due = self.window.add(frame, seen.step)
-        frame.record = _with(record, motion=seen.seconds + time.perf_counter() - begun)
+        frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
         shown += self._show(due)
         return shown + self._show(self.window.overdue(self._most(seen.image)))
+
+    def maps_of(self, seen: Seen, value: Any) -> Maps:
+        """Return the maps of a key frame, from the value that ``finish`` reads."""
+        return Maps.of(value)
 
     def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
         """See a frame and run it."""
@@ -297,9 +307,9 @@ class Interpolated:
         """Compile for frames of this size, by running one."""
         memory = self.session.memory
         if memory is None or memory.shape != np.shape(image):
-            self._now = self._looked(image, vectors, None)
+            self.now = self.looked(image, vectors, None)
             scores = self.session(image)
-            self._labels(Maps.of(scores.value), image)
+            self.make_output(self.maps_of(self.now, scores.value), image)
             self.session.reset()
 
     def _most(self, image: Any) -> int:
@@ -316,7 +326,7 @@ class Interpolated:
         share = (time.perf_counter() - begun) / total if total else 1.0
         shown = []
         for frame, output, fuse, finish in made:
-            record = _with(frame.record, fuse=fuse * share, finish=finish * share)
+            record = with_seconds(frame.record, fuse=fuse * share, finish=finish * share)
             shown.append(Shown(frame.item, output, record._replace(carried="" if any(record.fired) else INTERPOLATED)))
         return shown
 
@@ -325,7 +335,7 @@ class Interpolated:
         begun = time.perf_counter()
         maps = make()
         fused = time.perf_counter()
-        output = self._labels(maps, frame.image)
+        output = self.make_output(maps, frame.image)
         return frame, output, fused - begun, time.perf_counter() - fused
 
 
@@ -340,7 +350,8 @@ def _resized(image: Any, size: Size) -> Any:
     return cv2.resize(image, size, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_LINEAR)
 
 
-def _with(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
+def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
+    """Return the record with more seconds of motion, fusing and finishing."""
     spent = record.seconds
     more = spent._replace(motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
     return record._replace(seconds=more)

@@ -1,0 +1,1 @@
+"""Instances: objects with a class, a score, a box, a mask and an identity, found on key frames and followed in between."""

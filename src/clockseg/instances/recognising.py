@@ -1,0 +1,177 @@
+"""Recognition of instance networks among ONNX files, by the shapes of their outputs and their own metadata."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from clockseg.errors import NetworkError
+from clockseg.graph.static import declared_shape, fix
+from clockseg.instances.heads import Head, is_channels_first
+from clockseg.types import Size
+
+KINDS = (
+    "Outputs that can be used: class scores are [1, classes, h, w]; class ids are whole numbers [1, h, w]; depth and other "
+    "numbers are [1, channels, h, w], and a matte is [1, 1, h, w] (give --classes none); instances are the outputs of a "
+    "YOLO-seg export ([1, 4 + classes + 32, boxes] and prototypes [1, 32, h, w]), of RF-DETR ([1, n, 4], [1, n, classes], "
+    "[1, n, h, w]), of a mask transformer ([1, n, classes + 1], [1, n, h, w]), or of Mask R-CNN (boxes [n, 4], labels [n], "
+    "scores [n], masks [n, 1, h, w])."
+)
+"""The shapes of each kind of output that can be used."""
+_OTHER_TASKS = {"detect": "boxes without masks", "pose": "key points", "obb": "rotated boxes", "classify": "one class"}
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """An instance head, and what else the file tells.
+
+    ``names``: of the classes, by id; ``classes``: their number, None if unknown; ``size`` and ``stride``: the working size and
+    the multiple of its sides; ``plain``: True if pixels are read as 0..1 without normalization; ``why``: how it was recognised.
+    """
+
+    head: Head
+    why: str
+    names: tuple[str, ...] = ()
+    classes: int | None = None
+    size: Size | None = None
+    stride: int | None = None
+    plain: bool = False
+
+
+def recognise(model: onnx.ModelProto) -> Recognised | None:
+    """Return the instance head of a network; None if its outputs are not those of one.
+
+    ``NetworkError`` if the file's metadata names a task that gives no masks, such as a detector's.
+    """
+    told = {one.key: one.value for one in model.metadata_props}
+    shapes = output_shapes(model)
+    if (task := told.get("task")) in _OTHER_TASKS:
+        raise NetworkError(
+            f"the file's metadata says task {task!r}, which gives {_OTHER_TASKS[task]}: its outputs are {shown(shapes)}. "
+            f"Export the network for segmentation. {KINDS}"
+        )
+    found = _by_shapes(model, shapes, _names(told))
+    if found is None:
+        return None
+    head, why, classes = found
+    names, yolo = _names(told), head.layout.startswith("yolo")
+    settings = _literal(told.get("args", ""), dict) or {}
+    least, overlap = settings.get("conf") or head.score, settings.get("iou") or head.overlap
+    return Recognised(
+        Head(head.layout, head.outputs, float(least), float(overlap)),
+        why,
+        names if classes in (None, len(names)) else (),
+        classes,
+        _size(told),
+        int(told["stride"]) if told.get("stride", "").isdigit() else 32 if yolo else None,
+        yolo or head.layout == "rcnn",
+    )
+
+
+def output_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the outputs by name; 0 for a side that is not known."""
+    shapes = {value.name: declared_shape(value) for value in model.graph.output}
+    if all(all(shape) and shape for shape in shapes.values()):
+        return shapes
+    weights = {weight.name for weight in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    sides = {value.name: [side or 640 for side in declared_shape(value)] for value in inputs}
+    given = {name: (1, 3, *sides[name][2:]) for name in sides if len(sides[name]) == 4}
+    try:
+        static = fix(model, given)
+        return {name: shape if all(shape) and shape else static.shape(name) for name, shape in shapes.items()}
+    except (NetworkError, KeyError):
+        return shapes
+
+
+def shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Return shapes as text.
+
+    >>> shown({"a": (1, 0, 4)})
+    'a [1, ?, 4]'
+    """
+    return ", ".join(f"{name} [{', '.join(str(side or '?') for side in shape)}]" for name, shape in shapes.items())
+
+
+def _by_shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
+) -> tuple[Head, str, int | None] | None:
+    kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
+    by_rank = {rank: [name for name, shape in shapes.items() if len(shape) == rank] for rank in (1, 2, 3, 4)}
+    if len(by_rank[4]) != 1:
+        return None
+    [maps] = by_rank[4]
+    if len(by_rank[2]) == 1 and len(by_rank[1]) == 2:
+        return _as_rcnn(by_rank[2][0], by_rank[1], maps, shapes, kinds)
+    rows = by_rank[3]
+    count = shapes[maps][1]
+    if len(rows) == 2 and len(shapes) == 3 and {shapes[name][1] for name in rows} == {count}:
+        boxes = [name for name in rows if shapes[name][2] == 4 and name != "labels"]
+        if boxes:
+            logits = next(name for name in rows if name != boxes[0])
+            why = f"boxes, class logits and masks of {count} queries (RF-DETR, DETR)"
+            return Head("detr", (boxes[0], logits, maps), score=0.5), why, shapes[logits][2]
+    if len(rows) == 1 and count:
+        return _with_one(rows[0], maps, shapes, names)
+    return None
+
+
+def _as_rcnn(
+    boxes: str, flat: list[str], maps: str, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, int]
+) -> tuple[Head, str, int | None] | None:
+    labels = [name for name in flat if kinds[name] in (TensorProto.INT64, TensorProto.INT32)]
+    if shapes[boxes][1] != 4 or len(labels) != 1 or shapes[maps][1] not in (0, 1):
+        return None
+    [scores] = {*flat} - {*labels}
+    return (
+        Head("rcnn", (boxes, labels[0], scores, maps), score=0.5),
+        "boxes, labels, scores and masks (Mask R-CNN)",
+        None,
+    )
+
+
+def _with_one(
+    rows: str, maps: str, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
+) -> tuple[Head, str, int | None] | None:
+    """Recognise a YOLO, or queries: one output of rows beside the maps."""
+    (_, first, last), count = shapes[rows], shapes[maps][1]
+    if first == count and last > 1:
+        why = f"class logits and masks of {count} queries (a mask transformer)"
+        return Head("queries", (rows, maps), score=0.5), why, last - 1
+    if last == 6 + count and not 4 + count < first < last:
+        why = f"{first or 'some'} boxes after suppression, with {count} coefficients of prototypes (YOLO)"
+        return Head("yolo-suppressed", (rows, maps)), why, len(names) or None
+    expected = 4 + len(names) + count
+    by_anchors = first if is_channels_first((first, last), shapes[maps][2:]) else last
+    channels = expected if names and expected in (first, last) else by_anchors or max(first, last)
+    if channels <= 4 + count:
+        return None
+    why = f"boxes with {channels - 4 - count} class scores and {count} coefficients of prototypes (YOLO)"
+    return Head("yolo", (rows, maps)), why, channels - 4 - count
+
+
+def _names(told: Mapping[str, str]) -> tuple[str, ...]:
+    found = _literal(told.get("names", ""), (dict, list))
+    if isinstance(found, dict) and set(found) == set(range(len(found))):
+        return tuple(str(found[index]) for index in range(len(found)))
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def _size(told: Mapping[str, str]) -> Size | None:
+    found = _literal(told.get("imgsz", ""), list)
+    if not found or len(found) != 2 or not all(isinstance(side, int) and side > 0 for side in found):
+        return None
+    return found[1], found[0]
+
+
+def _literal(text: str, kinds: type | tuple[type, ...]) -> Any:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return found if isinstance(found, kinds) else None

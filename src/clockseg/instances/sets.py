@@ -1,0 +1,170 @@
+"""The instances of one frame, and their masks as maps that are warped and averaged like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from clockseg.carry.motion import Motion
+from clockseg.libraries import opencv
+from clockseg.showing.maps import Maps, Weights
+from clockseg.types import Array, Size
+
+INSIDE = 0.5
+"""A pixel belongs to an instance from this value of its mask on."""
+UNKNOWN = -1
+"""The identity of an instance that has not been matched yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """The instances of a frame.
+
+    ``classes``: int64 [n], ids of classes. ``scores``: float32 [n], 0..1. ``boxes``: float32 [n, 4], left, top, right and
+    bottom in pixels of the frame. ``soft``: float32 [h, w, n], 0..1, the masks on a grid that covers the whole frame and may be
+    coarser than it. ``size``: (W, H) of the frame. ``ids``: int64 [n], identities, which stay the same from frame to frame;
+    ``UNKNOWN`` before they are matched.
+
+    >>> one = Instances.of(np.float32([[[1], [0]]]), [3], [0.9], (4, 2))
+    >>> one.boxes.tolist(), one.mask(0).tolist()
+    ([[0.0, 0.0, 2.0, 2.0]], [[True, True, False, False], [True, True, False, False]])
+    """
+
+    classes: Array
+    scores: Array
+    boxes: Array
+    soft: Array
+    size: Size
+    ids: Array
+
+    @classmethod
+    def of(cls, soft: Array, classes: Any, scores: Any, size: Size, *, boxes: Any = None, ids: Any = None) -> Instances:
+        """Make instances; boxes that are not given are the bounds of the masks, identities are unknown."""
+        kinds = np.asarray(classes, np.int64).reshape(-1)
+        found = cls(
+            kinds,
+            np.asarray(scores, np.float32).reshape(-1),
+            np.zeros((len(kinds), 4), np.float32) if boxes is None else np.asarray(boxes, np.float32).reshape(-1, 4),
+            np.asarray(soft, np.float32),
+            size,
+            np.full(len(kinds), UNKNOWN) if ids is None else np.asarray(ids, np.int64).reshape(-1),
+        )
+        return found if boxes is not None else found.bounded()
+
+    def __len__(self) -> int:
+        """The number of instances."""
+        return len(self.classes)
+
+    def only(self, which: Any) -> Instances:
+        """Return the instances that an index array or a mask of bools selects."""
+        return Instances(
+            self.classes[which],
+            self.scores[which],
+            self.boxes[which],
+            self.soft[..., which],
+            self.size,
+            self.ids[which],
+        )
+
+    def mask(self, index: int) -> Array:
+        """Return the mask of one instance at the size of the frame, bool [H, W]."""
+        cv2 = opencv()
+        found = cv2.resize(self.soft[..., index], self.size, interpolation=cv2.INTER_LINEAR)
+        return np.asarray(found >= INSIDE)
+
+    def bounded(self) -> Instances:
+        """Return the instances with the bounds of their masks as boxes; those without any mask are left out."""
+        inside: Array = self.soft >= INSIDE
+        across, down = (np.asarray(np.any(inside, axis=axis)) for axis in (0, 1))
+        there = np.asarray(np.any(across, axis=0))
+        kept = self if there.all() else self.only(there)
+        if not len(kept):
+            return kept
+        across, down = across[:, there], down[:, there]
+        wide, high = self.size[0] / len(across), self.size[1] / len(down)
+        left, right = across.argmax(axis=0) * wide, self.size[0] - across[::-1].argmax(axis=0) * wide
+        top, bottom = down.argmax(axis=0) * high, self.size[1] - down[::-1].argmax(axis=0) * high
+        return replace(kept, boxes=np.stack([left, top, right, bottom], axis=1).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class InstanceMaps(Maps):
+    """The masks of instances with their identities, as one plane whose channels are the instances.
+
+    ``given``: the instances. ``mixed``: True if the masks are an average, so that their boxes are not known.
+    """
+
+    mixed: bool = False
+
+    @classmethod
+    def of(cls, value: Any) -> InstanceMaps:
+        """Take the masks of ``Instances``."""
+        return cls({"masks": value.soft}, value)
+
+    def value(self) -> Instances:
+        """Return the instances with these masks, and the bounds of the masks as boxes."""
+        found: Instances = self.given
+        plane = self.planes["masks"]
+        return found if plane is found.soft and not self.mixed else replace(found, soft=plane).bounded()
+
+    def moved(self, motion: Motion) -> Maps:
+        """Return the masks warped along ``motion``."""
+        return super().moved(motion) if len(self.given) else self
+
+    def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
+        """Return the weighted mean of the masks of each identity; a part that lacks one counts as an empty mask of it.
+
+        So an instance that only one key frame has is shown where that one has more weight.
+        """
+        known: dict[int, tuple[Instances, int]] = {}
+        for maps, _ in parts:
+            known |= {int(one): (maps.given, n) for n, one in enumerate(maps.given.ids) if int(one) not in known}
+        if not known:
+            return self
+        order = {one: number for number, one in enumerate(known)}
+        same = [(replace(maps, planes={"masks": _placed(maps, order)}), weight) for maps, weight in parts]
+        made = Maps.averaged(same[0][0], same)
+        rows = [found.only([index]) for found, index in known.values()]
+        joined = [
+            np.concatenate([getattr(row, name) for row in rows]) for name in ("classes", "scores", "boxes", "ids")
+        ]
+        given = Instances(joined[0], joined[1], joined[2], made.planes["masks"], self.given.size, joined[3])
+        return InstanceMaps(made.planes, given, mixed=True)
+
+
+def _placed(maps: Maps, order: dict[int, int]) -> Array:
+    """Return the masks in the order of all identities, with empty masks for those that these maps lack."""
+    plane = maps.planes["masks"]
+    found = np.zeros((*plane.shape[:2], len(order)), np.float32)
+    for channel, one in enumerate(maps.given.ids):
+        found[..., order[int(one)]] = plane[..., channel]
+    return found
+
+
+def overlaps(first: Array, second: Array) -> Array:
+    """Return the intersection over union of each pair of masks, [h, w, n] and [h, w, m]: float32 [n, m].
+
+    >>> overlaps(np.float32([[[1], [1]]]), np.float32([[[1, 0], [0, 1]]])).tolist()
+    [[0.5, 0.5]]
+    """
+    cells = first.shape[0] * first.shape[1]
+    one, other = ((masks.reshape(cells, masks.shape[2]) >= INSIDE).astype(np.float32) for masks in (first, second))
+    both = one.T @ other
+    either = one.sum(axis=0)[:, None] + other.sum(axis=0)[None] - both
+    return np.asarray(both / np.maximum(either, 1), np.float32)
+
+
+def box_overlaps(first: Array, second: Array) -> Array:
+    """Return the intersection over union of each pair of boxes, [n, 4] and [m, 4]: [n, m].
+
+    >>> box_overlaps(np.float32([[0, 0, 2, 1]]), np.float32([[1, 0, 2, 1]])).tolist()
+    [[0.5]]
+    """
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    both = np.clip(high - low, 0, None).prod(axis=2)
+    areas = [np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (first, second)]
+    return np.asarray(both / np.maximum(areas[0][:, None] + areas[1][None] - both, 1e-9))

@@ -1,0 +1,170 @@
+"""Streams of instances: the network runs on key frames, and masks are held, warped, or made from both sides in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clockseg.carry.interpolate import Interpolate
+from clockseg.carry.motion import Motion
+from clockseg.carry.warp import Warp
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Session
+from clockseg.errors import UsageError
+from clockseg.instances.matching import Tracker
+from clockseg.instances.network import Decoding
+from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
+from clockseg.showing.maps import Maps
+from clockseg.showing.stream import AtOnce, Interpolated, Seen, Shown, with_seconds
+from clockseg.types import Array
+
+EXPLAINED = 0.5
+"""Share of a moved mask that motion has to explain; with less, the instance ends."""
+RESIDUAL = 24
+"""Grey levels of the motion-compensated residual up to which motion explains a pixel."""
+
+
+def tracking(
+    net: StagedNetwork, schedule: Schedule, decoding: Decoding, session: Callable[..., Session], lookahead: int | None
+) -> AtOnce | Interpolated:
+    """Return the stream of an instance network for the carry of its schedule: identity, warp or interpolate."""
+    if isinstance(schedule.carry, Interpolate):
+        return BothSides(net, schedule, schedule.carry, session, lookahead, decoding)
+    if isinstance(schedule.carry, Warp):
+        return Warped(net, schedule, Interpolate(schedule.carry.motion, keys=1), session, None, decoding)
+    if schedule.carry.looks:
+        raise UsageError(
+            f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
+        )
+    return Held(session(replace(net, restore=_as_decoded(decoding)), schedule))
+
+
+def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
+    """Return a ``restore`` that decodes each value once."""
+    last: list[Any] = [None, None]
+
+    def restore(value: Any, image: Any) -> Any:
+        if last[0] is not value:
+            last[:] = value, decoding(value, image)
+        return last[1]
+
+    return restore
+
+
+class Held(AtOnce):
+    """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.tracker, self._frame = Tracker(), 0
+        self._shown: Instances | None = None
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run one frame and return it."""
+        [shown] = super().run(seen)
+        self._frame += 1
+        if any(shown.record.fired) or self._shown is None:
+            self._shown = self.tracker.see(shown.output, self._shown, self._frame)
+        return [shown._replace(output=self._shown)]
+
+    def close(self) -> None:
+        """Forget the clip; identities go on counting."""
+        super().close()
+        self._shown = None
+
+
+class BothSides(Interpolated):
+    """The stream of the carry ``interpolate``: masks of each identity are warped from both key frames and averaged."""
+
+    def __init__(
+        self,
+        net: StagedNetwork,
+        schedule: Schedule,
+        carry: Interpolate,
+        session: Callable[..., Session],
+        lookahead: int | None,
+        decoding: Decoding,
+    ) -> None:
+        super().__init__(net, schedule, carry, session, lookahead)
+        self.decoding, self.tracker, self.frame = decoding, Tracker(), 0
+        self.sees_ahead = decoding.head is not None
+        self.make_output = lambda maps, image: maps.value()
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run the network if a clock fires, and return the frames whose outputs are known now."""
+        self.frame += 1
+        return super().run(seen)
+
+    def maps_of(self, seen: Seen, value: Any) -> Maps:
+        """Decode the instances of a key frame, and match them with those of the one before, moved along the motion since."""
+        found = self.decoding(value, seen.image)
+        last, key = self.window.last, self.window.key
+        expected = None
+        if last is not None and key is not None and seen.step is not None:
+            back = seen.step if last.distance == 0 else None if last.back is None else seen.step.after(last.back)
+            expected = None if back is None else key.maps.moved(back).value()
+        return InstanceMaps.of(self.tracker.see(found, expected, self.frame))
+
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
+        """Compile for frames of this size, by running one."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(image):
+            self.now = self.looked(image, vectors, None)
+            self.session(image)
+            self.session.reset()
+
+
+class Warped(BothSides):
+    """The stream of the carry ``warp``: masks of the last key frame are moved along the motion since then."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._key: Maps | None = None
+        self._back: Motion | None = None
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run the network if a clock fires, and return the frame."""
+        self.now, self.frame = seen, self.frame + 1
+        value = self.session(seen.image).value
+        record = self.session.record
+        begun = time.perf_counter()
+        if record.fill:
+            self._key = self._back = None
+        elif seen.step is not None:
+            self._back = seen.step if self._back is None else seen.step.after(self._back)
+        if self._key is None or any(record.fired):
+            expected = None if self._key is None or self._back is None else self._key.moved(self._back).value()
+            found = self.tracker.see(self.decoding(value, seen.image), expected, self.frame)
+            self._key, self._back = InstanceMaps.of(found), None
+            output = found
+        else:
+            moved: Instances = self._key.value() if self._back is None else self._key.moved(self._back).value()
+            output = moved if self._back is None else explained(moved, self._back)
+        record = with_seconds(record, motion=seen.seconds, fuse=time.perf_counter() - begun)
+        return [Shown(seen.item, output, record._replace(carried="" if any(record.fired) else "output"))]
+
+    def end(self) -> list[Shown]:
+        """End the clip: nothing is left."""
+        self.close()
+        return []
+
+    def close(self) -> None:
+        """Forget the clip; identities go on counting."""
+        super().close()
+        self._key = self._back = None
+
+
+def explained(found: Instances, motion: Motion) -> Instances:
+    """Return the instances of which ``motion``, along which they were moved, explains at least the share ``EXPLAINED``."""
+    if not len(found):
+        return found
+    height, width, _ = found.soft.shape
+    near = 255 * motion.unexplained_map(height, width)[0, 0] <= RESIDUAL
+    inside: Array = found.soft >= INSIDE
+    share = (inside & near[..., None]).sum(axis=(0, 1)) / np.maximum(inside.sum(axis=(0, 1)), 1)
+    return found.only(share >= EXPLAINED)

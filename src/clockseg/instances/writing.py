@@ -1,0 +1,133 @@
+"""Instances as COCO run-length JSON lines, one line per frame."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clockseg.errors import DataError
+from clockseg.instances.sets import Instances
+from clockseg.types import Array, Labels, Size
+
+
+def encoded(mask: Array) -> dict[str, Any]:
+    """Return a mask, bool [h, w], as COCO's compressed run-length encoding: {"size": [h, w], "counts": text}.
+
+    Runs go down the columns, the first one is of pixels outside; from the fourth on, each is told by its difference to the one
+    two before. Numbers are written in groups of five bits, the lowest first (``rleToString`` of the COCO API).
+
+    >>> encoded(np.array([[0, 1], [0, 1]], bool))
+    {'size': [2, 2], 'counts': '22'}
+    """
+    flat = np.asarray(mask, bool).ravel(order="F")
+    changes = np.nonzero(np.diff(flat))[0] + 1
+    edges = np.concatenate([[0], [0] if flat.size and flat[0] else [], changes, [flat.size]])
+    runs = np.diff(edges).astype(np.int64).tolist()
+    text = []
+    for index, run in enumerate(runs):
+        number = run - runs[index - 2] if index > 2 else run
+        more = True
+        while more:
+            bits = number & 31
+            number >>= 5
+            more = number != (-1 if bits & 16 else 0)
+            text.append(chr(bits + 48 + (32 if more else 0)))
+    return {"size": list(mask.shape), "counts": "".join(text)}
+
+
+def decoded(told: dict[str, Any]) -> Array:
+    """Return the mask, bool [h, w], of a run-length encoding as ``encoded`` makes it.
+
+    >>> decoded(encoded(np.array([[0, 1], [1, 1]], bool))).tolist()
+    [[False, True], [True, True]]
+    """
+    runs: list[int] = []
+    number = shift = 0
+    for character in told["counts"]:
+        bits = ord(character) - 48
+        number |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            number -= (1 << shift) if bits & 16 else 0
+            runs.append(number + runs[-2] if len(runs) > 2 else number)
+            number = shift = 0
+    height, width = told["size"]
+    inside = np.arange(len(runs)) % 2 == 1
+    return np.repeat(inside, runs).reshape(height, width, order="F")
+
+
+def instance_line(frame: int, found: Instances, names: Sequence[str]) -> str:
+    """Return one line of ``instances.jsonl``, without its line break.
+
+    Each instance has the fields of COCO results (``category_id``, ``score``, ``bbox`` as left, top, width and height,
+    ``segmentation``), the name of its class, and its identity as ``track_id``.
+    """
+    entries = []
+    for index in range(len(found)):
+        left, top, right, bottom = (round(float(side), 2) for side in found.boxes[index])
+        kind = int(found.classes[index])
+        entries.append(
+            {
+                "image_id": frame,
+                "track_id": int(found.ids[index]),
+                "category_id": kind,
+                "category": names[kind] if 0 <= kind < len(names) else f"class {kind}",
+                "score": round(float(found.scores[index]), 4),
+                "bbox": [left, top, round(right - left, 2), round(bottom - top, 2)],
+                "segmentation": encoded(found.mask(index)),
+            }
+        )
+    return json.dumps({"frame": frame, "size": list(found.size), "instances": entries}, allow_nan=False)
+
+
+def read_instances(result: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a result folder's ``instances.jsonl`` (or of the file): frame, its size (W, H), and its instances, each
+    with its ``mask``, bool [H, W].
+
+    ``DataError`` names a line that is damaged.
+    """
+    path = Path(result)
+    path = path / "instances.jsonl" if path.is_dir() else path
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: can't be read ({error}). Give a folder with instances that clockseg segment wrote."
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            told = json.loads(line)
+            for one in told["instances"]:
+                one["mask"] = decoded(one["segmentation"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}, line {number}: no instances ({error}). Segment the video again.") from None
+        yield told
+
+
+def class_map(entries: Iterable[dict[str, Any]], size: Size) -> Labels:
+    """Return the ids of the classes of instances as ``read_instances`` gives them, uint8 [H, W], 255 outside; ``size``: (W, H)."""
+    found: Labels = np.full((size[1], size[0]), 255, np.uint8)
+    for one in sorted(entries, key=lambda one: float(one["score"])):
+        found[one["mask"]] = one["category_id"]
+    return found
+
+
+def joined_line(line: str, *, frames: int, identities: int) -> tuple[str, int]:
+    """Return a line with its frame and identities counted on, and its highest identity: pieces of a video count their own.
+
+    >>> joined_line('{"frame": 1, "instances": []}', frames=10, identities=3)
+    ('{"frame": 11, "instances": []}', 3)
+    """
+    told = json.loads(line)
+    told["frame"] += frames
+    most = identities
+    for one in told["instances"]:
+        one["image_id"] += frames
+        one["track_id"] += identities
+        most = max(most, one["track_id"])
+    return json.dumps(told), most

@@ -1,0 +1,220 @@
+"""Made videos of coloured discs with exact masks, and an instance network that finds them, exported like a YOLO.
+
+The network has real convolution weights: colours become maps of three classes, which are the prototypes; large kernels find how
+much of a class lies around an anchor, which is its score, and where its centre of gravity is, which is the centre of its box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+RADIUS = 22
+NAMES = ("red", "green", "blue")
+COLOURS = np.array([(220, 40, 40), (40, 200, 40), (40, 40, 220)], np.uint8)
+SIZE = (320, 256)
+M = 32
+
+
+class Disc(NamedTuple):
+    """A disc of a class, and its centre at a frame; those later in a list lie on top."""
+
+    kind: int
+    place: Callable[[int], tuple[float, float]]
+
+
+class Scene(NamedTuple):
+    """Frames, uint8 RGB, and the visible masks of each frame by the number of the disc."""
+
+    images: list[np.ndarray]
+    truth: list[dict[int, np.ndarray]]
+
+
+def scene(discs: list[Disc], frames: int, *, bar: bool = False, pan: float = 1.0) -> Scene:
+    """Draw discs over a textured background that pans; ``bar``: a grey post in the middle hides what passes behind it."""
+    width, height = SIZE
+    random = np.random.default_rng(3)
+    coarse = random.integers(70, 180, (height // 8 + 8, width // 8 + 40)).astype(np.uint8)
+    wide = np.kron(coarse, np.ones((8, 8), np.uint8))
+    skins = [random.integers(-35, 1, (2 * RADIUS + 9, 2 * RADIUS + 9)) for _ in discs]
+    rows, columns = np.mgrid[:height, :width]
+    images, truth = [], []
+    for number in range(frames):
+        offset = round(pan * number)
+        image = np.repeat(wide[:height, offset : offset + width, None], 3, axis=2).copy()
+        masks: dict[int, np.ndarray] = {}
+        for index, disc in enumerate(discs):
+            x, y = disc.place(number)
+            inside = (columns - x) ** 2 + (rows - y) ** 2 <= RADIUS**2
+            skin = skins[index][
+                np.clip(rows - round(y) + RADIUS + 4, 0, 2 * RADIUS + 8),
+                np.clip(columns - round(x) + RADIUS + 4, 0, 2 * RADIUS + 8),
+            ]
+            paint = np.clip(COLOURS[disc.kind].astype(int) + skin[..., None], 0, 255).astype(np.uint8)
+            image[inside] = paint[inside]
+            masks = {other: mask & ~inside for other, mask in masks.items()} | {index: inside}
+        if bar:
+            hidden = np.abs(columns - width // 2) < 8
+            image[hidden] = np.repeat(wide[:height, :width, None], 3, axis=2)[hidden] // 3
+            masks = {index: mask & ~hidden for index, mask in masks.items()}
+        images.append(image)
+        truth.append({index: mask for index, mask in masks.items() if mask.sum() > 60})
+    return Scene(images, truth)
+
+
+def scenes() -> dict[str, Scene]:
+    """Return a video of each difficulty."""
+    along = [
+        Disc(0, lambda t: (40 + 3 * t, 60)),
+        Disc(1, lambda t: (270 - 2 * t, 130)),
+        Disc(2, lambda t: (60 + 2 * t, 200)),
+    ]
+    crossing = [
+        Disc(0, lambda t: (50 + 4 * t, 110)),
+        Disc(1, lambda t: (270 - 4 * t, 130)),
+        Disc(0, lambda t: (160, 210 - 3 * t)),
+    ]
+    behind = [Disc(0, lambda t: (60 + 3 * t, 70)), Disc(2, lambda t: (260 - 3 * t, 180))]
+    passing = [
+        Disc(0, lambda t: (-30 + 5 * t, 60)),
+        Disc(1, lambda t: (350 - 5 * t, 130)),
+        Disc(2, lambda t: (250 + 4 * t, 200)),
+    ]
+    return {
+        "apart": scene(along, 48),
+        "crossing": scene(crossing, 48),
+        "occlusion": scene(behind, 48, bar=True),
+        "entries and exits": scene(passing, 48),
+    }
+
+
+def blob_model(*, suppressed: bool = False, free: bool = False) -> onnx.ModelProto:
+    """Return the network as a YOLO exports itself: [1, 4 + 3 + 32, anchors] and prototypes, or [1, 300, 6 + 32] with ``suppressed``.
+
+    ``free``: height and width of its input are not fixed.
+    """
+    width, height = SIZE
+    graph = _Graph()
+    colour = np.array([[1, -0.5, -0.5], [-0.5, 1, -0.5], [-0.5, -0.5, 1]], np.float32).reshape(3, 3, 1, 1)
+    maps = graph.add(
+        "Clip", graph.add("Mul", graph.add("Conv", "images", colour), np.float32(2.2)), np.float32(0), np.float32(1)
+    )
+    coarse = graph.add("AveragePool", maps, kernel_shape=[4, 4], strides=[4, 4])
+    wide = np.zeros((M, 3, 1, 1), np.float32)
+    wide[[0, 1, 2], [0, 1, 2]] = 14.0
+    bias = np.zeros(M, np.float32)
+    bias[:3] = -7.0
+    graph.add("Conv", coarse, wide, bias, out="output1")
+    reach = 6
+    y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1].astype(np.float32)
+    disc = (x**2 + y**2 <= (reach + 0.5) ** 2).astype(np.float32)
+    kernels = [np.repeat((disc * part)[None, None], 3, axis=0) for part in (np.ones_like(x), 4 * x, 4 * y)]
+    moments = [graph.add("Conv", coarse, one, group=3, strides=[2, 2], pads=[reach] * 4) for one in kernels]
+    area = np.float32(np.pi * (RADIUS / 4) ** 2)
+    mass, *sides = (graph.add("Reshape", one, np.array([1, 3, -1])) for one in moments)
+    share = graph.add("Div", mass, area)
+    scores = graph.add("Sigmoid", graph.add("Mul", graph.add("Sub", share, np.float32(0.45)), np.float32(10)))
+    if suppressed:
+        grid = graph.add("Reshape", scores, np.array([1, 3, height // 8, width // 8]))
+        highest = graph.add("MaxPool", grid, kernel_shape=[7, 7], pads=[3] * 4)
+        peaks = graph.add("Cast", graph.add("Equal", grid, highest), to=TensorProto.FLOAT)
+        scores = graph.add("Reshape", graph.add("Mul", grid, peaks), np.array([1, 3, -1]))
+    weights = graph.add("Softmax", graph.add("Mul", share, np.float32(30)), axis=1)
+    centres = [graph.add("Div", one, graph.add("Add", mass, np.float32(1e-3))) for one in sides]
+    ones = [graph.add("ReduceSum", graph.add("Mul", weights, one), np.array([1]), keepdims=1) for one in centres]
+    rows, columns = np.mgrid[: height // 8, : width // 8].astype(np.float32)
+    places = [(8 * grid + 1.5).reshape(1, 1, -1) for grid in (columns, rows)]
+    boxes = [graph.add("Add", one, place) for one, place in zip(ones, places, strict=True)]
+    anchors = places[0].shape[2]
+    sizes = np.full((1, 2, anchors), 2 * RADIUS + 3, np.float32)
+    rest = np.zeros((1, M - 3, anchors), np.float32)
+    graph.add("Concat", *boxes, sizes, scores, weights, rest, axis=1, out="raw" if suppressed else "output0")
+    if suppressed:
+        _end_to_end(graph)
+    shape: list[int | str] = ["height", "width"] if free else [height, width]
+    count = [1, 300, 6 + M] if suppressed else [1, 7 + M, anchors]
+    made = helper.make_graph(
+        graph.nodes,
+        "blobs",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, *shape])],
+        [
+            helper.make_tensor_value_info("output0", TensorProto.FLOAT, count),
+            helper.make_tensor_value_info("output1", TensorProto.FLOAT, [1, M, height // 4, width // 4]),
+        ],
+        graph.weights,
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    helper.set_model_props(
+        model,
+        {
+            "task": "segment",
+            "stride": "32",
+            "names": str(dict(enumerate(NAMES))),
+            "imgsz": str([height, width]),
+            "args": str({"iou": 0.3}),
+        },
+    )
+    return model
+
+
+def _end_to_end(graph: _Graph) -> None:
+    """Keep the 300 boxes with the highest scores, without overlap suppression, as YOLO26 does; its training makes them one each."""
+    rows = graph.add("Transpose", "raw", perm=[0, 2, 1])
+    corner, side, scores, rest = (
+        graph.add("Slice", rows, np.array([first]), np.array([last]), np.array([2]))
+        for first, last in ((0, 2), (2, 4), (4, 7), (7, 7 + M))
+    )
+    half = graph.add("Div", side, np.float32(2))
+    best = graph.add("ReduceMax", scores, axes=[2], keepdims=1)
+    kind = graph.add("Cast", graph.add("ArgMax", scores, axis=2, keepdims=1), to=TensorProto.FLOAT)
+    low, high = graph.add("Sub", corner, half), graph.add("Add", corner, half)
+    every = graph.add("Concat", low, high, best, kind, rest, axis=2)
+    _, top = graph.add("TopK", graph.add("Squeeze", best, np.array([0, 2])), np.array([300]), outputs=2)
+    graph.add("Gather", every, top, axis=1, out="output0")
+
+
+class _Graph:
+    """Appends nodes to a graph; arrays among the arguments become constants."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+
+    def add(
+        self,
+        operator: str,
+        *given: str | np.ndarray | np.float32,
+        out: str = "",
+        outputs: int = 1,
+        **attributes: object,
+    ):
+        names = []
+        for one in given:
+            if not isinstance(one, str):
+                array = np.asarray(one)
+                name = f"weight{len(self.weights)}"
+                kind = np.int64 if array.dtype.kind == "i" else np.float32
+                self.weights.append(numpy_helper.from_array(array.astype(kind), name))
+                one = name
+            names.append(one)
+        made = [out or f"t{len(self.nodes)}_{index}" for index in range(outputs)]
+        self.nodes.append(helper.make_node(operator, names, made, name=f"n{len(self.nodes)}", **attributes))
+        return made if outputs > 1 else made[0]
+
+
+def write_blobs(folder: Path, **options: bool) -> Path:
+    """Write the network as an ONNX file, and return its path."""
+    path = folder / "blobs.onnx"
+    onnx.checker.check_model(model := blob_model(**options))
+    onnx.save(model, path)
+    return path
+
+
+def found_masks(outputs: Iterator) -> list[dict[int, np.ndarray]]:
+    """Return the masks of each frame's instances by identity."""
+    return [{int(one.ids[n]): one.mask(n) for n in range(len(one))} for one in outputs]
