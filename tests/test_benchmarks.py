@@ -35,8 +35,8 @@ def test_each_case_explains_itself_and_makes_pages_of_stored_results(name: str, 
 def test_results_are_written_only_if_no_option_was_changed() -> None:
     case = importlib.import_module("benchmarks.cases.wall")
     assert harness._options("wall", case, []).write
-    assert not harness._options("wall", case, ["--limit", "9"]).write
-    assert harness._options("wall", case, ["--limit", "9", "--write"]).write
+    assert not harness._options("wall", case, ["--rounds", "9"]).write
+    assert harness._options("wall", case, ["--rounds", "9", "--write"]).write
 
 
 def test_an_unknown_case_is_refused_with_those_there_are(capsys) -> None:

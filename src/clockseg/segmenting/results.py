@@ -148,11 +148,12 @@ def folder_name(text: str) -> str:
     >>> folder_name("a/b\\n"), folder_name(".."), folder_name(".part"), len(folder_name("日" * 60))
     ('a_b_', '_', '_part', 53)
     """
-    name = re.sub(_UNFIT, "_", text)
+    # Names are UTF-8 whatever the locale makes of them.
+    name = re.sub(_UNFIT, "_", os.fsencode(text).decode(errors="surrogateescape"))
     name = re.sub(r"^\.+", "_", name).strip() or "_"
     # A video's result may lie in that of another, beside its files, and lies beside the manifest.
     name = f"{name}_" if name in (*FILES.values(), SUMMARY, REPORT, MANIFEST) else name
-    return name.encode()[:LONGEST].decode(errors="ignore")
+    return os.fsdecode(name.encode()[:LONGEST].decode(errors="ignore").encode())
 
 
 def is_result(folder: Path) -> bool:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from clockseg.graph.part import GraphPart
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
 from clockseg.libraries import opencv
+from clockseg.showing.maps import Maps
 from clockseg.types import Array, Labels, Size
 
 
@@ -171,3 +173,26 @@ def _bilinear_kernel(node: onnx.NodeProto, attributes: dict[str, Any], constants
         return False
     side = 1 - np.abs((np.arange(2 * stride) + 0.5) / stride - 1)
     return bool(np.allclose(kernel[:, 0].astype(np.float32), np.outer(side, side), atol=1e-3))
+
+
+class Labeller:
+    """Makes the network's output from maps, and restores it to the frame's size."""
+
+    def __init__(self, net: StagedNetwork) -> None:
+        self.net, self.conclude = net, net.conclude or net.finish
+        part = getattr(self.conclude, "part", None)
+        self.graph = part if isinstance(part, GraphPart) else None
+
+    def __call__(self, maps: Maps, image: Any) -> Any:
+        value = self._sparse(maps)
+        return self.net.restore(self.conclude(maps.value()) if value is None else value, image)
+
+    def _sparse(self, maps: Maps) -> Any:
+        """Labels of score maps that the network would only upsample; None where it does more."""
+        if self.graph is None or len(maps.planes) != 1 or FRAME_SIZE not in maps.given:
+            return None
+        [(name, scores)] = maps.planes.items()
+        width, height = (int(side) for side in maps.given[FRAME_SIZE])
+        if scores.ndim != 3 or self.graph.outputs != (LABELS,) or upsamples(self.graph, (width, height)) != name:
+            return None
+        return {LABELS: labels_of(scores, (width, height))[None], FRAME_SIZE: maps.given[FRAME_SIZE]}

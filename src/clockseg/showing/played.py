@@ -11,8 +11,9 @@ from clockseg.carry.warp import Warp
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.execution.replay import Promise, Shot
 from clockseg.execution.tape import Played, Tape
+from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps
-from clockseg.showing.stream import INTERPOLATED, Labeller
+from clockseg.showing.stream import INTERPOLATED
 from clockseg.showing.window import Due, Window, coarser, small
 
 

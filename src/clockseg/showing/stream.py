@@ -23,9 +23,9 @@ from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
-from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Pick
+from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
-from clockseg.showing.labelling import labels_of, upsamples
+from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps
 from clockseg.showing.window import Due, Window, coarser, small
 from clockseg.types import Array, Size
@@ -390,26 +390,3 @@ class _Moving(Warp):
 
     def move(self, value: Any, motion: Motion | None) -> Any:
         return value if isinstance(value, _KeyMaps) else super().move(value, motion)
-
-
-class Labeller:
-    """Makes the network's output from maps, and restores it to the frame's size."""
-
-    def __init__(self, net: StagedNetwork) -> None:
-        self.net, self.conclude = net, net.conclude or net.finish
-        part = getattr(self.conclude, "part", None)
-        self.graph = part if isinstance(part, GraphPart) else None
-
-    def __call__(self, maps: Maps, image: Any) -> Any:
-        value = self._sparse(maps)
-        return self.net.restore(self.conclude(maps.value()) if value is None else value, image)
-
-    def _sparse(self, maps: Maps) -> Any:
-        """Labels of score maps that the network would only upsample; None where it does more."""
-        if self.graph is None or len(maps.planes) != 1 or FRAME_SIZE not in maps.given:
-            return None
-        [(name, scores)] = maps.planes.items()
-        width, height = (int(side) for side in maps.given[FRAME_SIZE])
-        if scores.ndim != 3 or self.graph.outputs != (LABELS,) or upsamples(self.graph, (width, height)) != name:
-            return None
-        return {LABELS: labels_of(scores, (width, height))[None], FRAME_SIZE: maps.given[FRAME_SIZE]}

@@ -48,7 +48,7 @@ function carriedLane(run, names) {
     label: 'carried',
     height: 22,
     said: (frame) =>
-      ({ '': 'nothing', corrected: 'moved and corrected' })[names[run.trace.carried[frame]]] ?? 'moved along',
+      ({ '': 'nothing', corrected: 'moved and corrected', interpolated: 'made from both sides' })[names[run.trace.carried[frame]]] ?? 'moved along',
     draw({ context, width, height }, view, ink) {
       const floor = height - 2;
       const hatch = hatched(context, ink.soft, 4);

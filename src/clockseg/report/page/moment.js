@@ -40,7 +40,7 @@ export class Moment {
       .filter(([, seconds]) => seconds >= 0.00005)
       .map(([name, seconds]) => `${name} ${milliseconds(seconds)}`);
     return [
-      ...(carried ? [carried === 'corrected' ? 'moved along and corrected' : `${carried} moved along`] : []),
+      ...(carried ? [({ corrected: 'moved along and corrected', interpolated: 'made from both sides' })[carried] ?? `${carried} moved along`] : []),
       ...told,
     ];
   }
