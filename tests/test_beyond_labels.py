@@ -14,6 +14,7 @@ import pytest
 from clockseg import (
     DataError,
     Session,
+    Stage,
     StagedNetwork,
     UsageError,
     VideoError,
@@ -21,6 +22,7 @@ from clockseg import (
     difference,
     frame_oracle,
     load,
+    parse_schedule,
     read_summary,
     read_trace,
     segment,
@@ -378,3 +380,65 @@ def test_the_example(capsys) -> None:
     # While the bar rests no clock fires, and a fixed rate does.
     assert "48%  48%  48%" in rows["skip_frame(2)"]
     assert " 22%" in rows['difference(0.2, of="pixels")']
+
+
+def numbers(function) -> StagedNetwork:
+    """A network of one stage that gives what ``function`` returns for a frame."""
+    sidecar = replace(DEPTH, cuts=(("map",),), stages=("map",))
+    return StagedNetwork("numbers", (Stage("map", function, scores=None),), sidecar=sidecar)
+
+
+def brightening(folder: Path, frames: int = 30) -> Path:
+    """A video whose left half stays grey while its right half gets brighter and brighter."""
+    images = []
+    for number in range(frames):
+        image = np.full((64, 96, 3), 100, np.uint8)
+        image[:, 48:] = number * 250 // frames
+        images.append(image)
+    return write_video(folder / "ramp.mp4", images)
+
+
+def test_a_colour_of_the_overlay_means_one_number_over_the_whole_video(tmp_path) -> None:
+    net = numbers(lambda image: image[..., 0].astype(np.float32) / 255)
+
+    found = segment(brightening(tmp_path), tmp_path / "out", net, frame_oracle)
+
+    low, high = found.summary["value_scale"]
+    assert low < 0.1
+    assert high > 0.85
+    with open_clip(tmp_path / "out" / "overlay.mp4") as clip:
+        left = np.array([frame.image[8:56, 8:40].mean((0, 1)) for frame in clip])
+    assert np.abs(left - left[0]).max() < 6
+
+
+def test_a_matte_of_one_channel_is_written_and_drawn_over_its_whole_range(tmp_path) -> None:
+    net = numbers(lambda image: (image[..., 0] > 90).astype(np.float32)[None])
+
+    found = segment(brightening(tmp_path), tmp_path / "out", net, skip_frame(2))
+
+    assert found.summary["value_scale"] == [0.0, 1.0]
+    mattes = list(read_values(tmp_path / "out"))
+    assert mattes[0][0, :, :40].min() == 1.0
+    assert mattes[0][0, :, 56:].max() == 0.0
+
+
+def test_numbers_that_change_though_the_picture_rests_flicker_and_less_from_both_sides(tmp_path) -> None:
+    video = write_video(tmp_path / "still.mp4", [picture(96, 64, 1)] * 24)
+    noise = np.random.default_rng(0)
+
+    def shaky(image):
+        return (image[..., 0] / 255 + noise.uniform(-0.1, 0.1)).astype(np.float32)
+
+    def flicker(function, schedule: str) -> float:
+        folder = tmp_path / f"{function.__name__} {schedule}"
+        done = segment(video, folder, numbers(function), parse_schedule(schedule), flicker=True)
+        return done.summary["flicker"]["flicker"]
+
+    def steady(image):
+        return (image[..., 0] / 255).astype(np.float32)
+
+    every, both = flicker(shaky, "frame_oracle"), flicker(shaky, "carried(skip_frame(4), interpolate(flow))")
+
+    assert flicker(steady, "frame_oracle") < 0.01
+    assert every > 0.1
+    assert both < every / 2

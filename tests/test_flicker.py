@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from clockseg import UsageError, load, segment, skip_frame
+from clockseg import UsageError, instance_network, load, segment, skip_frame
 from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
@@ -196,11 +196,8 @@ def test_segment_tells_it_when_asked(tiny: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "cli" / "drive" / "summary.json").read_text())["flicker"] == found
 
 
-def test_a_network_of_numbers_has_none(tmp_path: Path) -> None:
-    from dataclasses import replace
-    from types import SimpleNamespace
-
-    net = replace(network(), sidecar=SimpleNamespace(classes=()))
-    with pytest.raises(UsageError, match="gives numbers, no labels"):
+def test_a_network_of_instances_has_none(tmp_path: Path) -> None:
+    net = instance_network(lambda image: image, ["disc"])
+    with pytest.raises(UsageError, match="gives instances, and flicker is of labels or numbers"):
         segment(write_video(tmp_path / "v.mp4", panned(2, 2)), tmp_path / "out", net, frame_oracle, flicker=True)
     assert not (tmp_path / "out").exists()

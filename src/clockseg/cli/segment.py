@@ -65,7 +65,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
     text = "what the overlay shows of when the network ran: one bar, or a row for each stage (default: activity)"
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
-    text = "add to the summary how much of the labels' change between frames is not explained by motion"
+    text = "add to the summary how much of the change of labels or numbers between frames is not explained by motion"
     parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser)
     add_schedule_options(parser, several=False)

@@ -10,6 +10,7 @@ every frame have some, which is what to compare with.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,13 +106,49 @@ def flicker(counted: Confusion) -> float | None:
     return finite(1 - counted.mean_iu_of())
 
 
-def flicker_facts(counted: Confusion) -> dict[str, Any]:
-    """As plain values: ``flicker``, and ``pixels``, the share of the pixels counted that changed their label; None without."""
+def flicker_facts(counted: Confusion | Drift) -> dict[str, Any]:
+    """As plain values: ``flicker``, and ``pixels``, the share of the pixels counted that changed their label; None without.
+
+    Of numbers: ``flicker`` alone, the mean change that motion does not explain over the mean absolute number.
+    """
+    if isinstance(counted, Drift):
+        return {"flicker": counted.change / counted.size if counted.size else None}
     return {"flicker": flicker(counted), "pixels": finite(1 - counted.pixel_acc)}
 
 
+@dataclass(frozen=True)
+class Drift:
+    """The change of maps of numbers from frame to frame that motion does not explain; addable.
+
+    ``change``: the sum of absolute differences from the frame before, moved; ``size``: the sum of absolute numbers.
+
+    >>> still = Correspondence(grid(np.zeros((1, 2))), np.array([[True, True]]))
+    >>> drift(np.float32([[1, 2]]), np.float32([[1, 1]]), still)
+    Drift(change=1.0, size=3.0)
+    """
+
+    change: float = 0.0
+    size: float = 0.0
+
+    def __add__(self, other: Drift) -> Drift:
+        if not isinstance(other, Drift):
+            return NotImplemented
+        return Drift(self.change + other.change, self.size + other.size)
+
+
+def drift(values: Array, before: Array, found: Correspondence) -> Drift:
+    """Return the drift of numbers, [h, w] or [channels, h, w], against those of the frame before; all channels count alike."""
+    planes = [one.reshape(-1, *one.shape[-2:]).astype(np.float32) for one in (values, before)]
+    sums = Drift()
+    for now, last in zip(*planes, strict=True):
+        moved = sampled(last, found.places)
+        where = found.sure & np.isfinite(moved) & np.isfinite(now)
+        sums += Drift(float(np.abs(now - moved)[where].sum()), float(np.abs(now)[where].sum()))
+    return sums
+
+
 class Flickers:
-    """The flicker of several label maps of one clip, whose motion is found once a frame.
+    """The flicker of several maps of one clip, whose motion is found once a frame; ``classes``: of labels, None for numbers.
 
     >>> calm, dark = Flickers(1, 2), np.zeros((48, 64), np.uint8)
     >>> for _ in range(3):
@@ -120,19 +157,22 @@ class Flickers:
     0.0
     """
 
-    def __init__(self, outputs: int, classes: int) -> None:
-        self.counted = [Confusion.none(classes)] * outputs
+    def __init__(self, outputs: int, classes: int | None) -> None:
+        self.counted: list[Any] = [Drift() if classes is None else Confusion.none(classes)] * outputs
         self._classes = classes
         self._following = Following()
         self._before: Sequence[Labels] = ()
 
     def see(self, image: Image, outputs: Sequence[Labels]) -> None:
-        """One more frame, with the label maps [h, w] that were given for it."""
+        """One more frame, with the label maps [h, w], or maps of numbers, that were given for it."""
         found = self._following.see(image)
         if found is not None:
             pairs = zip(self.counted, outputs, self._before, strict=True)
-            self.counted = [sum + flickering(now, before, found, self._classes) for sum, now, before in pairs]
+            self.counted = [sum + self._apart(now, before, found) for sum, now, before in pairs]
         self._before = list(outputs)
+
+    def _apart(self, now: Array, before: Array, found: Correspondence) -> Any:
+        return drift(now, before, found) if self._classes is None else flickering(now, before, found, self._classes)
 
 
 def _enlarged(mask: Array, width: int, height: int) -> Array:

@@ -75,7 +75,7 @@ def outcome(
     if channels == 1 and classes is None:
         raise UsageError(
             f"{found.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
-            "--classes none if it is no labelling (depth, edges)."
+            "--classes none if it is no labelling (depth, edges, a matte)."
         )
     if channels == 1 and classes == 2:
         edited = appended(model, above_zero(found.tensor, LABELS), TensorProto.UINT8)

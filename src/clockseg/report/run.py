@@ -121,7 +121,8 @@ class Run:
             for frame in read_instances(self.folder):
                 yield class_map(frame["instances"], frame["size"]), float("nan")
         elif self.numeric:
-            heat = Heat()
+            scale = self.summary.get("value_scale")
+            heat = Heat(None if scale is None else (float(scale[0]), float(scale[1])))
             for values in read_values(self.folder):
                 plane = values if values.ndim == 2 else values[0]
                 known = plane[np.isfinite(plane)]

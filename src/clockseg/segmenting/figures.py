@@ -7,7 +7,7 @@ from typing import Any
 
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Price
-from clockseg.evaluation.flicker import flicker_facts
+from clockseg.evaluation.flicker import Drift, flicker_facts
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.runs import Spent
 
@@ -79,7 +79,7 @@ class Figures:
     full: FullPass = field(default_factory=FullPass)
     spent: Spent = field(default_factory=Spent)
     uncut: Spent = field(default_factory=Spent)
-    calm: Confusion | None = None
+    calm: Confusion | Drift | None = None
     confidences: tuple[float, ...] = ()
     busy: tuple[float, ...] = (0.0,) * len(BUSY)
     waited: tuple[float, ...] = (0.0,) * len(WAITED)
@@ -111,7 +111,7 @@ class Figures:
     def __add__(self, other: Figures) -> Figures:
         if not isinstance(other, Figures):
             return NotImplemented
-        calm = None if self.calm is None or other.calm is None else self.calm + other.calm
+        calm: Any = None if self.calm is None or other.calm is None else self.calm + other.calm  # type: ignore[operator]
         return Figures(
             self.tally + other.tally,
             self.decoded + other.decoded,
@@ -160,7 +160,11 @@ class Figures:
             "full": asdict(self.full),
             "spent": asdict(self.spent),
             "uncut": asdict(self.uncut),
-            "calm": None if self.calm is None else self.calm.counts.tolist(),
+            "calm": asdict(self.calm)
+            if isinstance(self.calm, Drift)
+            else None
+            if self.calm is None
+            else self.calm.counts.tolist(),
             "confidences": list(self.confidences),
             "busy": list(self.busy),
             "waited": list(self.waited),
@@ -177,7 +181,7 @@ class Figures:
             FullPass(**_tuples(facts["full"])),
             _spent(facts["spent"]),
             _spent(facts["uncut"]),
-            None if calm is None else Confusion(calm),
+            None if calm is None else Drift(**calm) if isinstance(calm, dict) else Confusion(calm),
             tuple(facts["confidences"]),
             tuple(facts["busy"]),
             tuple(facts["waited"]),

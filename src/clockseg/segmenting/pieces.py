@@ -67,7 +67,8 @@ class Job:
     and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
     from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
     schedule; ``setting``: a text that identifies the network and how it runs; ``strip``: what the overlay shows of when the
-    network ran (``writer.STRIPS``); ``classes``: names of those to draw and write (none: all).
+    network ran (``writer.STRIPS``); ``classes``: names of those to draw and write (none: all); ``scale``: the
+    numbers for the ends of the overlay's colours, which follows from the video.
 
     >>> Job(("labels",), every=0)
     Traceback (most recent call last):
@@ -88,6 +89,7 @@ class Job:
     setting: str = ""
     strip: str = STRIPS[0]
     classes: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         whole_number(self.every, "every")
@@ -101,7 +103,8 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """Return the options as plain values for JSON."""
-        told = asdict(self) | {"writes": list(self.writes), "classes": list(self.classes)}
+        told = asdict(replace(self, scale=None)) | {"writes": list(self.writes), "classes": list(self.classes)}
+        del told["scale"]
         return told | {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
 
 
@@ -230,7 +233,9 @@ def _run(
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
         kept = class_numbers(net, job.classes)
-        writer = ResultWriter(folder, clip, job.writes, net, every=job.every, size=size, strip=job.strip, classes=kept)
+        writer = ResultWriter(
+            folder, clip, job.writes, net, every=job.every, size=size, strip=job.strip, classes=kept, scale=job.scale
+        )
         out = stack.enter_context(writer)
         with Background(_appending(out, calm)) as background:
             try:
@@ -274,11 +279,11 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
 
 
 def flickers(net: StagedNetwork) -> Flickers:
-    """Return the flicker counter for this network's labels; ``UsageError`` if it gives none."""
+    """Return the flicker counter for this network's labels or numbers; ``UsageError`` if it gives neither."""
     if gives_instances(net):
-        raise UsageError(f"network {net.name!r} gives instances, and flicker is of labels; leave it out.")
+        raise UsageError(f"network {net.name!r} gives instances, and flicker is of labels or numbers; leave it out.")
     if gives_numbers(net):
-        raise UsageError(f"network {net.name!r} gives numbers, no labels, and flicker is of labels; leave it out.")
+        return Flickers(1, None)
     known = () if net.sidecar is None else net.sidecar.classes
     return Flickers(1, len(known) or MOST_CLASSES + 1)
 

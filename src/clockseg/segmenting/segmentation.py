@@ -40,6 +40,7 @@ from clockseg.segmenting.pieces import (
     run_piece,
 )
 from clockseg.segmenting.results import FILES, ResultFolder, check_writes
+from clockseg.segmenting.scale import value_scale
 from clockseg.segmenting.writer import STRIPS, renumbered
 from clockseg.types import Size
 from clockseg.video import Clip, Span, boundaries, open_clip
@@ -81,7 +82,7 @@ def segment(
     instances, ``instances.jsonl``), and
     ``summary.json``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each
     n-th frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream``
-    another of its video streams (from 0). ``flicker`` adds the flicker of the labels to the summary, ``name`` names the
+    another of its video streams (from 0). ``flicker`` adds the flicker of labels or numbers to the summary, ``name`` names the
     schedule in it. ``strip``: whether the overlay shows one bar of activity or a row for each of the ``stages``. ``classes``:
     draw and write only these; the label of all others is 255. A long video is cut at key frames at least a minute apart, and
     each piece has a session of its own.
@@ -126,6 +127,7 @@ class Planned(NamedTuple):
     """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
 
     ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
+    ``scale``: the numbers for the ends of the overlay's colours (``scale.value_scale``), for networks that give numbers.
     """
 
     source: Path
@@ -134,6 +136,7 @@ class Planned(NamedTuple):
     size: Size | None
     expected: int | None
     identity: str | None = None
+    scale: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class Work:
             clip.check_unchanged()
             mark = _mark(clip, self.net, self.schedule, job)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity)
+            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, self._scale(clip))
 
     def done(self, planned: Planned) -> dict[int, PieceResult]:
         """Return the results of the complete pieces by their numbers."""
@@ -183,7 +186,10 @@ class Work:
         progress: Callable[[Progress], None] = lambda progress: None,
     ) -> PieceResult:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
-        clip, job = self._open(planned.source, piece.start, piece.end), replace(self.job, limit=left)
+        clip, job = (
+            self._open(planned.source, piece.start, piece.end),
+            replace(self.job, limit=left, scale=planned.scale),
+        )
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
         return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
@@ -229,10 +235,22 @@ class Work:
         summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
         files = [file for result in results for file in result.files]
         summary |= {"files": files} if files else {}
+        summary |= {} if planned.scale is None else {"value_scale": list(planned.scale)}
         doubts = doubt(figures.confidence, stated(self.net))
         summary |= {"problems": list(problems), "warnings": [doubts] if doubts else []}
         planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary, problems)
+
+    def _scale(self, clip: Clip) -> tuple[float, float] | None:
+        if not gives_numbers(self.net) or "overlay" not in self.job.writes:
+            return None
+        start, end = self.job.start, self.job.end
+        last = clip.duration_seconds if clip.kind == "video" else None
+        last = last if end is None or last is None else min(last, float(end))
+        begin = None if last is None else float(start or 0)
+        return value_scale(
+            self.net, lambda at: self._open(clip.path, start if at is None else at, end), begin=begin, end=last
+        )
 
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         vectors = self.schedule.carry.reads_vectors and self.job.every == 1

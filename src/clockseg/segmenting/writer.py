@@ -61,6 +61,7 @@ class ResultWriter(CloseOrAbort):
     ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``every``: the step
     between the frames taken; ``size``: (w, h) of the whole video's first frame, to which label maps and pictures are resized
     (None: of the first one here). Leaving a ``with`` block completes the files; after an exception they are incomplete.
+    ``scale``: the numbers for the ends of the overlay's colours (None: they follow the numbers slowly).
     ``end_seconds``: the end of the last frame taken, None where frames have no times. ``files``: the names of the images.
     """
 
@@ -75,6 +76,7 @@ class ResultWriter(CloseOrAbort):
         size: Size | None = None,
         strip: str = STRIPS[0],
         classes: Sequence[int] | None = None,
+        scale: tuple[float, float] | None = None,
     ) -> None:
         fps = None if clip.fps is None else clip.fps / every
         self.end_seconds: float | None = None
@@ -98,7 +100,7 @@ class ResultWriter(CloseOrAbort):
             if "overlay" in writes:
                 high = None if size is None else (size[0], size[1] + _Bands(size, net, strip).height)
                 video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
-                drawing = _Overlay(stack.enter_context(video), net, size, strip)
+                drawing = _Overlay(stack.enter_context(video), net, size, strip, scale)
                 # A thread of its own: drawing and encoding take longer than all other files together.
                 self._drawing = stack.enter_context(Background(drawing))
                 self._appends.append(self._drawing.put)
@@ -212,9 +214,11 @@ class _Overlay:
     Frames of the first one's size are drawn on the planes that the decoder gave; others are drawn in RGB and fitted in.
     """
 
-    def __init__(self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str) -> None:
+    def __init__(
+        self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str, scale: tuple[float, float] | None
+    ) -> None:
         self._video, self._net, self._strip, self._size = video, net, strip, size
-        self._heat = Heat() if gives_numbers(net) else None
+        self._heat = Heat(scale) if gives_numbers(net) else None
         self._instances = gives_instances(net)
         self._palette = np.asarray(HEAT_COLOURS if self._heat is not None else colours(net), np.uint8)[:255]
         self._bands: _Bands | None = None

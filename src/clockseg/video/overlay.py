@@ -68,14 +68,17 @@ HEAT_COLOURS: Array = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None],
 
 
 class Heat:
-    """Draws the first channel of each map; the scale of colours follows the values slowly.
+    """Draws the first channel of each map. ``scale``: the numbers for the darkest and the brightest colour.
+
+    Without one, the scale follows the values slowly.
 
     >>> Heat()(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 9.0]])).tolist()
     [[[34, 0, 42], [126, 116, 18]]]
     """
 
-    def __init__(self) -> None:
-        self._ends: Array | None = None
+    def __init__(self, scale: tuple[float, float] | None = None) -> None:
+        self._fixed = scale is not None
+        self._ends: Array | None = None if scale is None else np.array(scale, np.float64)
 
     def __call__(self, image: Image, values: Array) -> Image:
         """Tint a picture, uint8 RGB [h, w, 3], by ``values``, float [h, w] or [channels, h, w]; clear where they are not finite."""
@@ -90,7 +93,7 @@ class Heat:
         return np.where(known, np.clip(scaled * 254, 0, 254), 255).astype(np.uint8)
 
     def _move(self, values: Array) -> None:
-        if not values.size:
+        if self._fixed or not values.size:
             return
         now = np.percentile(values[:: max(1, values.size // _MOST)], (_LOW, _HIGH))
         self._ends = now if self._ends is None else self._ends + _FOLLOW * (now - self._ends)
