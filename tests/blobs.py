@@ -93,16 +93,19 @@ def scenes() -> dict[str, Scene]:
     }
 
 
-def blob_model(*, suppressed: bool = False, free: bool = False) -> onnx.ModelProto:
+def blob_model(*, suppressed: bool = False, ballast: int = 0) -> onnx.ModelProto:
     """Return the network as a YOLO exports itself: [1, 4 + 3 + 32, anchors] and prototypes, or [1, 300, 6 + 32] with ``suppressed``.
 
-    ``free``: height and width of its input are not fixed.
+    ``ballast``: so many convolutions of 64 channels at half of the resolution run too, and hardly count in the result.
     """
     width, height = SIZE
     graph = _Graph()
     colour = np.array([[1, -0.5, -0.5], [-0.5, 1, -0.5], [-0.5, -0.5, 1]], np.float32).reshape(3, 3, 1, 1)
     maps = graph.add(
-        "Clip", graph.add("Mul", graph.add("Conv", "images", colour), np.float32(2.2)), np.float32(0), np.float32(1)
+        "Clip",
+        graph.add("Mul", graph.add("Conv", _loaded(graph, ballast) if ballast else "images", colour), np.float32(2.2)),
+        np.float32(0),
+        np.float32(1),
     )
     coarse = graph.add("AveragePool", maps, kernel_shape=[4, 4], strides=[4, 4])
     wide = np.zeros((M, 3, 1, 1), np.float32)
@@ -136,12 +139,11 @@ def blob_model(*, suppressed: bool = False, free: bool = False) -> onnx.ModelPro
     graph.add("Concat", *boxes, sizes, scores, weights, rest, axis=1, out="raw" if suppressed else "output0")
     if suppressed:
         _end_to_end(graph)
-    shape: list[int | str] = ["height", "width"] if free else [height, width]
     count = [1, 300, 6 + M] if suppressed else [1, 7 + M, anchors]
     made = helper.make_graph(
         graph.nodes,
         "blobs",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, *shape])],
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, height, width])],
         [
             helper.make_tensor_value_info("output0", TensorProto.FLOAT, count),
             helper.make_tensor_value_info("output1", TensorProto.FLOAT, [1, M, height // 4, width // 4]),
@@ -160,6 +162,16 @@ def blob_model(*, suppressed: bool = False, free: bool = False) -> onnx.ModelPro
         },
     )
     return model
+
+
+def _loaded(graph: _Graph, layers: int) -> str:
+    """Return the image plus next to nothing of the result of ``layers`` convolutions."""
+    random = np.random.default_rng(0)
+    maps = graph.add("Conv", "images", random.normal(0, 0.1, (64, 3, 3, 3)), strides=[2, 2], pads=[1] * 4)
+    for _ in range(layers):
+        maps = graph.add("Relu", graph.add("Conv", maps, random.normal(0, 0.04, (64, 64, 3, 3)), pads=[1] * 4))
+    small = graph.add("Conv", maps, random.normal(0, 1e-9, (3, 64, 1, 1)))
+    return graph.add("Add", "images", graph.add("GlobalAveragePool", small))
 
 
 def _end_to_end(graph: _Graph) -> None:

@@ -1,0 +1,204 @@
+"""Instances on key frames only: masks and identities in between, and the time of the whole command.
+
+Two sources of instances stand in for a trained network: the annotations of the DAVIS shots in the shared data, and the network
+of ``tests/blobs.py``, which finds coloured discs by real convolutions, on made videos with exact masks. J is the mean
+intersection over union of true instances, identities is the share of true instances that have the identity that their object
+has most often, switches are changes of an object's identity. The rival moves masks with boxes at constant velocity, as Kalman
+trackers do, and matches boxes. The time is that of `clockseg segment` as a process, on one thread of OpenVINO, for the same
+network with further convolutions in front, whose result hardly counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import clockseg
+from benchmarks.harness import ROOT, Facts, number, percent, table
+from benchmarks.inputs import data
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets import read_data
+from clockseg.instances.matching import assignment
+from clockseg.instances.scoring import Score
+from clockseg.instances.sets import Instances, box_overlaps
+from clockseg.networks.cutting import cut_network
+from clockseg.video import OverlayWriter
+
+sys.path.append(str(ROOT / "tests"))
+
+OPTIONS = {"rounds": 3, "ballast": 8}
+PERIODS = (1, 3, 6, 12)
+WAYS = ("identity", "warp(flow)", "interpolate(flow)")
+RIVAL = "boxes at constant velocity"
+
+
+def measure(asked: Namespace) -> Facts:
+    """Score every way at every period, and time the command."""
+    from blobs import blob_model, scenes
+
+    sources = []
+    for name in ("car-shadow", "cows", "parkour"):
+        images, truth = _davis(name)
+        sources.append(_scored(f"DAVIS {name}", _annotated(images, truth), images, truth))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        net = clockseg.load(_cut(folder, blob_model()), engine="openvino", threads=1)
+        sources += [_scored(name, net, scene.images, scene.truth) for name, scene in scenes().items()]
+        timed = _times(folder, asked)
+    return {"sources": sources, "time": timed}
+
+
+def _davis(shot: str) -> tuple[list[Any], list[dict[int, Any]]]:
+    [clip] = read_data(data("davis", shot))
+    frames = list(clip.frames())
+    return [frame.image.copy() for frame in frames], [{1: frame.labels == 1} for frame in frames]
+
+
+def _annotated(images: Sequence[Any], truth: Sequence[dict[int, Any]]) -> StagedNetwork:
+    known = {image.tobytes(): masks for image, masks in zip(images, truth, strict=True)}
+
+    def network(image: Any) -> Instances:
+        masks = known[image.tobytes()]
+        soft = np.stack(list(masks.values()), axis=2).astype(np.float32)
+        height, width = image.shape[:2]
+        return Instances.of(soft, [0] * len(masks), [1.0] * len(masks), (width, height))
+
+    return clockseg.instance_network(network, ["object"])
+
+
+def _scored(name: str, net: StagedNetwork, images: Sequence[Any], truth: Sequence[dict[int, Any]]) -> Facts:
+    rows = []
+    for period in PERIODS:
+        for way in WAYS:
+            schedule = clockseg.parse_schedule(f"carried(skip_frame({period}), {way})")
+            rows.append(_row(way, period, (output for output, _ in clockseg.run(net, images, schedule)), truth))
+        rows.append(_row(RIVAL, period, _constant_velocity(net, images, period), truth))
+    return {"name": name, "frames": len(images), "rows": rows}
+
+
+def _row(way: str, period: int, outputs: Iterator[Instances], truth: Sequence[dict[int, Any]]) -> Facts:
+    found = Score()
+    for output, masks in zip(outputs, truth, strict=True):
+        found.see({int(output.ids[n]): output.mask(n) for n in range(len(output))}, masks)
+    found.end()
+    return {
+        "way": way,
+        "period": period,
+        "j": found.j,
+        "identities": found.identities,
+        "switches": found.switches,
+        "false": found.false,
+    }
+
+
+def _constant_velocity(net: StagedNetwork, images: Sequence[Any], period: int) -> Iterator[Instances]:
+    """Yield instances whose masks are shifted with their boxes, which go on as between the last two key frames."""
+    last: Instances | None = None
+    velocity: dict[int, Any] = {}
+    most = passed = 0
+    for number_, image in enumerate(images):
+        if number_ % period and last is not None:
+            passed = number_ % period
+            yield _shifted(last, velocity, passed)
+            continue
+        found = net(image)
+        ids, moves = np.zeros(len(found), np.int64), {}
+        if last is not None:
+            expected = _shifted(last, velocity, period)
+            gains = box_overlaps(expected.boxes, found.boxes)
+            gains = np.where(expected.classes[:, None] == found.classes[None], gains, 0)
+            for row, column in assignment(gains) if gains.size else ():
+                if gains[row, column] > 0.1:
+                    ids[column] = expected.ids[row]
+                    moves[int(ids[column])] = (found.boxes[column] - last.boxes[row]) / period
+        for column in np.nonzero(ids == 0)[0]:
+            most += 1
+            ids[column] = most
+        last = Instances.of(found.soft, found.classes, found.scores, found.size, boxes=found.boxes, ids=ids)
+        velocity = moves
+        yield last
+
+
+def _shifted(found: Instances, velocity: dict[int, Any], frames: int) -> Instances:
+    import cv2
+
+    boxes, planes = found.boxes.copy(), []
+    height, width, _ = found.soft.shape
+    for index, one in enumerate(found.ids):
+        move = velocity.get(int(one), np.zeros(4)) * frames
+        boxes[index] += move
+        across, down = (move[0] + move[2]) / 2 * width / found.size[0], (move[1] + move[3]) / 2 * height / found.size[1]
+        matrix = np.array([[1, 0, across], [0, 1, down]], np.float32)
+        planes.append(cv2.warpAffine(np.ascontiguousarray(found.soft[..., index]), matrix, (width, height)))
+    soft = np.stack(planes, axis=2) if planes else found.soft
+    return Instances.of(soft, found.classes, found.scores, found.size, boxes=boxes, ids=found.ids)
+
+
+def _cut(folder: Path, model: Any) -> Path:
+    import onnx
+
+    onnx.save(model, folder / "blobs.onnx")
+    return cut_network(folder / "blobs.onnx", folder / "net.onnx", engine="openvino", threads=1, repeat=1).file
+
+
+def _times(folder: Path, asked: Namespace) -> Facts:
+    """Return the least seconds of the whole command on every frame and on key frames, by turns, and the network's time."""
+    from blobs import blob_model, scenes
+
+    file = _cut(folder, blob_model(ballast=asked.ballast))
+    with OverlayWriter(folder / "clip.mp4", fps=25, options={"crf": "12"}) as writer:
+        for number_, image in enumerate(scenes()["apart"].images * 3):
+            writer.append(image, number_ / 25)
+    net = clockseg.load(file, engine="openvino", threads=1)
+    image = scenes()["apart"].images[0]
+    net(image)
+    spent = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        net(image)
+        spent.append(time.perf_counter() - begun)
+    command = [sys.executable, "-m", "clockseg", "segment", str(folder / "clip.mp4"), "--network", str(file)]
+    command += ["--engine", "openvino", "--threads", "1", "--quiet", "--overwrite", "--out", str(folder / "out")]
+    seconds: dict[str, list[float]] = {"frame_oracle": [], "carried(skip_frame(6), interpolate(flow))": []}
+    for _ in range(asked.rounds):
+        for schedule, found in seconds.items():
+            begun = time.perf_counter()
+            subprocess.run([*command, "--schedule", schedule], check=True)
+            found.append(time.perf_counter() - begun)
+    every, keys = (min(found) for found in seconds.values())
+    return {"network_ms": 1000 * statistics.median(spent), "every": every, "keys": keys, "frames": 144}
+
+
+def pages(facts: Facts) -> dict[str, str]:
+    """One table a source, and a sentence on the time."""
+    parts = []
+    for source in facts["sources"]:
+        head = [f"{source['name']}, {source['frames']} frames", *(f"1 of {period}" for period in PERIODS)]
+        cells = []
+        for way in (*WAYS, RIVAL):
+            rows = {row["period"]: row for row in source["rows"] if row["way"] == way}
+            name = f"`{way}`" if way != RIVAL else way
+            cells.append([name, *(_cell(rows[period]) for period in PERIODS)])
+        parts.append(table(head, cells))
+    spent = facts["time"]
+    parts.insert(
+        0,
+        "Each cell: J, identities kept, and identity switches.\n\n"
+        f"With a network of {spent['network_ms']:.0f} ms a frame, the whole command takes {number(spent['every'])} s for "
+        f"{spent['frames']} frames with the network on every frame and {number(spent['keys'])} s on 1 of 6 with "
+        f"`interpolate(flow)`: {spent['every'] / spent['keys']:.1f}x faster.",
+    )
+    return {"instances": "\n\n".join(parts)}
+
+
+def _cell(row: Facts) -> str:
+    return f"{percent(row['j'])}, {percent(row['identities'], 0)}, {row['switches']}"
