@@ -83,8 +83,8 @@ def _told(done: Segmented) -> str:
     if len(set(rates.values())) > 1:
         ran += f" ({', '.join(f'{name} {percent(rate)}' for name, rate in rates.items())})"
     if time:
-        ran += f" and took {1 / time:.1f} times less" if time <= 1 else f" and took {time:.1f} times longer"
-        ran += " time than on every frame (estimated)"
+        speed = f"{1 / time:.1f}x faster" if time <= 1 else f"{time:.1f}x slower"
+        ran += f"; {speed} than running it on every frame (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
     return f"{told}. {ran}.{carry} {_busiest(summary)}"
 

@@ -127,14 +127,15 @@ SHARED: dict[str, dict[str, Any]] = {
     "--schedule": {
         "metavar": "SPEC",
         "help": "frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
-        "adaptive(THRESHOLD), difference(..), confidence(..), either(.., at_least_every(N)), both, invert, "
-        "paced(.., RATE), carried(.., CARRY) to give any of these its own carry, package.module:object, or a FILE.toml "
-        "written by clockseg tune or plan",
+        "adaptive(THRESHOLD), motion_residual(THRESHOLD), budget(network_rate=RATE), difference(..), confidence(..), "
+        "either(.., at_least_every(N)), both, invert, paced(.., RATE), carried(.., CARRY) to give any of these its own "
+        "carry, package.module:object, or a FILE.toml written by clockseg tune or plan",
     },
     "--carry": {
         "metavar": "SPEC",
-        "help": "how outputs are propagated to frames without a firing: identity (reuse as is) or "
-        '"warp(flow|codec|auto, scale=0.5)" (motion compensation); default: what each schedule says, else identity',
+        "help": "how outputs are propagated to frames without a firing: identity (reuse as is), "
+        '"warp(flow|codec|auto, scale=0.5)" (forward motion compensation) or "interpolate(flow)" (from the key frames on '
+        "both sides; files only); default: what each schedule says, else identity",
     },
     "--layout": {
         "metavar": "SPEC",

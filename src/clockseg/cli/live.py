@@ -55,7 +55,7 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
     help = "latency target from decoded frame to labels, waiting included (default: 100)"
     group.add_argument("--latency", type=milliseconds, default=100.0, metavar="MS", help=help)
     help = (
-        "make frames from the key frames on both sides (the carry interpolate), up to N frames late; 0: without waiting, "
+        "make each frame from the key frames on both sides (the carry interpolate), up to N frames late; 0: at once, "
         "by warp (default: 0)"
     )
     group.add_argument("--lookahead", type=count, default=0, metavar="N", help=help)

@@ -10,10 +10,10 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 
 PLAINLY = 0.8
-"""Below this share of the confidence on its own validation data a network's labels are taken to mean little."""
+"""A network's labels count as unreliable below this share of its confidence on its own validation data."""
 TIMES = 3.0
-"""So are they where it is this many times as uncertain: `street` is at .95 on its own clip, .89 on other traffic and at .75
-to .83 on animals, rooms and sports."""
+"""They also count as unreliable if 1 - confidence is more than this many times as large: the mean confidence of `street` is 0.95 on
+its own clip, 0.89 on other traffic and 0.75 to 0.83 on animals, rooms and sports."""
 
 
 def stated(net: StagedNetwork) -> float | None:
@@ -49,11 +49,10 @@ def doubt(here: float | None, own: float | None) -> str | None:
     """Return the warning for a mean confidence ``here`` against the network's own, or None if there is no reason to warn.
 
     >>> doubt(0.41, 0.86)
-    'the labels of this network mean little here: mean confidence .41, .86 on its own kind of video'
+    'the labels are probably unreliable: mean confidence 0.41, compared with 0.86 on video like the training data'
     >>> doubt(0.8, 0.86), doubt(0.9, 0.95)
     (None, None)
     """
     if here is None or own is None or here >= max(PLAINLY * own, 1 - TIMES * (1 - own)):
         return None
-    said = (f"{value:.2f}".removeprefix("0") for value in (here, own))
-    return "the labels of this network mean little here: mean confidence {}, {} on its own kind of video".format(*said)
+    return f"the labels are probably unreliable: mean confidence {here:.2f}, compared with {own:.2f} on video like the training data"

@@ -135,10 +135,8 @@ def image_files(path: Path) -> list[Path]:
         raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
     if not files:
         suffixes = " ".join(suffix[1:] for suffix in IMAGE_SUFFIXES)
-        raise VideoError(
-            f"{path}: no image in this folder ({suffixes}). "
-            "A folder stands for the images in it; clockseg segment takes a folder of videos too."
-        )
+        told = f"Give {path / 'images'}." if (path / "images").is_dir() else "Give a folder that contains images."
+        raise VideoError(f"{path}: no image in this folder ({suffixes}). {told}")
     files.sort(key=lambda file: natural_key(file.name))
     return files
 
