@@ -164,6 +164,38 @@ def blob_model(*, suppressed: bool = False, ballast: int = 0) -> onnx.ModelProto
     return model
 
 
+def shaped_model(layout: str, *, queries: int = 30) -> onnx.ModelProto:
+    """Return a network of random weights with the outputs of an RF-DETR ("detr") or a mask transformer ("queries")."""
+    random, graph = np.random.default_rng(1), _Graph()
+    width, height = SIZE
+    maps = graph.add("Conv", "images", random.normal(0, 0.3, (16, 3, 3, 3)), strides=[4, 4], pads=[1] * 4)
+    maps = graph.add(
+        "Relu", graph.add("Conv", graph.add("Relu", maps), random.normal(0, 0.2, (16, 16, 3, 3)), pads=[1] * 4)
+    )
+    mean = graph.add("GlobalAveragePool", maps)
+    masks = "masks" if layout == "detr" else "masks_queries_logits"
+    graph.add("Conv", maps, random.normal(0, 0.4, (queries, 16, 1, 1)), out=masks)
+    classes = 91 if layout == "detr" else 81
+    scores = graph.add(
+        "Conv", mean, random.normal(0, 0.5, (queries * classes, 16, 1, 1)), random.normal(-2, 3, queries * classes)
+    )
+    logits = "labels" if layout == "detr" else "class_queries_logits"
+    graph.add("Reshape", scores, np.array([1, queries, classes]), out=logits)
+    outputs = [(logits, [1, queries, classes]), (masks, [1, queries, height // 4, width // 4])]
+    if layout == "detr":
+        boxes = graph.add("Conv", mean, random.normal(0, 0.5, (queries * 4, 16, 1, 1)))
+        graph.add("Sigmoid", graph.add("Reshape", boxes, np.array([1, queries, 4])), out="dets")
+        outputs.insert(0, ("dets", [1, queries, 4]))
+    made = helper.make_graph(
+        graph.nodes,
+        layout,
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, height, width])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs],
+        graph.weights,
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def _loaded(graph: _Graph, layers: int) -> str:
     """Return the image plus next to nothing of the result of ``layers`` convolutions."""
     random = np.random.default_rng(0)

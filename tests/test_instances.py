@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clockseg
-from blobs import NAMES, SIZE, blob_model, found_masks, scene, scenes, write_blobs
+from blobs import NAMES, SIZE, blob_model, found_masks, scene, scenes, shaped_model, write_blobs
 from clockseg.cli.main import main
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
@@ -332,6 +332,26 @@ def test_segment_writes_instances_the_overlay_and_a_report(network, clip, tmp_pa
     assert {file.name for file in (tmp_path / "clip").iterdir()} == {
         "instances.jsonl", "overlay.mp4", "trace.jsonl", "summary.json", "report.html",
     }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("layout", ["detr", "queries", "yolo", "yolo-suppressed"])
+def test_every_layout_is_cut_and_run_on_a_video_and_its_lines_are_coco_results(layout, clip, tmp_path):
+    model = shaped_model(layout) if layout in ("detr", "queries") else blob_model(suppressed="suppressed" in layout)
+    onnx.save(model, tmp_path / "export.onnx")
+    plain = Said(mean=(0.0,) * 3, std=(1.0,) * 3)
+    found = cut_network(tmp_path / "export.onnx", tmp_path / "net.onnx", said=plain, engine=ENGINE, repeat=1)
+    assert found.sidecar.instances["layout"] == layout
+    command = ["segment", str(clip), "--network", str(found.file), "--engine", ENGINE, "--limit", "8", "--quiet"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+
+    lines = list(clockseg.read_instances(tmp_path / "clip"))
+    assert len(lines) == 8
+    assert all(line["instances"] for line in lines)
+    coco = pytest.importorskip("pycocotools.mask")
+    for one in (one for line in lines for one in line["instances"]):
+        assert (coco.decode(one["segmentation"]).astype(bool) == one["mask"]).all()
+        assert coco.area(one["segmentation"]) == one["mask"].sum()
 
 
 def test_segment_writes_only_the_classes_that_are_asked_for(net, clip, tmp_path):

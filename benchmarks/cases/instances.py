@@ -35,7 +35,7 @@ from clockseg.video import OverlayWriter
 
 sys.path.append(str(ROOT / "tests"))
 
-OPTIONS = {"rounds": 3, "ballast": 8}
+OPTIONS = {"rounds": 2, "ballast": 16}
 PERIODS = (1, 3, 6, 12)
 WAYS = ("identity", "warp(flow)", "interpolate(flow)")
 RIVAL = "boxes at constant velocity"
