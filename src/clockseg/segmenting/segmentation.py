@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from itertools import accumulate
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,9 +23,9 @@ from clockseg.execution.machine import machine, versions
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import gives_instances
-from clockseg.instances.writing import joined_line
 from clockseg.segmenting.certainty import doubt, stated
 from clockseg.segmenting.figures import Figures
+from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
     Job,
     Piece,
@@ -39,12 +37,11 @@ from clockseg.segmenting.pieces import (
     pieces,
     run_piece,
 )
-from clockseg.segmenting.results import FILES, ResultFolder, check_writes
+from clockseg.segmenting.results import ResultFolder, check_writes
 from clockseg.segmenting.scale import value_scale
-from clockseg.segmenting.writer import STRIPS, renumbered
+from clockseg.segmenting.writer import STRIPS
 from clockseg.types import Size
 from clockseg.video import Clip, Span, boundaries, open_clip
-from clockseg.video.join import join, linked
 
 
 @dataclass(frozen=True)
@@ -271,87 +268,6 @@ class Work:
             "versions": versions(),
             "machine": machine(),
         }
-
-
-class _Found(NamedTuple):
-    """A file of a piece, and the number of the clip's frame with which the piece begins."""
-
-    path: Path
-    start: int
-
-
-def starts_of(results: Sequence[PieceResult]) -> tuple[int, ...]:
-    """Return the number of the frame with which each piece begins."""
-    return tuple(accumulate((result.figures.decoded for result in results[:-1]), initial=0))
-
-
-def join_pieces(
-    folders: Sequence[Path], results: Sequence[PieceResult], made: Path, clip: Clip, job: Job
-) -> tuple[str, ...]:
-    """Join the files in the ``folders`` of all pieces, in order, into the new folder ``made``; return what sound was lost.
-
-    Frames are numbered consecutively, and the sound of the clip is added to the overlay. The folders stay as they are.
-    """
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
-    problems: tuple[str, ...] = ()
-    for kind in job.writes:
-        name = FILES[kind]
-        found = [_Found(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
-        found = [one for one in found if one.path.exists()]
-        if kind == "trace":
-            _join_traces(found, made / name)
-        elif kind == "instances":
-            _join_instances(found, made / name)
-        elif kind in ("png", "npy"):
-            _join_pictures(found, made / name)
-        elif kind == "overlay":
-            problems = _join_overlays(found, made / name, results, clip, job)
-        else:
-            join([one.path for one in found], made / name)
-    return problems
-
-
-def _join_overlays(
-    found: Sequence[_Found], path: Path, results: Sequence[PieceResult], clip: Clip, job: Job
-) -> tuple[str, ...]:
-    ends = [result.end_seconds for result in results if result.end_seconds is not None]
-    cut = job.limit is not None or job.end is not None
-    return join(
-        [one.path for one in found],
-        path,
-        audio_from=clip.path if clip.has_audio and clip.kind == "video" else None,
-        start_seconds=job.start,
-        audio_end_seconds=ends[-1] if cut and ends else None,
-    )
-
-
-def _join_traces(found: Iterable[_Found], path: Path) -> None:
-    with path.open("w") as joined:
-        for one in found:
-            with one.path.open() as lines:
-                joined.writelines(renumbered(line, one.start) for line in lines)
-
-
-def _join_instances(found: Iterable[_Found], path: Path) -> None:
-    most = 0
-    with path.open("w") as joined:
-        for one in found:
-            before = most
-            with one.path.open() as lines:
-                for line in lines:
-                    text, highest = joined_line(line, frames=one.start, identities=before)
-                    joined.write(text + "\n")
-                    most = max(most, highest)
-
-
-def _join_pictures(found: Iterable[_Found], path: Path) -> None:
-    path.mkdir()
-    for one in found:
-        for picture in one.path.iterdir():
-            # Only videos, whose frames have numbers for names, are cut into several pieces.
-            name = f"{int(picture.stem) + one.start:06d}{picture.suffix}" if one.start else picture.name
-            linked(picture, path / name)
 
 
 def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
