@@ -43,7 +43,7 @@ def test_in_python_it_is_the_same_schedule_with_that_carry(schedule) -> None:
     made = carried(schedule, Warp(Flow(0.25)))(3)
     assert made == replace(skip_frame(4)(3), carry=Warp(Flow(0.25)))
     assert carried(carried(schedule, Warp(Flow())), identity)(3) == skip_frame(4)(3)
-    with pytest.raises(UsageError, match="give one clock a stage"):
+    with pytest.raises(UsageError, match="give one clock per stage"):
         schedule_for(carried(skip_frame(4)(3), identity), 2)
 
 
@@ -93,7 +93,7 @@ def test_what_is_spelled_parses_back(text: str, carries: list[str]) -> None:
         ("carried(skip_frame(4), alternating)", "no carry"),
         ("carried(skip_frame(4), flow)", "no carry"),
         ("carried(warp(flow), skip_frame(4))", "no carry"),
-        ("carried(warp(flow), identity)", "is no schedule"),
+        ("carried(warp(flow), identity)", "is not a schedule"),
         ("carried(warp, identity)", "warp is a carry, no schedule"),
         ("carried(skip_frame(4), warp(flow, scale=7))", "above 0 and at most 1"),
         ("carried(skip_frame(4), drift)", "there is no schedule 'drift'"),
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_told(text: str, said: str) -> None:
 
 def test_python_refuses_what_is_no_carry() -> None:
     for wrong in (Warp, "warp(flow)", None):
-        with pytest.raises(UsageError, match="no carry"):
+        with pytest.raises(UsageError, match="not a carry"):
             carried(alternating, wrong)
 
 
@@ -179,7 +179,7 @@ def test_another_network_runs_under_a_schedule_of_its_own(data: Path) -> None:
     assert skipping.agreement == own.agreement
     assert skipping.tally.network_rate == 2 / 5
     assert (skipping.carry, moved.carry) == ("identity", "warp(flow)")
-    with pytest.raises(UsageError, match="give one clock a stage"):
+    with pytest.raises(UsageError, match="give one clock per stage"):
         evaluate(toy(), {}, clips, classes=CLASSES, baselines=[("x", other, frame_oracle(2))])
 
 

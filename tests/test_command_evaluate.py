@@ -172,7 +172,7 @@ def test_other_classes_than_the_networks(capsys, data):
     ("options", "message"),
     [
         (["--schedule", "alternatin"], "Did you mean alternating?"),
-        (["--schedule", "fixed_rate((1, 2))"], "for 2 stages, the network has 3"),
+        (["--schedule", "fixed_rate((1, 2))"], "has 2 stages and the network 3"),
         (["--schedule", "fixed_rate((1, 3, 2))"], "not nested"),
         (["--carry", "warp9"], "there is no carry 'warp9'"),
     ],

@@ -45,7 +45,7 @@ class TestTexts:
             parse_schedule(text)
 
     def test_a_function_of_something_else_is_told(self) -> None:
-        with pytest.raises(UsageError, match="can't be asked for a schedule"):
+        with pytest.raises(UsageError, match="failed as a function of the number of stages"):
             schedule_for(parse_schedule("os.path:join"), 3)
 
     def test_a_module_that_ends_the_process_when_it_is_imported(

@@ -226,9 +226,9 @@ class Moving(Identity):
         (difference(0.1, of="scores"), "the scores of stage 2, which wasn't recorded"),
         (difference(0.1, of="pixels"), "the picture, which wasn't recorded"),
         (confidence(0.5), "record with keep=needs"),
-        (fixed_rate((1, 2)), "for 2 stages, the network has 3"),
-        (adaptive(0.1, watch=3), "no such stage"),
-        ("adaptive(0.1)", "is no schedule"),
+        (fixed_rate((1, 2)), "has 2 stages and the network 3"),
+        (adaptive(0.1, watch=3), "Give a stage before the last"),
+        ("adaptive(0.1)", "is not a schedule"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused_at_once(schedule, message) -> None:

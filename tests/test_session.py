@@ -377,11 +377,11 @@ def test_difference_of_scores_features_pixels() -> None:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (adaptive(0.25, watch=3), "no such stage"),
+        (adaptive(0.25, watch=3), "Give a stage before the last"),
         (Schedule((Change(0.25), ALWAYS, ALWAYS)), "stage 1 comes before any"),
         (Schedule((ALWAYS, Change(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
-        (lambda stages: 3, "no Schedule"),
-        (fixed_rate((1, 2)), "for 2 stages, the network has 3"),
+        (lambda stages: 3, "not a Schedule"),
+        (fixed_rate((1, 2)), "has 2 stages and the network 3"),
         (pipelined(4), "at most the number of stages"),
     ],
 )
@@ -429,7 +429,7 @@ def test_what_is_no_clock_is_refused(bad) -> None:
 
 @pytest.mark.parametrize("bad", ["alternating", None, 3])
 def test_what_is_no_schedule_is_refused(bad) -> None:
-    with pytest.raises(UsageError, match="no schedule"):
+    with pytest.raises(UsageError, match="not a schedule"):
         Session(NET, bad)
 
 

@@ -35,15 +35,16 @@ class View(NamedTuple):
 class Tick(NamedTuple):
     """The information that a clock gets at frame ``t`` (counted from the last fill).
 
-    ``stage``: the stage it decides for (1 is the first). ``watched``, ``reference``, ``previous``: the watched map now,
-    at this stage's last firing, and at the previous frame; the watched map is the score map of the stage before, for
-    stage 1 the picture. ``since``: frames since this stage last fired (1 right after a firing). ``fires``: its firings
-    since the fill. ``seconds``: wall time. ``views``: every map that the clock declares to watch.
+    ``stage``: the stage to decide for (1 is the first). ``watched``, ``reference``, ``previous``: the watched map now,
+    at this stage's last firing, and at the previous frame; the watched map is the score map of the stage before, or the
+    picture for stage 1. ``since``: frames since this stage last fired (1 right after a firing). ``fires``: the number of its
+    firings since the fill, which counts as 0. ``seconds``: ``time.perf_counter()`` when the clock was asked. ``views``: all
+    maps that the clock watches.
 
-    Under a carry that estimates motion (``clockseg.carry.Motion``; else None), ``motion`` is that since the previous frame
-    and ``travel`` that since the frame from which this stage's cached value was computed. ``output``: the network's last
-    output as ``finish`` returned it. ``classes``: the names of the network's classes, by id, if known. ``took``: the
-    network's seconds on the previous frame.
+    ``motion``: the motion since the previous frame, and ``travel``: the motion since the frame from which this stage's cached
+    value was computed (``clockseg.carry.Motion``; None under a carry that estimates no motion). ``output``: the network's last
+    output as ``finish`` returned it. ``classes``: class names by id, if known. ``took``: seconds that network, clocks and
+    motion took on the previous frame.
     """
 
     t: int
@@ -69,10 +70,10 @@ class Tick(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A clock's answer; ``signal`` is the number that the trace shows against the threshold.
+    """A clock's answer.
 
-    ``fire``: True if the stage fires. ``refill``: no cached value is worth keeping (a scene cut), so the frame is run like a
-    first one. Clocks keep their states.
+    ``fire``: True if the stage fires. ``signal``: the number that was compared with the threshold, for the trace. ``refill``:
+    True drops all cached values (after a scene cut) and runs the frame as a first one; clocks keep their states.
     """
 
     fire: bool
@@ -97,15 +98,16 @@ ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 
 
 class Facts(NamedTuple):
-    """The attributes that a clock may declare, and what holds if it does not.
+    """The attributes that a clock may declare, with their defaults.
 
-    ``parts``: the clocks it is made of; all that is declared here is then collected from them as well. ``after``: the stage
-    behind which it gates (0: it gates the whole network; None: only the last stage). ``threshold``: its signal is compared
-    with it; a dataclass or a function with this field or parameter can be tuned. ``below``: it fires where the signal is
-    under the threshold. ``period``: it fires at every so many frames and reads nothing else. ``needs_motion``: it reads
-    ``tick.motion`` or ``tick.travel``. ``not_replayable``: the reason why its answers can't be had from a recording.
-    ``labels_suffice``: of score maps it reads the argmax only, so a recording may keep label maps. ``classes``: names or
-    ids that the network must have. ``files``: what it was loaded from; ``--resume`` continues a run only if they are the same.
+    ``parts``: the clocks that a combinator is made of; their declarations hold for it too. ``after``: the number of stages
+    that always run; the clock decides for those after them (0: for the whole network; None: for the last stage only).
+    ``threshold``: the number that its signal is compared with; it can be tuned if it is a dataclass field or a function's
+    parameter. ``below``: True if it fires when the signal is below the threshold. ``period``: it fires on every
+    ``period``-th frame and reads nothing but the frame number. ``needs_motion``: it reads ``tick.motion`` or
+    ``tick.travel``. ``not_replayable``: why its decisions can't be replayed from a recording; empty if they can.
+    ``labels_suffice``: it reads only the argmax of score maps, so a recording may keep label maps instead. ``classes``: names
+    or ids that the network must have. ``files``: files it was loaded from; ``--resume`` requires them to be unchanged.
     """
 
     parts: tuple[Clock, ...] = ()
@@ -137,30 +139,31 @@ def walk(clock: Clock) -> Iterator[Clock]:
 
 
 def gates_after(clock: Clock) -> int | None:
-    """Return the stage behind which a clock gates: its own declaration, or the one that its parts agree on."""
+    """Return ``Facts.after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
     declared = [(one, facts(one).after) for one in walk(clock)]
     found = {whole_number(at, f"the watch of {name_of(one)}", least=0) for one, at in declared if at is not None}
     if len(found) > 1:
         raise UsageError(
-            f"{name_of(clock).lower()} of clocks that gate from different stages on (after {sorted(found)}); give one watch."
+            f"{name_of(clock).lower()} combines clocks that decide for different stages (those after stage {sorted(found)}); "
+            "give all of them the same watch."
         )
     return next(iter(found), None)
 
 
 def watched_by_default(stage: int) -> Watch:
-    """Return the score map of the stage before; for stage 1 the picture."""
+    """Return the map that a clock of this stage watches by default: the score map of the stage before, or the picture."""
     return Watch("scores", stage - 1) if stage > 1 else PICTURE
 
 
 def own_watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock reads itself, apart from those that only its parts read."""
+    """Return the maps that a clock itself reads, without those that its parts read."""
     if hasattr(clock, "watches"):
         return frozenset(clock.watches(stage))
     return frozenset() if getattr(clock, "parts", ()) else frozenset({watched_by_default(stage)})
 
 
 def watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock and its parts read when they decide for ``stage``; no others are kept.
+    """Return the maps that a clock and its parts read when they decide for ``stage``; only these are kept.
 
     >>> watches(lambda tick, state: (Decision(True), None), 3)
     frozenset({Watch(of='scores', stage=2)})
@@ -169,7 +172,7 @@ def watches(clock: Clock, stage: int) -> frozenset[Watch]:
 
 
 def with_threshold(clock: Clock, threshold: float) -> Clock:
-    """Return the same clock with another threshold.
+    """Return a copy of the clock with another threshold; ``UsageError`` if it has none.
 
     >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
     4
@@ -179,14 +182,14 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
     if dataclasses.is_dataclass(clock) and "threshold" in {field.name for field in dataclasses.fields(clock)}:
         return dataclasses.replace(clock, threshold=threshold)  # type: ignore[return-value,type-var]  # not a class
     raise UsageError(
-        f"{name_of(clock)} has no threshold that could be set; give a dataclass with the field threshold, a function "
-        "tick, threshold=.. or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
+        f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
+        "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
     )
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A plain function of the tick as a clock: it returns a bool or a ``Decision`` and keeps no state. ``after``: see ``Facts``.
+    """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state. ``after``: see ``Facts``.
 
     >>> every_third = Plain(lambda tick: tick.t % 3 == 0)
     """
@@ -207,7 +210,7 @@ class Plain:
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
-    """Return the parameters that can be given by position, up to the first that may be left out (but ``state``)."""
+    """Return the positional parameters without a default, and ``state`` whether or not it has one."""
     try:
         found = [one for one in inspect.signature(function).parameters.values() if one.kind <= one.VAR_POSITIONAL]
     except (TypeError, ValueError):
@@ -228,23 +231,23 @@ def is_clock(given: Any) -> TypeGuard[ClockLike]:
 
 
 def as_clock(given: ClockLike, *, after: int | None = None) -> Clock:
-    """Return a clock as it is, and a plain function of the tick as a clock, which gates the stages behind stage ``after``.
+    """Return a clock unchanged, or make one from a function of the tick. ``after``: see ``Facts``; for functions only.
 
     >>> as_clock(lambda tick: tick.since >= 4)  # doctest: +ELLIPSIS
     Plain(function=<function ...>, after=None)
     """
     if isinstance(given, type):
-        raise UsageError(f"{given.__name__} is a class, no clock; give a clock of that class: {given.__name__}(..).")
+        raise UsageError(f"{given.__name__} is a class, not a clock; give an instance, {given.__name__}(..).")
     needed = _parameters(given) if callable(given) else []
     if len(needed) == 2:
         return cast(Clock, given)  # called with a tick and a state
     if len(needed) != 1 or needed[0].name == "stages":
-        raise UsageError(f"{given!r} is no clock; give a function of the tick, or of the tick and the clock's state.")
+        raise UsageError(f"{given!r} is not a clock; give a function of (tick), or of (tick, state).")
     return Plain(cast(Callable[..., bool | Decision], given), after)
 
 
 def name_of(clock: Any) -> str:
-    """Return the name by which messages call a clock: that of its function or class."""
+    """Return the name of a clock's function or class, for messages."""
     code = _code(clock)
     return str(getattr(code, "__qualname__", type(code).__qualname__))
 
@@ -256,7 +259,7 @@ def _code(clock: Any) -> Any:
 
 
 def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-    """Return the answer of a clock; ``UsageError`` with its name, file and line if a clock from outside of clockseg fails."""
+    """Return a clock's decision and next state; ``UsageError`` with name, file and line if a clock of the user's fails."""
     try:
         decision, after = clock(tick, state)
     except ClocksegError:
@@ -278,7 +281,7 @@ def _place(code: Any, error: Exception) -> str:
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     lines = traceback.extract_tb(error.__traceback__)
     found = next((one for one in reversed(lines) if one.filename == file), lines[-1])
-    # An answer that is no pair fails where it was asked for.
+    # A result that is not a pair fails in ``ask``, outside the clock's file.
     line = found.lineno if found.filename == file or not file else function.__code__.co_firstlineno
     return f"{Path(file or found.filename).name}, line {line}"
 
@@ -301,7 +304,7 @@ def _id(name: str, names: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Every:
-    """Fires when t = 0 mod ``period``, the paper's fixed rate (section 4.2); ``Every(1)`` always.
+    """A clock that fires when t = 0 mod ``period``: the paper's fixed rate (section 4.2).
 
     >>> [Every(2)(Tick(t, 1, None, None, None, None, 1, 0), None)[0].fire for t in range(1, 5)]
     [False, True, False, True]

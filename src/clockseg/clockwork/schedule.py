@@ -1,7 +1,7 @@
 """Schedules: one clock and one delay per stage and one carry; and the schedules of the paper by name.
 
-Wherever clockseg takes a ``Schedule`` it also takes a function of the number of stages, such as ``alternating``, and a clock,
-such as ``adaptive(0.25)``: the stages before the one that a clock gates always fire.
+Wherever clockseg takes a ``Schedule``, it also takes a function of the number of stages, such as ``alternating``, or a clock,
+such as ``adaptive(0.25)``; the stages before those that the clock decides for always fire.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from clockseg.errors import UsageError, whole_number
 class Schedule:
     """One clock and one delay per stage, and a carry (paper, section 4).
 
-    ``clocks``: one per stage; plain functions of the tick are clocks too. ``delays``: 0 if a stage reads its predecessor's
-    value of this frame, 1 if that of the previous frame (pipelining). ``carry``: how cached values are propagated. ``nested``:
-    with delay 0, a stage fires only if the one before it does, so that a firing always computes the oracle's value.
+    ``clocks``: one per stage; functions of the tick are clocks too. ``delays``: 0 if a stage reads its predecessor's
+    value of this frame, 1 if that of the previous frame (pipelining); empty for all 0. ``carry``: how cached values are
+    propagated. ``nested``: a stage with delay 0 fires only if the one before it does, so a firing always computes the value
+    that the uncut network has at this stage.
 
     >>> Schedule((ALWAYS, ALWAYS, Every(2))).segments()
     (range(0, 3),)
@@ -39,9 +40,11 @@ class Schedule:
         object.__setattr__(self, "clocks", clocks)
         object.__setattr__(self, "delays", tuple(self.delays) or (0,) * len(clocks))
         if not clocks:
-            raise UsageError("a schedule without clocks; give one clock per stage.")
+            raise UsageError("this schedule has no clocks; give one clock per stage.")
         if len(self.delays) != len(clocks) or set(self.delays) - {0, 1} or self.delays[0]:
-            raise UsageError(f"delays {self.delays} for {len(clocks)} stages; give a 0 or 1 per stage, the first 0.")
+            raise UsageError(
+                f"delays {self.delays} for {len(clocks)} stages; give 0 or 1 for each stage, and 0 for the first."
+            )
         if self.nested:
             self._check_nested()
 
@@ -55,7 +58,7 @@ class Schedule:
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
     def segments(self) -> tuple[range, ...]:
-        """Return the stages between delays: such segments read only values of the previous frame, so they may run concurrently.
+        """Split the stages before each delay: a segment reads earlier ones as of the previous frame, so all may run concurrently.
 
         >>> pipelined(2)(3).segments()
         (range(0, 2), range(2, 3))
@@ -70,8 +73,8 @@ class Schedule:
                 continue
             if inner % outer:
                 raise UsageError(
-                    f"stage {i + 1} would fire every {inner} frames, also when stage {i} (every "
-                    f"{outer}) does not: not nested. Give multiples, such as (1, 2, 4), or nested=False."
+                    f"stage {i + 1} (every {inner} frames) would fire on frames on which stage {i} (every {outer}) holds: "
+                    "not nested. Give periods that are multiples of the one before, such as (1, 2, 4), or nested=False."
                 )
 
 
@@ -80,10 +83,10 @@ Named: TypeAlias = Callable[[int], Schedule] | Clock
 
 
 def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
-    """Return the schedule in which these clocks gate, and the stages before and behind them fire as often as they can.
+    """Return the schedule of ``clocks`` for consecutive stages; the stages before them always fire, those after them follow.
 
-    One clock gates all stages behind the one that it declares (``Facts.after``): the first of them asks it, the others follow
-    (nested firing). Several clocks gate one stage each, the last ones if they declare nothing.
+    The first clock belongs to the stage after ``Facts.after``; by default the clocks belong to the last stages. Stages after the
+    last clock fire when it does (nested firing).
 
     >>> gated((lambda tick: tick.since >= 4,), 3).clocks[:2]
     (Every(period=1), Every(period=1))
@@ -91,33 +94,34 @@ def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
     found = {after for after in map(gates_after, clocks) if after is not None}
     first = found.pop() if found else stages - len(clocks)
     if first < 0:
-        raise UsageError(f"{len(clocks)} thresholds for a network of {stages} stages; give at most {stages}.")
+        raise UsageError(f"{len(clocks)} clocks or thresholds for a network of {stages} stages; give at most {stages}.")
     if first + len(clocks) > stages:
         raise UsageError(
-            f"watch={first}, but nothing comes after stage {first} in a network of {stages} stages; "
-            f"there is no such stage to gate. Give a stage before the last: 1 to {stages - 1}."
+            f"a clock for the stages after stage {first} (watch={first}), but the network has {stages} stages. "
+            f"Give a stage before the last: 1 to {stages - 1}."
         )
     return Schedule((ALWAYS,) * first + clocks + (ALWAYS,) * (stages - first - len(clocks)))
 
 
 def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
-    """Return ``schedule`` for a network of ``stages`` stages.
+    """Return ``schedule`` as a ``Schedule`` for ``stages`` stages; ``UsageError`` if it is none or has another number of stages.
 
     >>> schedule_for(exponential, 3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
     """
     if isinstance(schedule, str) or not (isinstance(schedule, Schedule) or callable(schedule)):
         raise UsageError(
-            f"{schedule!r} is no schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
+            f"{schedule!r} is not a schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
             "or text through clockseg.parse_schedule."
         )
     made = schedule if isinstance(schedule, Schedule) else _made(schedule, stages)
     if not isinstance(made, Schedule):
         raise UsageError(
-            f"{schedule!r} gives {made!r}, no Schedule; give a Schedule or a function of the number of stages."
+            f"{schedule!r} returned {made!r}, which is not a Schedule; give a Schedule or a function that returns one for a "
+            "number of stages."
         )
     if len(made) != stages:
-        raise UsageError(f"the schedule is for {len(made)} stages, the network has {stages}; give one clock a stage.")
+        raise UsageError(f"the schedule has {len(made)} stages and the network {stages}; give one clock per stage.")
     return made
 
 
@@ -128,7 +132,7 @@ def _made(schedule: Named, stages: int) -> Schedule:
         return schedule(stages)  # type: ignore[call-arg,arg-type,return-value]  # no clock: a function of the number of stages
     except (AttributeError, TypeError) as error:
         raise UsageError(
-            f"{schedule!r} can't be asked for a schedule ({error}); give a Schedule or a function of the number of stages."
+            f"{schedule!r} failed as a function of the number of stages ({error}); give a Schedule or such a function."
         ) from error
 
 
@@ -140,7 +144,7 @@ def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     warp(flow)
     """
     if not isinstance(carry, Carry) or isinstance(carry, type):
-        raise UsageError(f"carried(.., {carry!r}): no carry; give one such as identity or Warp(Flow()).")
+        raise UsageError(f"carried(.., {carry!r}): not a carry; give one such as identity or Warp(Flow()).")
     return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
 
 
@@ -170,7 +174,7 @@ def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
     (Every(period=1), Every(period=2), Every(period=2))
     """
     if isinstance(periods, (str, int)) or not isinstance(periods, Sequence):
-        raise UsageError(f"fixed_rate({periods!r}); give one period a stage, such as fixed_rate((1, 2, 4)).")
+        raise UsageError(f"fixed_rate({periods!r}); give one period per stage, such as fixed_rate((1, 2, 4)).")
     made = Schedule(tuple(Every(period) for period in periods), nested=nested)
     return lambda stages: schedule_for(made, stages)
 
@@ -194,7 +198,7 @@ def exponential(stages: int) -> Schedule:
 
 
 def pipelined(k: int) -> Named:
-    """Fire every stage in a pipeline of ``k`` segments: the last k - 1 stages read values of the previous frame (section 4.1).
+    """Fire every stage, in a pipeline of ``k`` segments: the last k - 1 stages read the previous frame's values (section 4.1).
 
     >>> pipelined(3)(3).delays
     (0, 1, 1)
@@ -203,7 +207,7 @@ def pipelined(k: int) -> Named:
 
     def made(stages: int) -> Schedule:
         if k > stages:
-            raise UsageError(f"pipelined({k}) of a network of {stages} stages; k is at most the number of stages.")
+            raise UsageError(f"pipelined({k}) for a network of {stages} stages; k is at most the number of stages.")
         return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
 
     return made
