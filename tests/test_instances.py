@@ -18,7 +18,7 @@ from clockseg.instances.network import gives_instances
 from clockseg.instances.recognising import recognise
 from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
-from clockseg.instances.writing import decoded, encoded
+from clockseg.instances.writing import decoded, encoded, joined_line
 from clockseg.networks.cut_source import NOTHING_SAID, Said
 from clockseg.networks.cutting import cut_network
 from clockseg.types import FRAME_SIZE
@@ -374,6 +374,30 @@ def test_a_frame_without_instances_is_a_line_without_instances(net, tmp_path):
     assert line == {"frame": 0, "size": [320, 256], "instances": []}
 
 
+@pytest.mark.parametrize("command", [["evaluate"], ["plan", "--keep", "0.9"]])
+def test_commands_that_compare_maps_refuse_instances(command, network, clip, capsys):
+    assert main([*command, str(clip), "--network", str(network), "--engine", ENGINE]) == 2
+    assert "gives instances, and this command compares maps; segment, live and bench take it" in capsys.readouterr().err
+
+
+def test_live_writes_instances(network, clip, tmp_path):
+    options = [
+        "--network",
+        str(network),
+        "--engine",
+        ENGINE,
+        "--write",
+        "instances,overlay",
+        "--quiet",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(["live", str(clip), *options]) == 0
+
+    lines = list(clockseg.read_instances(next(tmp_path.rglob("instances.jsonl"))))
+    assert {one["category"] for line in lines for one in line["instances"]} == set(NAMES)
+
+
 def test_the_overlay_shows_masks_in_the_colours_of_identities(net):
     from clockseg.instances.drawing import drawn
 
@@ -458,3 +482,13 @@ def test_a_sidecar_with_other_instances_is_refused(network, tmp_path):
 
     with pytest.raises(NetworkError, match=r"layout 'boxes'.*yolo: boxes"):
         clockseg.load(tmp_path / "net.onnx", engine=ENGINE)
+
+
+def test_pieces_of_a_video_count_frames_and_identities_on():
+    mask = {"size": [1, 1], "counts": "01"}
+    line = json.dumps({"frame": 2, "size": [1, 1], "instances": [{"image_id": 2, "track_id": 1, "segmentation": mask}]})
+
+    text, most = joined_line(line, frames=100, identities=7)
+
+    told = json.loads(text)
+    assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"], most) == (102, 102, 8, 8)

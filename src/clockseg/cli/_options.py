@@ -227,11 +227,17 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: {install(extra)}")
 
 
-def load_network(args: argparse.Namespace) -> StagedNetwork:
-    """Load the network these options ask for."""
+def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
+    """Load the network these options ask for; ``UsageError`` for one of instances unless the command takes such networks."""
+    from clockseg.instances.network import gives_instances
     from clockseg.networks.load import load
 
     net = load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
+    if gives_instances(net) and not instances:
+        raise UsageError(
+            f"network {net.name!r} gives instances, and this command compares maps; segment, live and bench take it. Masks are "
+            "scored against yours by clockseg.instances.scoring."
+        )
     tell_engine(args, net)
     return net
 

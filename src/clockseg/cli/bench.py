@@ -47,7 +47,7 @@ def run_pipeline(args: argparse.Namespace) -> int:
         if not args.quiet:
             say(f"round {done} of {args.rounds}")
 
-    net = load_network(args)
+    net = load_network(args, instances=True)
     pipelines = Pipelines(args, load_network, net)
     threads = pipelines.threads
     images = noise(net, args.frames) if args.video is None else _decoded(args.video, args.frames)

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write and args.out is None:
         raise UsageError("--write needs a folder to write to. Add --out DIR.")
     options = parsed_options(args.option)
-    net = load_network(args)
+    net = load_network(args, instances=True)
     name, schedule, carry = _schedule(args, net)
     with ExitStack() as stack:
         board = _board(args, net, name, stack)

@@ -16,6 +16,8 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.values import gives_numbers
+from clockseg.instances.drawing import drawn
+from clockseg.instances.network import gives_instances
 from clockseg.live.channel import Channel, Shown
 from clockseg.types import Array
 from clockseg.video import Heat
@@ -81,7 +83,7 @@ class Board:
 
     def __init__(self, net: StagedNetwork, names: Sequence[str], schedule: str) -> None:
         self._net, self._names, self._schedule = net, tuple(names), schedule
-        self._numbers = gives_numbers(net)
+        self._numbers, self._instances = gives_numbers(net), gives_instances(net)
         self._changed = threading.Condition()
         self._views = [_View() for _ in names]
         self._closed = False
@@ -169,13 +171,17 @@ class Board:
             return found
 
     def _drawn(self, view: _View, shown: Shown) -> tuple[tuple[int, int], bytes, bytes]:
-        image = view.heat(shown.frame.image, shown.output) if self._numbers else shown.frame.image
+        image = shown.frame.image
+        if self._numbers:
+            image = view.heat(image, shown.output)
+        elif self._instances:
+            image = drawn(image, shown.output, self._net.classes)
         height, width = image.shape[:2]
         scale = min(1.0, WIDEST / width)
         size = max(1, round(width * scale)), max(1, round(height * scale))
         small = cv2.resize(image, size, interpolation=cv2.INTER_AREA) if scale < 1 else image
         picture = _bytes(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), cv2.IMWRITE_JPEG_QUALITY, 82)
-        if self._numbers:
+        if self._numbers or self._instances:
             return size, picture, b""
         labels = cv2.resize(np.asarray(shown.output), size, interpolation=cv2.INTER_NEAREST)
         return size, picture, _bytes(".png", labels, cv2.IMWRITE_PNG_COMPRESSION, 1)
