@@ -212,7 +212,7 @@ def test_a_network_that_gives_no_label_maps_is_refused(data):
 
 
 def test_a_schedule_for_other_stages_is_refused_before_anything_runs():
-    with pytest.raises(UsageError, match="for 1 stages, the network has 3"):
+    with pytest.raises(UsageError, match="has 1 stages and the network 3"):
         evaluate(toy(), {"it": Schedule((lambda tick: True,))}, [], classes=CLASSES)
 
 

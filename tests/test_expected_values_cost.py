@@ -108,7 +108,7 @@ def test_one_rate_a_stage_is_for_every_schedule() -> None:
         (alternating, (0, 0, 0), None, "not all of them 0"),
         (alternating, (-1, 1, 1), None, "at least 0"),
         (alternating, (1, math.nan, 1), None, "finite"),
-        (Schedule((ALWAYS, ALWAYS)), TIME, None, "the network has 3"),
+        (Schedule((ALWAYS, ALWAYS)), TIME, None, "the network 3"),
     ],
 )
 def test_what_has_no_cost_is_refused(schedule, shares, rate, message) -> None:

@@ -273,8 +273,8 @@ def test_a_name_that_starts_with_a_dash(network, video, tmp_path, monkeypatch) -
     [
         (["--schedule", "alternatin"], "Did you mean alternating"),
         (["--schedule", ""], "1 to 2000 characters"),
-        (["--schedule", "fixed_rate((1, 2))"], "for 2 stages, the network has 3"),
-        (["--schedule", "adaptive(0.25, watch=3)"], "no such stage"),
+        (["--schedule", "fixed_rate((1, 2))"], "has 2 stages and the network 3"),
+        (["--schedule", "adaptive(0.25, watch=3)"], "Give a stage before the last"),
         (["--carry", "warp9"], "carry"),
         (["--write", "labels,video"], "'video'"),
         (["--network", "streets"], "street"),

@@ -1,1 +1,1 @@
-"""Showing: the output of each frame, made from the frames on which the network fired before it, and after it in a file."""
+"""Makes the output of each frame from the key frames before it and, under the carry ``interpolate``, after it."""

@@ -46,11 +46,11 @@ def labels_of(scores: Array, size: Size, *, everywhere: bool = False) -> Labels:
 
 
 class _Grid(NamedTuple):
-    """Where the pixels of a picture lie in a map: quad q of a side lies between the centres of cells q - 1 and q.
+    """The position of a picture's pixels in a map, by quads: quad q of a side lies between the centres of cells q - 1 and q.
 
     ``columns`` and ``rows``: the quad of each pixel, as OpenCV's remap takes it. ``left`` and ``top``: the first pixel of each
-    quad. ``across`` and ``down``: weights of the farther cell for the pixels of each quad, float32 [quads, most pixels].
-    ``wide`` and ``high``: how many pixels each quad has.
+    quad. ``across`` and ``down``: the interpolation weight of cell q for each pixel of the quad, float32 [quads, most pixels].
+    ``wide`` and ``high``: the number of pixels of each quad.
     """
 
     columns: Array
@@ -123,7 +123,7 @@ def argmax(scores: Array) -> Labels:
 def argmax_first(planes: Array) -> Labels:
     """Return the index along the first axis of the highest value, the lowest of several, as uint8.
 
-    One pass for each class over whole planes, which is quicker for few classes than numpy's argmax.
+    Makes one pass over whole planes per class, which is faster than numpy's argmax for few classes.
     """
     best = planes.max(axis=0)
     found = np.zeros(best.shape, np.uint8)
@@ -134,10 +134,10 @@ def argmax_first(planes: Array) -> Labels:
 
 @lru_cache(maxsize=64)
 def upsamples(part: GraphPart, size: Size) -> str | None:
-    """Return the tensor whose maps ``part`` only upsamples bilinearly and labels at this working size; None if it does more.
+    """Return the name of the tensor that ``part`` takes, if all it does is bilinear upsampling and argmax; else None.
 
-    Transposed convolutions with a bilinear kernel, one for each class, count as bilinear upsampling: they differ from it only
-    at the picture's edge, and there by the same factor in all classes.
+    ``size``: the working size. Depthwise transposed convolutions with a bilinear kernel count as bilinear upsampling: they differ
+    from it only at the picture's edge, and there by the same factor in all classes.
     """
     model = onnx.load_model_from_string(part.build(size).model)
     if len(model.graph.input) != 1 or len(model.graph.output) != 1:
@@ -188,7 +188,7 @@ class Labeller:
         return self.net.restore(self.conclude(maps.value()) if value is None else value, image)
 
     def _sparse(self, maps: Maps) -> Any:
-        """Labels of score maps that the network would only upsample; None where it does more."""
+        """Return the labels of score maps that the network would only upsample; None if it does more."""
         if self.graph is None or len(maps.planes) != 1 or FRAME_SIZE not in maps.given:
             return None
         [(name, scores)] = maps.planes.items()

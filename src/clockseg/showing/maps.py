@@ -14,14 +14,14 @@ from clockseg.libraries import opencv
 from clockseg.types import Array
 
 Weights: TypeAlias = Callable[[int, int], Array]
-"""A weight for each cell of a map of height and width: float32 [height, width], above 0."""
+"""A function of a map's height and width that returns the weight of each cell: float32 [height, width], above 0."""
 CHANNELS = 64
-"""Channels of a map that OpenCV warps at once."""
+"""Channels of a map that are warped in one call of OpenCV."""
 SIGMA = 8.0
-"""Grey levels of the motion-compensated residual over which the weight of a key frame falls to 1/e. From 4 to 16, results differ
-by 0.2 points of mIoU."""
+"""Motion-compensated residual, in grey levels, at which the weight of a key frame has fallen to 1/e. Between 4 and 16 it changes
+mIoU by at most 0.2 points."""
 LEAST = 1e-4
-"""The weight of a place that motion does not explain at all: if that holds on both sides, the nearer key frame counts more."""
+"""The least weight of a pixel, which keeps the nearer key frame ahead where motion explains neither side."""
 _TRUST = (LEAST + (1 - LEAST) * np.exp(-np.arange(256) / SIGMA)).astype(np.float32)
 
 
@@ -29,8 +29,8 @@ _TRUST = (LEAST + (1 - LEAST) * np.exp(-np.arange(256) / SIGMA)).astype(np.float
 class Maps:
     """The maps of one frame, with the channels last.
 
-    ``planes``: by name, float32 [h, w, channels], or labels of any whole-number type [h, w]. ``given``: the value that they were
-    taken from, an array or a mapping of arrays; what has no places in the picture stays as it is.
+    ``planes``: by name, float32 [h, w, channels], or labels of any integer type [h, w]. ``given``: the value that they were
+    taken from, an array or a mapping of arrays; its arrays that are not maps, such as sizes, stay as they are.
     """
 
     planes: Mapping[str, Array]
@@ -38,24 +38,24 @@ class Maps:
 
     @classmethod
     def of(cls, value: Any) -> Maps:
-        """Take the maps out of a value; ``UsageError`` if it is neither an array nor a mapping of arrays with a map."""
+        """Extract the maps from an array or a mapping of arrays; ``UsageError`` if it has none."""
         arrays = value if isinstance(value, Mapping) else {"": value}
         found = {name: _plane(name, array) for name, array in arrays.items() if np.ndim(array) > 1}
         if not found:
             raise UsageError(
-                f"interpolate averages maps, arrays [1, channels, h, w] or [h, w]; the network's output is made from "
-                f"{type(value).__name__}. Use the carry identity."
+                "interpolate averages maps, which are arrays [1, channels, h, w] or [h, w]; this network's output is made "
+                f"from {type(value).__name__}. Use the carry identity."
             )
         return cls(found, value)
 
     def value(self) -> Any:
-        """Return the maps in the form that they were taken from."""
+        """Return the maps in the shapes and types of the value that they were extracted from."""
         if not isinstance(self.given, Mapping):
             return _shaped(self.planes[""], self.given)
         return {**self.given, **{name: _shaped(plane, self.given[name]) for name, plane in self.planes.items()}}
 
     def moved(self, motion: Motion) -> Maps:
-        """Return the maps warped along ``motion``: scores and numbers bilinearly, labels by the nearest cell."""
+        """Return the maps warped along ``motion``: bilinearly, or by nearest neighbour for labels."""
         return replace(self, planes={name: _moved(plane, motion) for name, plane in self.planes.items()})
 
     def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
@@ -85,12 +85,12 @@ def trust(motion: Motion, distance: int) -> Weights:
 
 
 def certain(height: int, width: int) -> Array:
-    """The weight of a frame for itself: 1 everywhere."""
+    """Return weight 1 everywhere: that of a key frame for itself."""
     return np.ones((height, width), np.float32)
 
 
 def average(parts: Sequence[tuple[Maps, Weights]]) -> Maps:
-    """Return the weighted mean of each map over ``parts``; of labels, the one with the most weight, the first of several."""
+    """Return the weighted mean of each map over ``parts``; for labels, the one with the largest total weight, the first on a tie."""
     first = parts[0][0]
     if len(parts) == 1:
         return first
@@ -116,7 +116,7 @@ def _vote(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
 
 
 def _plane(name: str, array: Any) -> Array:
-    """One array as a plane: [1, channels, h, w] of floats, or [1, h, w] or [h, w]."""
+    """Return an array as a plane: floats [1, channels, h, w], or anything [1, h, w] or [h, w]."""
     if type(array).__module__ == "torch":
         array = array.detach().cpu().numpy()
     array = np.asarray(array)
@@ -127,13 +127,13 @@ def _plane(name: str, array: Any) -> Array:
         plane = array.reshape(array.shape[-2:])
         return np.ascontiguousarray(plane, np.float32)[..., None] if floats else plane
     raise UsageError(
-        f"{name or 'the output'} is {array.dtype} {list(array.shape)}, no map [1, channels, h, w] or [h, w], and can't be "
-        "interpolated; use the carry identity."
+        f"{name or 'the output'} is {array.dtype} {list(array.shape)}, not a map [1, channels, h, w] or [h, w], so it can't be "
+        "interpolated. Use the carry identity."
     )
 
 
 def _shaped(plane: Array, like: Any) -> Any:
-    """A plane in the shape and type of the array that it was made of."""
+    """Return a plane in the shape and type of the array that it was made from."""
     if type(like).__module__ == "torch":
         torch = __import__("torch")
         return torch.as_tensor(np.ascontiguousarray(_shaped(plane, like.detach().cpu().numpy()))).to(like.device)

@@ -1,4 +1,4 @@
-"""Interpolation played on a tape: what planning looks at, without running the network again."""
+"""Interpolation replayed on a recording (a tape), for planning: the network is not run again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clockseg.showing.window import Due, Window, coarser, small
 
 
 def play(tape: Tape, schedule: Schedule | Named) -> Iterator[Played]:
-    """Play a schedule on a tape, as ``Tape.play`` does, and interpolate if its carry does. Outputs are made when they are read."""
+    """Play a schedule on a tape as ``Tape.play`` does, also under the carry ``interpolate``. Outputs are made when first read."""
     found = schedule_for(schedule, len(tape.net))
     if isinstance(found.carry, Interpolate):
         return _interpolated(tape, found, found.carry)

@@ -1,4 +1,4 @@
-"""A stream of frames: in go the frames of a video, out come their outputs in order, at once or a little later."""
+"""A stream takes the frames of a video and returns their outputs in order, at once or some frames later."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from clockseg.showing.window import Due, Window, coarser, small
 from clockseg.types import Array, Size
 
 INTERPOLATED = "interpolated"
-"""The ``carried`` of the record of a frame that was made from the key frames around it."""
+"""``Record.carried`` of a frame whose output was made from the key frames around it."""
 MOST_FRAMES = 240
-"""Frames that wait at most for the next key frame, where their pictures are small."""
+"""The most frames that wait for the next key frame, if ``MOST_BYTES`` allows as many."""
 MOST_BYTES = 400_000_000
-"""Bytes of pictures that wait at most for the next key frame."""
+"""The most bytes of pictures that wait for the next key frame."""
 LEAST_FRAMES = 8
-"""Frames that may wait however large their pictures are."""
+"""The number of frames that may always wait, however large their pictures are."""
 MOST_THREADS = 4
-"""Threads that make outputs at once."""
+"""The most threads that make outputs concurrently."""
 MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
 
 
 class Shown(NamedTuple):
-    """A frame with its output: ``item`` as it was given with the frame, ``output`` of the network, and its record."""
+    """The output of one frame: the ``item`` that was pushed with the frame, the network's ``output``, and the record."""
 
     item: Any
     output: Any
@@ -52,10 +52,11 @@ class Shown(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A frame before the network, with its motion since the frame before.
+    """A frame that ``Stream.see`` has prepared for ``Stream.run``.
 
-    ``sight`` and ``motion`` are the motion estimator's, ``step`` the motion at the resolution at which it is composed, and
-    ``seconds`` the time that all of this took. Without motion estimation there are only the frame and its ``vectors``.
+    ``vectors``: the codec's motion vectors. ``item``: returned with the output. ``sight``: the motion estimator's data of the
+    frame; ``motion``: since the previous frame; ``step``: the same at the resolution at which motions are composed; all None
+    without motion estimation or a previous frame. ``seconds``: the time that this took.
     """
 
     image: Any
@@ -68,7 +69,7 @@ class Seen(NamedTuple):
 
 
 class Stream(Protocol):
-    """A network running over one video. What ``push`` and ``end`` return together are all frames, each once, in order."""
+    """A network running over one video: ``push`` and ``end`` together return every frame once, in order."""
 
     @property
     def net(self) -> StagedNetwork:
@@ -82,16 +83,16 @@ class Stream(Protocol):
 
     @property
     def key_maps(self) -> Any:
-        """The network's maps of the last frame if that was a key frame; None if it was not, or if maps are not kept apart."""
+        """The network's maps of the last frame; None if it was not a key frame, or if this stream does not keep maps."""
         ...
 
     @property
     def sees_ahead(self) -> bool:
-        """True if another thread may call ``see`` for the frames to come."""
+        """True if another thread may call ``see`` for the next frames while ``run`` runs."""
         ...
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Do what needs no network for a frame, in the order of frames; ``item`` comes back with the output."""
+        """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
         ...
 
     def run(self, seen: Seen) -> list[Shown]:
@@ -107,22 +108,22 @@ class Stream(Protocol):
         ...
 
     def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile everything for frames of the size of this one, if that was not done, so that it is not part of what is timed."""
+        """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
         ...
 
     def close(self) -> None:
-        """Forget the clip: frames that are left are not made."""
+        """Forget the clip: outputs of waiting frames are not made."""
         ...
 
 
 def stream(
     net: StagedNetwork, schedule: Schedule | Named, *, session: MakeSession = Session, lookahead: int | None = None
 ) -> Stream:
-    """Return the stream of a network under a schedule: a late one if its carry is ``interpolate``, else one without delay.
+    """Return the stream of a network under a schedule: with delay under the carry ``interpolate``, else without.
 
-    ``session`` makes the session that runs the network. ``lookahead``: the most frames by which an output may be late; by
-    default as many as the interval between key frames takes, within bounded memory. A network whose ``restore`` has a method
-    ``stream`` makes its own: its outputs are no maps.
+    ``session`` makes the session that runs the network. ``lookahead``: the most frames by which an output may be late; None:
+    as many as it takes to reach the next key frame, within bounded memory. If the network's ``restore`` has a method
+    ``stream``, as that of instance networks, it makes the stream.
     """
     found = schedule_for(schedule, len(net))
     own = getattr(net.restore, "stream", None)
@@ -155,7 +156,7 @@ def run(
 
 @dataclass
 class AtOnce:
-    """The stream of a carry that makes an output from earlier frames alone."""
+    """The stream of carries that need earlier frames only: it returns each output at once."""
 
     session: Session
 
@@ -185,7 +186,7 @@ class AtOnce:
         return self.run(self.see(image, vectors=vectors, item=item))
 
     def end(self) -> list[Shown]:
-        """End the clip: nothing is left."""
+        """End the clip; no frames are waiting."""
         self.close()
         return []
 
@@ -203,7 +204,7 @@ class AtOnce:
 
 @dataclass
 class _Frame:
-    """A frame that waits: what ``restore`` needs of it, and its record so far."""
+    """A waiting frame: its image, which ``restore`` needs, and its record so far."""
 
     item: Any
     image: Any
@@ -218,7 +219,7 @@ class Interpolated:
     ) -> None:
         self.net, self.schedule, self.carry = net, schedule, carry
         self._scores = replace(net, finish=_keeping(net.fused), restore=as_it_is, conclude=None, correction=None)
-        # Where clocks know from the frame counter alone that all stages fire or none, nothing is warped between firings.
+        # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
         moving = _Moving(carry.motion, of="output", now=lambda: self.now)
@@ -231,13 +232,13 @@ class Interpolated:
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
         labels = Labeller(net)
         self.make_output: Callable[[Maps, Any], Any] = labels
-        # Parts that are functions of the caller's may not stand being called from several threads.
+        # Parts that are the caller's functions may not be thread-safe.
         self.sees_ahead = labels.graph is not None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
     def _workers(self) -> ThreadPoolExecutor:
-        """The threads that make outputs. Made when first needed: a process forked before that has none that are dead."""
+        """The threads that make outputs, started when first needed, because threads do not survive a fork."""
         self._pool = self._pool or ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
         return self._pool
 
@@ -253,7 +254,7 @@ class Interpolated:
         return seen._replace(motion=motion, step=step, seconds=time.perf_counter() - begun)
 
     def looked(self, image: Any, vectors: Any, item: Any) -> Seen:
-        """Return the frame with its sight. Only the first frame of a size is prepared for that; the others if a stage fires."""
+        """Return the frame with its sight. ``prepare`` runs only for the first frame of each size; others are just resized."""
         shape = np.shape(image)
         if self._known[0] != shape:
             picture, share = picture_of(self.net.prepare(image), image)
@@ -322,7 +323,7 @@ class Interpolated:
         begun = time.perf_counter()
         made = list(self._workers.map(self._make, due) if self.sees_ahead else map(self._make, due))
         total = sum(fuse + finish for *_, fuse, finish in made)
-        # What ran concurrently took less time than the sum.
+        # Concurrent outputs took less time than the sum.
         share = (time.perf_counter() - begun) / total if total else 1.0
         shown = []
         for frame, output, fuse, finish in made:
@@ -340,18 +341,18 @@ class Interpolated:
 
 
 def _resized(image: Any, size: Size) -> Any:
-    """Return a picture at the size that the network works at, well enough to estimate motion."""
+    """Return a picture at the network's working size, resized well enough to estimate motion."""
     width, height = image.shape[1], image.shape[0]
     if (width, height) == size:
         return image
     cv2 = opencv()
-    # By area is dearer than all of the motion unless pictures shrink by a whole number.
+    # INTER_AREA takes longer than motion estimation unless pictures shrink by a whole number.
     shrunk = width > 2 * size[0] or height > 2 * size[1]
     return cv2.resize(image, size, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_LINEAR)
 
 
 def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
-    """Return the record with more seconds of motion, fusing and finishing."""
+    """Return the record with these seconds added to its own."""
     spent = record.seconds
     more = spent._replace(motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
     return record._replace(seconds=more)
@@ -376,7 +377,7 @@ def _keeping(fused: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class _Moving(Warp):
-    """Warps what single stages hold between firings. ``now``: the current frame, as it was seen."""
+    """The carry between key frames: it warps held values of single stages. ``now`` returns the current frame, already seen."""
 
     now: Callable[[], Seen] = field(default=lambda: Seen(None, None, None), compare=False, repr=False)
 

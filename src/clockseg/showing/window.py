@@ -1,7 +1,7 @@
-"""A window between two key frames: each frame of it is made from both.
+"""A window between two key frames: each frame in it is made from both.
 
-The way back of each frame is its optical flow to the frame before. The way ahead is the inverse of the next frame's, so that
-one optical flow a frame is enough. Flows along the way are composed, once for all maps, and each map is resampled once.
+Backward motion is composed from each frame's optical flow to the frame before. Forward motion is composed from the inverses
+of the same flows, so one optical flow per frame is enough. Flows are composed once for all maps, and each map is resampled once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from clockseg.showing.maps import Maps, Weights, average, certain, trust
 from clockseg.types import Array
 
 Due: TypeAlias = tuple[Any, Callable[[], Maps]]
-"""A frame whose key frames are known, and the function that makes its maps; such functions may run concurrently."""
+"""A frame whose key frames are known, and a function that makes its maps; such functions may run concurrently."""
 COARSER = 2
-"""How much coarser flows are composed than the pictures between which they were estimated: DIS finds them no finer."""
+"""The factor by which flows are shrunk before they are composed: DIS estimates them no finer."""
 
 
 @dataclass
 class Key:
-    """A key frame: the network's ``maps`` of it, and these averaged with the key frame before it (``behind``)."""
+    """A key frame: the network's ``maps``, the average ``behind`` of them with neighbouring key frames, and the parts averaged."""
 
     maps: Maps
     behind: Maps
@@ -38,8 +38,8 @@ class Key:
 class Waiting:
     """A frame whose output is not made yet.
 
-    ``item``: the caller's. ``step``: its motion to the frame before; None for the first of a clip. ``cut``: True if a shot
-    begins with it. ``back``: its motion to the last key frame, ``distance`` frames before it; None beyond a cut.
+    ``item``: the caller's. ``step``: the motion from the previous frame; None for the first of a clip. ``cut``: True if a shot
+    begins with it. ``back``: the motion from the last key frame, ``distance`` frames earlier; None if a cut lies between.
     """
 
     item: Any
@@ -51,7 +51,7 @@ class Waiting:
 
 @dataclass
 class Window:
-    """The frames since the last key frame. ``smooth``: key frames are averaged with their neighbours, too."""
+    """The frames since the last key frame. ``smooth``: True if key frames are averaged with their neighbours, too."""
 
     smooth: bool
     key: Key | None = None
@@ -60,7 +60,7 @@ class Window:
     last: Waiting | None = None
 
     def add(self, item: Any, step: Motion | None) -> list[Due]:
-        """Add a frame on which nothing fired, with its motion to the frame before; nothing is due for it."""
+        """Add a frame on which nothing fired, with its motion from the previous frame; no frame is due yet."""
         self._append(item, step)
         return []
 
@@ -75,12 +75,12 @@ class Window:
         return due
 
     def overdue(self, most: int) -> list[Due]:
-        """Return the oldest frames while more than ``most`` wait, to be made without the key frame to come."""
+        """Return the oldest frames beyond the newest ``most``, to be made from the last key frame alone."""
         late, self.waiting = self.waiting[: max(0, len(self.waiting) - most)], self.waiting[-most:] if most else []
         return [(waiting.item, partial(_made, waiting, self.key, None, None)) for waiting in late]
 
     def end(self) -> list[Due]:
-        """Return all frames that wait, to be made from the key frame before them, and forget everything."""
+        """Return all waiting frames, to be made from the last key frame alone, and forget everything."""
         due = self.overdue(0)
         self.key, self.last, self.usual = None, None, 0.0
         return due
@@ -122,7 +122,7 @@ class Window:
         return [(waiting.item, partial(_made, waiting, self.key, key, way)) for waiting, way in pairs]
 
     def _ahead(self) -> list[tuple[Motion, int] | None]:
-        """Return the motion of each waiting frame to the key frame that closes the window; None from before a cut."""
+        """Return the motion of each waiting frame to the key frame that closes the window; None if a cut lies between."""
         found: list[tuple[Motion, int] | None] = []
         following, after = self.last, None
         for waiting in reversed(self.waiting):
@@ -150,12 +150,12 @@ def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Mo
         return average(parts)
     if before is None:
         raise RuntimeError("a clip begins with a frame on which everything fires.")
-    # A shot without a key frame: nothing tells more than the last one.
+    # A shot without a key frame shows the last one unmoved.
     return before.behind
 
 
 def coarser(motion: Motion, then: Sight) -> Motion:
-    """Return a motion at half of its resolution, at which it is composed; ``then``: its earlier picture at that resolution."""
+    """Return a motion at half its resolution, for composing; ``then``: its earlier picture at that resolution."""
     flow = halved(motion.flow)
     scale = [flow.shape[1] / motion.flow.shape[1], flow.shape[0] / motion.flow.shape[0]]
     return Motion(flow * np.array(scale, np.float32), then, small(motion.now))
@@ -174,7 +174,7 @@ def halved(field: Array) -> Array:
 
 
 def inverse(motion: Motion) -> Motion:
-    """Return the motion from the earlier picture to the later one: -flow at the place where the flow itself leads from.
+    """Return the motion in the other direction: minus the flow, sampled where the flow leads.
 
     >>> blank = Sight(np.zeros((4, 6), np.uint8))
     >>> inverse(Motion(np.ones((4, 6, 2), np.float32), blank, blank)).flow[0, 0].tolist()
