@@ -170,7 +170,7 @@ def test_trap_2_a_change_of_size_refills_and_equals_a_fresh_session() -> None:
 def test_trap_2_step_refuses_another_size() -> None:
     schedule = alternating(3)
     _, memory = fill(numeric(), schedule, clip(1)[0])
-    with pytest.raises(UsageError, match="fill again"):
+    with pytest.raises(UsageError, match="call fill for it"):
         step(numeric(), schedule, memory, clip(1, shape=(5, 5))[0])
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 Of: TypeAlias = Literal["auto", "output", "fused", "held"]
-"""The value that is propagated on a frame without a firing: the output, the last fused value, or each stage's held value.
+"""The value that is propagated to a frame on which nothing fires: the output, the last fused scores, or each stage's held value.
 
-"auto": the last fused value if the network has a correction for it, else the output.
+"auto": the fused scores if the network has a correction, else the output.
 """
 
 
@@ -16,23 +16,23 @@ Of: TypeAlias = Literal["auto", "output", "fused", "held"]
 class Carry(Protocol):
     """Propagates values of earlier frames to the current one.
 
-    A session keeps each value as it was computed and the motion composed since, so that ``move`` resamples it only once. A
-    motion of None means no motion.
+    A session keeps each value as it was computed, and the motion composed since then, so ``move`` resamples a value only once.
+    A motion of None means that nothing has moved.
     """
 
     @property
     def looks(self) -> bool:
-        """True if it estimates motion, and so needs to see every frame."""
+        """True if it estimates motion; ``see`` is then called on every frame."""
         ...
 
     @property
     def reads_vectors(self) -> bool:
-        """True if it reads the codec's motion vectors, which the decoder then exports."""
+        """True if it reads the codec's motion vectors; the decoder then exports them."""
         ...
 
     @property
     def of(self) -> Of:
-        """The value propagated on a frame without a firing; where some stages fire, the held values of the others are."""
+        """The value that is moved when nothing fires; when some stages fire, the held values of the others are moved."""
         ...
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
@@ -85,7 +85,7 @@ class Identity:
         return value
 
     def unexplained(self, value: Any, motion: None) -> Any:
-        """Return nothing: there is no motion."""
+        """Return an empty dict: there is no motion."""
         return {}
 
     def __str__(self) -> str:

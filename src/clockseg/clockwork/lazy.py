@@ -1,4 +1,4 @@
-"""Lazy values: a call of a part stays pending until its value is read, so that an executor may run several calls as one."""
+"""Lazy values: calls stay pending until a value is read, so that an executor may run several calls as one model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind: TypeAlias = int | str
 
 @dataclass(slots=True, eq=False)
 class Lazy:
-    """A call of a part, and its value once it was made. ``name`` names the part within its network."""
+    """A call of a network's part: pending, or run, with its ``value`` and ``seconds``. ``name``: that of the part."""
 
     kind: Kind
     name: str
@@ -28,14 +28,14 @@ class Lazy:
 
 
 class Executor(Protocol):
-    """Runs pending calls in batches, in which each call comes after those whose values it takes."""
+    """Runs pending calls in batches, which are ordered: a call comes after those whose values it takes."""
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Set the value of each call, and the seconds that it took."""
         ...
 
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Prepare for the frames after a fill, which gave ``memory`` for this frame."""
+        """Prepare for the next frames, given a fill's ``memory`` and frame; an executor may compile models here."""
         ...
 
 
@@ -56,7 +56,7 @@ class Interpreter:
             call.seconds = time.perf_counter() - start
 
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Do nothing: no frame runs faster for it."""
+        """Do nothing: there is nothing to compile."""
 
 
 class Calls(Protocol):
@@ -64,7 +64,7 @@ class Calls(Protocol):
 
     @property
     def call(self) -> Callable[[Kind, str, Callable[..., Any], tuple[Any, ...]], Any]:
-        """Return a lazy value; arguments may be lazy too."""
+        """Return the lazy value of a call; its arguments may be lazy too."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Calls(Protocol):
         ...
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of a clock, and its state."""
+        """Return a clock's decision and its next state."""
         ...
 
     def settle(self, kept: Iterable[Any]) -> None:
@@ -126,7 +126,7 @@ class Executed:
                 call.args, call.pending = (), False
 
     def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of a clock, and its state."""
+        """Return a clock's decision and its next state."""
         start = time.perf_counter()
         answer = ask(clock, tick._replace(seconds=start), state)
         self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))

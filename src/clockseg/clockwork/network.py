@@ -65,8 +65,9 @@ class Group:
 class Correction:
     """A small network that corrects warped scores on frames without a full firing (trained by ``train stale``).
 
-    ``part``: (the value it reads of this frame, the warped fused value, {"unexplained": float32 [1, 1, h, w], 0..1}) -> the
-    output, as ``finish`` returns it. ``reads``: the stage whose trunk it reads, which has to fire; None: the prepared frame.
+    ``part``: (the value it reads of this frame, the warped fused scores, {"unexplained": float32 [1, 1, h, w], 0..1}) -> the
+    output, as ``finish`` returns it. ``reads``: the name of the stage whose trunk it reads, and which must fire for that; None
+    for the prepared frame.
     """
 
     part: Part
@@ -80,7 +81,7 @@ class StagedNetwork:
     ``prepare`` turns a frame into the input of stage 1, ``finish`` turns the value of the last group (without groups: of the
     last stage) into the output, and ``restore`` resizes an output to the frame's size. ``whole``: the uncut network, from the
     prepared frame to the same output; the oracle that schedules are measured against. ``sidecar``: the description from its
-    file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule), if there is one. ``executor``: makes the
+    sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none. ``executor``: makes the
     executor of a session from the network and a schedule; None: parts run one by one.
     For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, ``conclude`` makes the
     output from them (None: ``finish`` does), and ``correction`` makes a better output.
@@ -126,12 +127,12 @@ class StagedNetwork:
             )
 
     def __len__(self) -> int:
-        """The number of stages."""
+        """Return the number of stages."""
         return len(self.stages)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of its classes, by id; none where it has no sidecar."""
+        """The names of its classes by id; empty without a sidecar."""
         return () if self.sidecar is None else tuple(self.sidecar.classes)
 
     def __call__(self, image: Any) -> Any:
@@ -151,13 +152,13 @@ class StagedNetwork:
 
     @property
     def last(self) -> str:
-        """The name of what ``finish`` reads: the last group, or the last stage where there are no groups."""
+        """The name of the part whose value ``finish`` reads: the last group, or the last stage without groups."""
         return self.groups[-1].name if self.groups else self.stages[-1].name
 
     def map(self, fn: Callable[[str, Part], Part]) -> StagedNetwork:
-        """This network with every part replaced by ``fn(name, part)``: bodies, heads, groups, finish, and what else it has.
+        """Return this network with every part replaced by ``fn(name, part)``; engines and timers are written this way.
 
-        How engines and timers are written. Names are ``STAGE.body``, ``STAGE.head``, the group's, ``finish``, ``whole``,
+        Names are ``STAGE.body``, ``STAGE.head``, the group's name, ``finish``, and, if the network has them, ``whole``,
         ``conclude`` and ``correction``.
 
         >>> net = StagedNetwork("one", (Stage("a", str.upper),))
@@ -178,9 +179,9 @@ class StagedNetwork:
         return made
 
     def uncut(self) -> StagedNetwork:
-        """The network as it was before it was cut, as a single stage: what time and agreement are measured against.
+        """Return the original network as a single stage: the reference for time and agreement.
 
-        Where ``whole`` is None, all stages in one.
+        Without ``whole``, all stages become one.
         """
         whole = self.whole or replace(self, prepare=same, restore=as_it_is).__call__
         alone = (Stage("whole", whole, scores=None),)
@@ -199,6 +200,6 @@ class StagedNetwork:
 def _new(name: str, known: list[str], network: str) -> str:
     if name in known:
         raise UsageError(
-            f"network {network!r} has two parts named {name!r}; stages and groups need names of their own."
+            f"network {network!r} has two parts named {name!r}; give each stage and group a name of its own."
         )
     return name

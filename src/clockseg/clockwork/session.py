@@ -16,10 +16,10 @@ from clockseg.errors import UsageError
 class Session:
     """A network running over one video, frame by frame: ``session(image) -> output``.
 
-    ``schedule``: a ``Schedule`` or a function of the number of stages (``alternating``, ``adaptive(0.25)``). The output
-    is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). A change of the frames'
-    size and ``reset()`` refill. ``record``: the record of the last frame, ``tally``: the sums so far. ``executor``: runs the
-    parts; None: the network's own, which may run several parts as one.
+    ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
+    is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
+    change of the frames' size start anew with a fill. ``tally``: the sums so far. ``executor``: runs the parts; None: the
+    network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
     >>> from clockseg.clockwork.schedule import skip_frame
@@ -57,5 +57,5 @@ class Session:
     def record(self) -> Record:
         """The record of the last frame."""
         if self.memory is None:
-            raise UsageError("nothing has run since the start or the reset; give the session a frame first.")
+            raise UsageError("the session has run no frame since its start or reset; give it a frame first.")
         return self.memory.record

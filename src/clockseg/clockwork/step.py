@@ -21,10 +21,10 @@ FIRE, HOLD = Decision(True), Decision(False)
 class Cell(NamedTuple):
     """The cached values of one stage, or of the output.
 
-    Of a stage, ``trunk`` is the value of its body and ``held`` that of its head; of the output, the argument of ``finish``
-    and its value. ``frame``: the frame that they reflect; ``motion``: composed by the carry since that frame. ``since``:
-    frames since the last firing; ``fires``: firings since the fill. ``seen`` and ``previous``: the maps that the stage's clock
-    watched at the last firing and at the previous frame; ``state``: the clock's own.
+    For a stage, ``trunk`` is the value of its body and ``held`` that of its head; for the output, ``trunk`` is the argument of
+    ``finish`` and ``held`` its value. ``frame``: the frame from which they were computed; ``motion``: the motion since then, as
+    the carry composed it. ``since``: frames since the last firing; ``fires``: firings since the fill. ``seen`` and
+    ``previous``: the maps that the stage's clock watched at the last firing and at the previous frame; ``state``: the clock's.
     """
 
     trunk: Any
@@ -45,9 +45,9 @@ NEVER = Cell(None, None, 0, fires=-1)
 class Memory(NamedTuple):
     """Everything that is kept from one frame to the next. ``t`` counts frames from the last fill.
 
-    ``stages``: a cell for each; ``fused``: the output's. ``values``: the current values of stages and groups, by name.
-    ``output``: the output at the frame's size. ``sight``: the carry's data for motion estimation. Values are ``Lazy``, and
-    computed: read their ``value``.
+    ``stages``: one cell each; ``fused``: the output's cell. ``values``: the current values of stages and groups, by name.
+    ``output``: the output at the frame's size. ``sight``: what the carry's ``see`` returned. Values are ``Lazy`` calls that
+    have run: read their ``value``.
     """
 
     t: int
@@ -265,7 +265,7 @@ class Frame:
 def fill(
     net: StagedNetwork, schedule: Schedule, image: Any, *, vectors: Any = None, executor: Executor | None = None
 ) -> tuple[Any, Memory]:
-    """Run a frame with no memory: every stage fires (the first frame, after a reset, after a change of size).
+    """Run a frame without memory, so that every stage fires: the first frame, or after a reset or a change of size.
 
     >>> from clockseg import Stage, skip_frame
     >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
@@ -284,11 +284,10 @@ def step(
     vectors: Any = None,
     executor: Executor | None = None,
 ) -> tuple[Any, Memory]:
-    """Run one frame after another: each clock decides, stages fire or hold, and fresh and held values are fused.
+    """Run the next frame: each clock decides, stages fire or hold, and fresh and held values are fused.
 
     ``vectors``: the codec's motion vectors (``clockseg.video.Frame.vectors``), for a carry that reads them. ``executor``: by
-    default parts run one by one, and all values are kept. A frame of another size than the memory's is a ``UsageError``
-    (``Session`` refills).
+    default parts run one at a time. ``UsageError`` if the frame's shape differs from the memory's; ``Session`` refills instead.
 
     >>> from clockseg import Stage, skip_frame
     >>> net, schedule = StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1)
@@ -297,6 +296,6 @@ def step(
     'W'
     """
     if np.shape(image) != memory.shape:
-        raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; fill again.")
+        raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; call fill for it.")
     after = advance(net, schedule, memory, image, vectors, Executed(executor or Interpreter()))
     return after.output.value, after

@@ -20,7 +20,7 @@ class Seconds(NamedTuple):
 
     @property
     def network(self) -> float:
-        """The sum: the network's time, from which relative times are computed."""
+        """The sum of all: the network's time, from which relative times are computed."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
 
     @classmethod
@@ -38,8 +38,8 @@ class Record(NamedTuple):
 
     ``fired`` and ``signal`` (None if the clock gave none): one per stage in order. ``reflects``: the frame (counted from the
     last fill) that each stage's value belongs to. ``moved``: per stage, True if the carry moved its held value, so that it
-    had to be fused again; empty if none was moved. ``carried``: the value that was propagated on a frame on which nothing was
-    fused: "output", "fused", or "corrected" (fused, then corrected by the network's correction).
+    had to be fused again; empty if none was moved. ``carried``: how the output was made if nothing was fused: "output" or
+    "fused" (propagated), "corrected" (fused scores, repaired by the network's correction) or "interpolated"; else "".
     """
 
     fill: bool
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """Running sums over the records of clips: flat in memory however long the video, and addable.
+    """Running sums over the records of clips, which can be added. They take constant memory.
 
     The first frame of a clip is counted in ``frames`` only; rates and ``seconds`` are over the frames after it.
     """
