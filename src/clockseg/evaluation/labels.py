@@ -209,7 +209,7 @@ def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tu
     except DataError as error:
         raise DataError(
             f"{clip.path} has {len(classes.names)} classes ({', '.join(classes.names)}), network {net.name!r} has "
-            f"{len(names)} ({', '.join(names)}); {error} Clips without labels are evaluated for agreement alone."
+            f"{len(names)} ({', '.join(names)}); {error} To measure agreement only, give the folder of its pictures alone, such as CLIP/images."
         ) from None
 
 
