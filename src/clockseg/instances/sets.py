@@ -15,6 +15,8 @@ from clockseg.types import Array, Size
 
 INSIDE = 0.5
 """A pixel belongs to an instance from this value of its mask on."""
+SPECK = 0.003
+"""Share of a moved mask from which on one of its components is kept."""
 UNKNOWN = -1
 """The identity of an instance that has not been matched yet."""
 
@@ -108,7 +110,7 @@ class InstanceMaps(Maps):
         """Return the instances with these masks, and the bounds of the masks as boxes."""
         found: Instances = self.given
         plane = self.planes["masks"]
-        return found if plane is found.soft and not self.mixed else replace(found, soft=plane).bounded()
+        return found if plane is found.soft and not self.mixed else replace(found, soft=without_specks(plane)).bounded()
 
     def moved(self, motion: Motion) -> Maps:
         """Return the masks warped along ``motion``."""
@@ -141,6 +143,25 @@ def _placed(maps: Maps, order: dict[int, int]) -> Array:
     found = np.zeros((*plane.shape[:2], len(order)), np.float32)
     for channel, one in enumerate(maps.given.ids):
         found[..., order[int(one)]] = plane[..., channel]
+    return found
+
+
+def without_specks(soft: Array) -> Array:
+    """Return masks, float32 [h, w, n], without components of less than the share ``SPECK`` of their mask; ``soft`` stays.
+
+    Motion tears such specks off, and a single one would stretch the box.
+    """
+    cv2 = opencv()
+    found = soft
+    for index in range(soft.shape[2]):
+        inside = (soft[..., index] >= INSIDE).astype(np.uint8)
+        count, labels, facts, _ = cv2.connectedComponentsWithStats(inside)
+        areas = facts[:, cv2.CC_STAT_AREA]
+        small = areas < SPECK * areas[1:].sum()
+        small[0] = False
+        if count > 2 and small.any():
+            found = soft.copy() if found is soft else found
+            found[..., index][small[labels]] = 0
     return found
 
 
