@@ -19,6 +19,7 @@ from video_making import picture, write_video
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
+    "huggingface_hub": "huggingface-hub",
     "cv2": "opencv-python-headless",
     "ml_dtypes": "ml-dtypes",
     "pynvml": "nvidia-ml-py",

@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
+import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -134,8 +136,8 @@ def test_the_command_needs_weights_and_torchvision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     out = ["--out", str(tmp_path / "net.onnx")]
-    assert main(["cut", "torchvision:fcn_resnet50", *out]) == 2
-    assert "--weights FILE is for torchvision:NAME, which needs it" in capsys.readouterr().err
+    assert main(["cut", "model.onnx", "--weights", "w.pth", *out]) == 2
+    assert "--weights FILE is for torchvision:NAME" in capsys.readouterr().err
     torch.save(made().state_dict(), tmp_path / "w.pth")
     monkeypatch.setattr(torchvision_zoo, "_constructor", lambda name: _missing(name))
     assert main(["cut", "torchvision:fcn_resnet50", "--weights", str(tmp_path / "w.pth"), *out]) == 1
@@ -159,3 +161,32 @@ def test_torchvisions_own_where_it_can_be_imported(tmp_path: Path, name: str) ->
         name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino, voc=VOC
     )
     assert found.said.classes == pascal.NAMES
+
+
+def test_published_weights_are_downloaded_once_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = tmp_path / "there.pth"
+    torch.save(made(auxiliary=True).state_dict(), there)
+    digest = hashlib.sha256(there.read_bytes()).hexdigest()
+    good = there.rename(tmp_path / f"fcn_resnet50_coco-{digest[:8]}.pth")
+    bad = tmp_path / "fcn_resnet50_coco-00000000.pth"
+    bad.write_bytes(good.read_bytes())
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "torch"))
+
+    def publish(file: Path) -> None:
+        weights = SimpleNamespace(DEFAULT=SimpleNamespace(url=file.as_uri()))
+        models = SimpleNamespace(get_model_weights=lambda name: weights)
+        monkeypatch.setattr(torchvision_zoo, "_torchvision", lambda name: models)
+
+    told: list[str] = []
+    publish(bad)
+    with pytest.raises(NetworkError, match="can't be downloaded to"):
+        torchvision_zoo.published("fcn_resnet50", told.append)
+    publish(good)
+    told.clear()
+    files = [torchvision_zoo.published("fcn_resnet50", told.append) for _ in range(2)]
+    assert files == [tmp_path / "torch" / "checkpoints" / good.name] * 2
+    assert told == [f"downloading {good.as_uri()}"]
+    good.unlink()
+    files[0].unlink()
+    with pytest.raises(NetworkError, match=r"its weights are not in .* --weights FILE"):
+        torchvision_zoo.published("fcn_resnet50", told.append)

@@ -99,7 +99,8 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 NETWORK_HELP = (
-    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, or an FCN's FILE.safetensors "
+    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, hf:ORG/NAME[@REVISION] or "
+    "torchvision:NAME, which are downloaded and cut on first use, hf:DIRECTORY, or an FCN's FILE.safetensors "
     f"(default: {BUNDLED[0]})"
 )
 
@@ -227,11 +228,20 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: {install(extra)}")
 
 
+def fetch_network(network: str, *, quiet: bool) -> None:
+    """Download and cut a network named hf:.. or torchvision:.. on first use, and print the progress."""
+    from clockseg.networks import named
+
+    if named.is_named(network):
+        named.file_of(network, tell=named.silent if quiet else say)
+
+
 def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
     """Load the network these options ask for; ``UsageError`` for one of instances unless the command takes such networks."""
     from clockseg.instances.network import gives_instances
     from clockseg.networks.load import load
 
+    fetch_network(args.network, quiet=getattr(args, "quiet", False) or getattr(args, "json", False))
     net = load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
     if gives_instances(net) and not instances:
         raise UsageError(

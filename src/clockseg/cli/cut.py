@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import add_options, check_new_network, need, new_command, positive, size
-from clockseg.cli._terminal import align, columns, percent, sides
+from clockseg.cli._options import add_options, check_new_network, new_command, positive, size
+from clockseg.cli._terminal import align, columns, percent, say, sides
 from clockseg.errors import UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the network, and NET.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
 
-MODEL is an ONNX file; hf:DIRECTORY, a local transformers checkpoint; or torchvision:NAME with --weights. Options that are
-not given are read from the model or determined by trying, and reported. Before the files are written, the network is run in
-parts and as a whole on the same frames, and both must give the same output."""
+MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on the Hugging Face hub; or torchvision:NAME, with
+the weights that torchvision publishes or those in --weights. Options that are not given are read from the model or determined
+by trying, and reported. Before the files are written, the network is run in parts and as a whole on the same frames, and both
+must give the same output."""
 
 
 def three(text: str) -> tuple[float, float, float]:
@@ -60,10 +61,12 @@ def number(text: str) -> float:
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``clockseg cut`` and its options."""
     parser = new_command(commands, "cut", run, help="cut any network into stages", description=DESCRIPTION)
-    parser.add_argument("model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY or torchvision:NAME")
+    parser.add_argument(
+        "model", metavar="MODEL", help="FILE.onnx, hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME"
+    )
     parser.add_argument("--out", required=True, type=Path, metavar="NET.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NET.onnx and NET.json")
-    help = "weights of torchvision:NAME, a .pth or .safetensors file"
+    help = "weights of torchvision:NAME, a .pth or .safetensors file (default: those that torchvision publishes)"
     parser.add_argument("--weights", type=Path, metavar="FILE", help=help)
     _add_cut_options(parser.add_argument_group("cuts"))
     _add_frame_options(parser.add_argument_group("preprocessing: x = (pixel * scale - mean) / std"))
@@ -121,7 +124,7 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
     from clockseg.networks.cut_settling import Cutting
-    from clockseg.networks.cutting import cut_network, first_able
+    from clockseg.networks.cutting import cut_network
 
     _check_options(args)
     check_new_network(args.out, overwrite=args.overwrite)
@@ -133,8 +136,13 @@ def run(args: argparse.Namespace) -> int:
         scores=args.scores,
         schedule=args.schedule,
     )
-    source = first_able(args.engine, lambda name: _source(args, said, name))
-    print(report(cut_network(source, args.out, said=said, cutting=cutting, engine=args.engine, threads=args.threads)))
+    print(
+        report(
+            cut_network(
+                _source(args, said), args.out, said=said, cutting=cutting, engine=args.engine, threads=args.threads
+            )
+        )
+    )
     return 0
 
 
@@ -143,8 +151,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
     if args.at != "auto" and (args.stages or args.purpose):
         raise UsageError("--stages and --for need --at auto; with names there is one stage per name.")
-    if (args.weights is None) == args.model.startswith("torchvision:"):
-        raise UsageError("--weights FILE is for torchvision:NAME, which needs it.")
+    if args.weights is not None and not args.model.startswith("torchvision:"):
+        raise UsageError("--weights FILE is for torchvision:NAME.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
     if args.palette is not None and args.classes in (None, "none"):
@@ -173,26 +181,19 @@ def _said(args: argparse.Namespace) -> Said:
     )
 
 
-def _source(args: argparse.Namespace, said: Said, engine_name: str) -> Source:
+def _source(args: argparse.Namespace, said: Said) -> Source:
+    """Read an ONNX file, or find, download and export a network by name."""
     from clockseg.engines import engine
+    from clockseg.networks import named
     from clockseg.networks.cut_source import onnx_source
+    from clockseg.networks.cutting import first_able
 
-    kind, _, rest = args.model.partition(":")
-    runs = engine(engine_name, threads=args.threads)
-    if kind == "hf":
-        need("torch", "transformers", what="hf:", extra="transformers")
-        from clockseg.networks.hf import hf_source
-
-        return hf_source(Path(rest), given=said, engine=runs)
-    if kind == "torchvision":
-        need("torch", what="torchvision:")
-        from clockseg.datasets import pascal
-        from clockseg.networks.class_names import ClassNames
-        from clockseg.networks.torchvision_zoo import torchvision_source
-
-        voc = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
-        return torchvision_source(rest, args.weights, given=said, engine=runs, voc=voc)
-    return onnx_source(Path(args.model))
+    if not named.is_named(args.model):
+        return onnx_source(Path(args.model))
+    fetched = named.fetch(args.model, weights=args.weights, tell=say)
+    return first_able(
+        args.engine, lambda name: named.source(fetched, given=said, engine=engine(name, threads=args.threads))
+    )
 
 
 def report(found: CutNetwork) -> str:

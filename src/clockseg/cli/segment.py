@@ -15,6 +15,7 @@ from clockseg.cli._options import (
     add_network_options,
     add_options,
     count,
+    fetch_network,
     kinds,
     new_command,
     positive,
@@ -119,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
     found = inputs(args.inputs, warn=lambda text: warn(printable(text)))
     args = as_planned(args, args.schedule)
+    fetch_network(args.network, quiet=args.quiet)
     how = recipe(_pinned(args))
     work = how()
     tell_engine(args, work.net)

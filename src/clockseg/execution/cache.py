@@ -13,6 +13,8 @@ from clockseg.errors import UsageError
 
 LIMIT = "CLOCKSEG_CACHE_BYTES"
 """The environment variable that limits the bytes of the cache; 0 switches it off."""
+NAMED = "networks"
+"""The subfolder of networks that were cut by name; they are no cache of an engine, so the limit does not count them."""
 DEFAULT_BYTES = 1_000_000_000
 ENGINES = ("openvino", "tensorrt")
 """The subfolders of the cache, one for each engine that stores compiled models."""
@@ -84,11 +86,11 @@ def prune() -> None:
 
 
 def clear_cache() -> int:
-    """Delete all compiled networks on disk and the measured speeds of engines; return the number of bytes freed."""
+    """Delete all compiled and downloaded networks on disk and the measured speeds of engines; return the bytes freed."""
     named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused"))
     remembered = [file for files in named for file in files if file.is_file()]
     freed = 0
-    for entry in (*_entries(), *remembered):
+    for entry in (*_entries(), *remembered, cache_directory() / NAMED):
         freed += _bytes(entry)
         _delete(entry)
     return freed

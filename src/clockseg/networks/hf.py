@@ -1,9 +1,9 @@
-"""Networks of transformers, from a local checkpoint folder: no hub, no download, no code of the checkpoint's own."""
+"""Networks of transformers, from a checkpoint folder: nothing is downloaded, no code of the checkpoint's own is run."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.networks.cut_input import normalisation
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
-from clockseg.networks.hf_folder import PROCESSOR, Folder, read_folder
+from clockseg.networks.hf_folder import PROCESSOR, Folder, no_safetensors, read_folder
 
-# Before the hub is imported: what a checkpoint names (a backbone, say) is not to be fetched either.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 try:
     import torch
     import transformers
+    from huggingface_hub import constants
     from torch import Tensor, nn
 except ImportError as error:
     raise MissingDependency(f"hf: needs {error.name}: {install('transformers')}") from error
@@ -25,12 +24,18 @@ except ImportError as error:
 from clockseg.networks.onnx_export import export
 
 
-def hf_source(path: Path, *, given: Said = NOTHING_SAID, engine: Callable[[StagedNetwork], StagedNetwork]) -> Source:
+def hf_source(
+    path: Path,
+    *,
+    given: Said = NOTHING_SAID,
+    engine: Callable[[StagedNetwork], StagedNetwork],
+    name: str | None = None,
+) -> Source:
     """Export the network in the checkpoint folder ``path``, as ``save_pretrained`` writes it.
 
     Config, classes and normalisation are read from it, as far as the user hasn't ``given`` them. The graph is exported at
     the working size and checked against transformers' own output in ``engine``. ``NetworkError`` says what of it can't be
-    used, ``UsageError`` what is to be given because it doesn't say.
+    used, ``UsageError`` what is to be given because it doesn't say. ``name``: the network's (None: the folder's).
     """
     folder = read_folder(path)
     said = given.over(folder.said)
@@ -39,10 +44,9 @@ def hf_source(path: Path, *, given: Said = NOTHING_SAID, engine: Callable[[Stage
     if working is None:
         raise UsageError(f"{path} doesn't say what size its pictures have: give --size WIDTHxHEIGHT.")
     exported = export(_Adapter(_loaded(folder), folder.depth), working, engine=engine, of="transformers")
-    name = path.resolve().name
     return Source(
         exported.model,
-        name,
+        name or path.resolve().name,
         folder.said,
         by=PROCESSOR if (path / PROCESSOR).exists() else "config.json",
         told=(*folder.told, *exported.told),
@@ -64,15 +68,23 @@ class _Adapter(nn.Module):
 
 def _loaded(folder: Folder) -> Any:
     """Load the network with all its weights, in f32."""
+    if not any(folder.path.glob("*.safetensors")):
+        raise NetworkError(no_safetensors(str(folder.path), [file.name for file in folder.path.iterdir()]))
     auto = transformers.AutoModelForDepthEstimation if folder.depth else transformers.AutoModelForSemanticSegmentation
     verbosity = transformers.logging.get_verbosity()
     bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        model, info = auto.from_pretrained(
-            folder.path, local_files_only=True, trust_remote_code=False, dtype=torch.float32, output_loading_info=True
-        )
+        with _offline():
+            model, info = auto.from_pretrained(
+                folder.path,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
     except Exception as error:  # transformers raises what it likes
         first = first_line(error)
         raise NetworkError(f"transformers can't load {folder.path}, a {folder.architecture}: {first}") from error
@@ -87,3 +99,14 @@ def _loaded(folder: Folder) -> Any:
             "would be random. Give a checkpoint that was trained for this."
         )
     return model.eval()
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Let nothing be fetched that a checkpoint names, such as a backbone."""
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before

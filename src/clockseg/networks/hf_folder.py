@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,6 +57,23 @@ def read_folder(path: Path) -> Folder:
         colour="bgr" if _flips(processor) else "rgb",
     )
     return Folder(path, architecture, depth, said, tuple(told))
+
+
+def no_safetensors(name: str, files: Iterable[str]) -> str:
+    """Return the message on a checkpoint without safetensors files, of which these are the ``files``.
+
+    >>> no_safetensors("hf:a/b", ["config.json"])
+    'hf:a/b has no weights: there is no model.safetensors.'
+    """
+    pickles = sorted(file for file in files if file.endswith((".bin", ".pt", ".pth", ".ckpt")))
+    if not pickles:
+        return f"{name} has no weights: there is no model.safetensors."
+    return (
+        f"{name} has its weights in {pickles[0]}, a pickle, which can run code of its own when it is read, and no "
+        "model.safetensors. Give a revision that has one (on the hub often @refs/pr/1, made by its converter), or write one in a "
+        'copy of the folder: python -c "import torch; from safetensors.torch import save_file; '
+        f"save_file(torch.load('{pickles[0]}', weights_only=True), 'model.safetensors', {{'format': 'pt'}})\""
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:

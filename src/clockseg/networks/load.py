@@ -18,7 +18,7 @@ from clockseg.graph.correction import Addition, with_addition
 from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
-from clockseg.networks import BUNDLED
+from clockseg.networks import BUNDLED, named
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
 
@@ -49,6 +49,8 @@ def load(
 ) -> StagedNetwork:
     """Load a bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
 
+    "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
+    and come from the cache after that (``clockseg.networks.named``).
     ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
     None for the uncompiled network; checkpoints also run in "torch", on a GPU in "cuda". "auto" is the fastest of those
     installed, measured once for this network, size and machine and remembered; for checkpoints torch.
@@ -134,17 +136,22 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
 
 
 def path_of(network: str | Path) -> Path:
-    """Return the file of a bundled network by name, or the given file; ``UsageError`` for anything else.
+    """Return the file of a bundled network, or of one named hf:.. or torchvision:.., or the given file.
+
+    ``UsageError`` for anything else.
 
     >>> path_of("street").name
     'street.onnx'
     """
     if network in BUNDLED:
         return WEIGHTS / f"{network}.onnx"
+    if named.is_named(network):
+        return named.file_of(str(network))
     path = Path(network)
     if path.suffix not in (".onnx", *FORMATS):
         raise UsageError(
-            f"network {str(network)!r}: give a bundled network, or a file {' or '.join(f'NAME{end}' for end in ('.onnx', *FORMATS))}. "
+            f"network {str(network)!r}: give a bundled network, hf:ORG/NAME, torchvision:NAME, or a file "
+            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *FORMATS))}. "
             f"{nearest(str(network), BUNDLED)}"
         )
     if not path.is_file():

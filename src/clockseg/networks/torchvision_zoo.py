@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+import urllib.error
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,32 @@ def torchvision_source(
     return Source(exported.model, name, said, by="torchvision's own presets", told=told)
 
 
+def published(name: str, tell: Callable[[str], None]) -> Path:
+    """Return the file of the weights that torchvision publishes for its network ``name``, downloaded unless torch has it.
+
+    It is kept in torch's own folder (``torch.hub.get_dir()``), and its checksum is compared with the one in its name.
+    """
+    if name not in NAMES:
+        raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
+    url = str(_torchvision(name).get_model_weights(name).DEFAULT.url)
+    file = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
+    if file.is_file():
+        return file
+    tell(f"downloading {url}")
+    digest = file.stem.rpartition("-")[2]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(url, str(file), hash_prefix=digest, progress=sys.stderr.isatty())
+    except urllib.error.URLError as error:
+        raise NetworkError(
+            f"torchvision:{name}: its weights are not in {file.parent}, and {url} can't be downloaded ({error.reason}). Connect "
+            f"once, put the file there, or give it to: clockseg cut torchvision:{name} --weights FILE --out NET.onnx"
+        ) from error
+    except (OSError, RuntimeError) as error:
+        raise NetworkError(f"torchvision:{name}: {url} can't be downloaded to {file}: {first_line(error)}") from error
+    return file
+
+
 def read_state(file: Path) -> dict[str, Tensor]:
     """Read the weights in ``file``, which may lie under "model" or "state_dict", as training scripts leave them."""
     try:
@@ -90,14 +118,19 @@ def read_state(file: Path) -> dict[str, Tensor]:
 
 
 def _constructor(name: str) -> Constructor:
+    made: Constructor = vars(_torchvision(name).segmentation)[name]
+    return made
+
+
+def _torchvision(name: str) -> Any:
+    """Import ``torchvision.models``."""
     try:
-        from torchvision.models import segmentation
+        from torchvision import models
     except (ImportError, RuntimeError) as error:  # beside a torch of another build it fails with RuntimeError
         raise MissingDependency(
             f"torchvision:{name} needs torchvision, of the release that fits your torch: pip install torchvision ({error})"
         ) from error
-    made: Constructor = vars(segmentation)[name]
-    return made
+    return models
 
 
 def _classes(state: Mapping[str, Tensor], file: Path) -> int:

@@ -1,0 +1,219 @@
+"""Networks by name, hf:ORG/NAME and torchvision:NAME: cut on first use, and kept cut in clockseg's cache.
+
+The cache holds, per name and revision, the ONNX file and the sidecar that ``clockseg cut`` would write. Later runs read
+these, ask no server, and import neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from clockseg import __version__
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets import pascal
+from clockseg.engines import engine as by_name
+from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
+from clockseg.execution.cache import NAMED, cache_directory
+from clockseg.files import file_identity, whole
+from clockseg.networks.class_names import ClassNames
+from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
+
+Tell = Callable[[str], None]
+KINDS = ("hf", "torchvision")
+_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def silent(text: str) -> None:
+    """Tell nobody."""
+
+
+def is_named(network: str | Path) -> bool:
+    """Return True for hf:.. and torchvision:...
+
+    >>> is_named("hf:nvidia/segformer-b0"), is_named("street"), is_named(Path("net.onnx"))
+    (True, False, False)
+    """
+    return isinstance(network, str) and network.partition(":")[0] in KINDS and ":" in network
+
+
+class Name(NamedTuple):
+    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default)."""
+
+    kind: str
+    name: str
+    revision: str = ""
+    folder: Path | None = None
+
+
+def parse(network: str) -> Name:
+    """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub.
+
+    >>> parse("hf:nvidia/segformer-b0@v2")
+    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None)
+    >>> parse("torchvision:fcn_resnet50").name
+    'fcn_resnet50'
+    """
+    kind, _, rest = network.partition(":")
+    if kind == "torchvision":
+        return Name(kind, rest)
+    if Path(rest).is_dir() and rest:
+        return Name(kind, Path(rest).resolve().name, folder=Path(rest))
+    name, at, revision = rest.partition("@")
+    if not _NAME.fullmatch(name) or (at and not re.fullmatch(r"[\w./-]+", revision)) or ".." in revision:
+        raise NetworkError(
+            f"{network}: there is no folder {rest}, and it is no name on the hub. hf: takes a folder as save_pretrained "
+            "writes it, or ORG/NAME, or ORG/NAME@REVISION."
+        )
+    return Name(kind, name, revision)
+
+
+class Fetched(NamedTuple):
+    """A network that is on this machine: its name, its checkpoint's folder or its weights' file, and its revision."""
+
+    asked: Name
+    path: Path
+    revision: str
+
+
+def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> Fetched:
+    """Find the network that ``network`` names on this machine, or download it.
+
+    ``weights``: a file of weights of torchvision's network (None: those that torchvision publishes). ``tell``: gets
+    sentences on the progress. Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
+    """
+    asked = parse(network)
+    _check_libraries(asked.kind)
+    if asked.kind == "torchvision":
+        file = weights or importlib.import_module("clockseg.networks.torchvision_zoo").published(asked.name, tell)
+        return Fetched(asked, file, file.stem)
+    if asked.folder is not None:
+        return Fetched(asked, asked.folder, _digest(asked.folder))
+    hub = importlib.import_module("clockseg.networks.hub")
+    return Fetched(asked, *hub.download(asked.name, asked.revision or "main", tell))
+
+
+def _check_libraries(kind: str) -> None:
+    """Raise ``MissingDependency`` before anything is downloaded if a library that exports the network is missing."""
+    needed = ("torch", "transformers", "huggingface_hub") if kind == "hf" else ("torch",)
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        extra = install("transformers" if kind == "hf" else "torch")
+        raise MissingDependency(f"{kind}: needs {' and '.join(missing)} to export the network, once: {extra}")
+
+
+def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], StagedNetwork]) -> Source:
+    """Export a network as a graph to be cut; ``given`` and ``engine`` as for ``hf_source`` and ``torchvision_source``."""
+    asked, path, _ = fetched
+    found: Source
+    if asked.kind == "torchvision":
+        zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
+        voc = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
+        found = zoo.torchvision_source(asked.name, path, given=given, engine=engine, voc=voc)
+    else:
+        hf = importlib.import_module("clockseg.networks.hf")
+        found = hf.hf_source(path, given=given, engine=engine, name=asked.name.rpartition("/")[2])
+    return found
+
+
+def file_of(network: str, *, tell: Tell = silent) -> Path:
+    """Return the ONNX file of the network that ``network`` names, with its sidecar beside it.
+
+    On first use the network is downloaded, exported, cut by ``--at auto``, checked, and put into the cache when it is
+    complete. ``tell``: gets sentences on the progress. A branch is looked up once: later runs use the revision that was
+    found then. Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
+    """
+    kept = _kept(parse(network))
+    if kept is not None:
+        return kept
+    fetched = fetch(network, tell=tell)
+    place = _root(fetched.asked) / fetched.revision
+    if not place.is_dir():
+        tell(f"exporting and cutting {fetched.asked.name}, once; it is kept in {place}")
+        with _folder(place) as part:
+            _cut(fetched, part)
+    _remember(fetched)
+    [file] = place.glob("*.onnx")
+    return file
+
+
+def _cut(fetched: Fetched, folder: Path) -> None:
+    cutting = importlib.import_module("clockseg.networks.cutting")  # it imports ``load``, which imports this module
+    try:
+        found = cutting.first_able("auto", lambda name: source(fetched, given=NOTHING_SAID, engine=by_name(name)))
+        cutting.cut_network(found, folder / f"{found.name}.onnx")
+    except UsageError as error:
+        raise NetworkError(
+            f"{error} Options are given to clockseg cut, whose --out NET.onnx then is the --network."
+        ) from error
+
+
+def _root(asked: Name) -> Path:
+    text = "--".join((asked.kind, *asked.name.split("/")))
+    if asked.folder is not None:
+        text += "--" + hashlib.sha256(str(asked.folder.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
+    return cache_directory() / NAMED / __version__ / text
+
+
+def _reference(asked: Name) -> Path:
+    return _root(asked) / "refs" / (asked.revision or "default").replace("/", "--")
+
+
+def _kept(asked: Name) -> Path | None:
+    """Return the file in the cache, or None if it is not there."""
+    if asked.folder is not None:
+        revision = _digest(asked.folder)
+    elif _COMMIT.fullmatch(asked.revision):
+        revision = asked.revision
+    else:
+        try:
+            revision = _reference(asked).read_text(encoding="utf-8")
+        except OSError:
+            return None
+    files = [*(_root(asked) / revision).glob("*.onnx")] if revision else []
+    return files[0] if files and files[0].with_suffix(".json").is_file() else None
+
+
+def _remember(fetched: Fetched) -> None:
+    """Note which revision a branch, a tag or the default is."""
+    if fetched.asked.folder is None and fetched.revision != fetched.asked.revision:
+        file = _reference(fetched.asked)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole(file) as part:
+            part.write_text(fetched.revision, encoding="utf-8")
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of the names, sizes and times of the files in a checkpoint's folder."""
+    facts = [(path.name, *file_identity(path)) for path in sorted(folder.iterdir()) if path.is_file()]
+    return hashlib.sha256(repr(facts).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+@contextmanager
+def _folder(place: Path) -> Iterator[Path]:
+    """Yield a folder that becomes ``place`` where the block ends well; another process may have been quicker."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".part.", dir=place.parent))
+    except OSError as error:
+        raise DataError(
+            f"{place.parent}: nothing can be written there ({error.strerror}). Set CLOCKSEG_CACHE to another folder."
+        ) from error
+    try:
+        yield part
+        try:
+            part.rename(place)
+        except OSError:
+            if not place.is_dir():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
