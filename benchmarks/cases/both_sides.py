@@ -12,7 +12,6 @@ import json
 import statistics
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
