@@ -51,6 +51,7 @@ def test_without_ray_the_line_that_installs_it_is_told(monkeypatch) -> None:
 def test_a_worker_is_killed_on_the_way_and_the_bytes_are_those_of_one_process(tmp_path) -> None:
     long_videos(tmp_path / "videos", 3)
     given = [str(tmp_path / "videos"), "--network", str(write_tiny(tmp_path)), "--engine", "openvino", "--threads", "1"]
+    given += ["--schedule", "carried(skip_frame(7), interpolate(flow))"]
     assert main(["segment", *given, "--quiet", "--out", str(tmp_path / "one")]) == 0
     out = tmp_path / "cluster"
     command = ["segment", *given, "--out", str(out), "--jobs", "2", "--cluster", "auto"]

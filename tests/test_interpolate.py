@@ -51,13 +51,16 @@ def clip(frames: int, *, speed: float = 1.0, seed: int = 0) -> list[np.ndarray]:
 
 
 def scoring(values: str = "scores") -> StagedNetwork:
-    """Two classes by the first channel; or its labels alone, or its level as a number."""
+    """Two classes by the first channel, also in bfloat16; or its labels alone, or its level as a number."""
+    bfloat16 = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
     stage = {
+        "bfloat16": lambda image: np.stack([255.0 - image[..., 0], image[..., 0]])[None].astype(bfloat16),
         "scores": lambda image: np.stack([255.0 - image[..., 0], image[..., 0]])[None].astype(np.float32),
         "labels": lambda image: (image[..., 0] > 127).astype(np.uint8)[None],
         "numbers": lambda image: image[None, None, ..., 0].astype(np.float32),
     }[values]
     finish = {
+        "bfloat16": lambda maps: maps[0].astype(np.float32).argmax(0).astype(np.uint8),
         "scores": lambda maps: maps[0].argmax(0).astype(np.uint8),
         "labels": lambda maps: maps[0],
         "numbers": lambda maps: maps[0, 0],
@@ -85,7 +88,7 @@ def test_labels_of_border_cells_alone_are_those_of_all_cells(rows, columns, clas
     assert (found == full.argmax(2)).mean() > 0.999
 
 
-@pytest.mark.parametrize("values", ["scores", "labels", "numbers"])
+@pytest.mark.parametrize("values", ["scores", "bfloat16", "labels", "numbers"])
 def test_frames_between_key_frames_are_nearer_to_every_frame_than_by_warp(values) -> None:
     net, frames = scoring(values), clip(13, speed=1.5)
     every = outputs(net, frames, frame_oracle)
@@ -159,6 +162,24 @@ def test_with_a_lookahead_no_frame_waits_longer() -> None:
     came = [[shown.item for shown in late.push(image, item=t)] for t, image in enumerate(frames)]
     assert came == [[], [], [0], [1], [2], [3], [4], [5], [6, 7]]
     assert [shown.item for shown in late.end()] == [8]
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [((64, 64), 240), ((2160, 3840), 16), ((4320, 7680), 8)], ids=["small", "4K", "8K"]
+)
+def test_waiting_frames_are_bounded_however_long_the_interval_between_key_frames(size, most) -> None:
+    """As many as fit into 400 MB, at least 8 and at most 240."""
+    coarse = Stage("coarse", lambda image: np.float32([255.0 - image[::64, ::64, 0], image[::64, ::64, 0]])[None])
+    net = StagedNetwork("coarse", (coarse,), finish=lambda maps: maps[0].argmax(0).astype(np.uint8))
+    image, frames = np.zeros((*size, 3), np.uint8), most + 5
+    late = stream(net, carried(skip_frame(1000), Interpolate(Flow(scale=64 / size[1]))))
+    shown: list[int] = []
+    waited = []
+    for t in range(frames):
+        shown += [one.item for one in late.push(image, item=t)]
+        waited.append(t + 1 - len(shown))
+    assert max(waited) == most
+    assert shown + [one.item for one in late.end()] == list(range(frames))
 
 
 def test_records_tell_who_fired_and_what_was_interpolated() -> None:

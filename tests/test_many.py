@@ -33,6 +33,9 @@ from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
 from video_making import picture, stream_times, write_video
 
+SCHEDULES = ("adaptive(0.05)", "carried(skip_frame(7), interpolate(flow))")
+"""One that answers at once and one that answers late; the interval of 7 does not divide the length of a piece."""
+
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory) -> Path:
@@ -277,23 +280,24 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_path) -> None:
-    assert run(videos, *options(network, tmp_path / "undisturbed")) == 0
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_killed_at_any_moment_and_resumed_nothing_is_lost(network, videos, tmp_path, schedule) -> None:
+    assert run(videos, *options(network, tmp_path / "undisturbed", "--schedule", schedule)) == 0
     command = [
         sys.executable,
         "-m",
         "clockseg",
         "segment",
         str(videos),
-        *options(network, tmp_path / "out", "--jobs", "2"),
+        *options(network, tmp_path / "out", "--schedule", schedule, "--jobs", "2", "--resume"),
     ]
-    process = subprocess.Popen([*command, "--resume"])
+    process = subprocess.Popen(command)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("out/*/.part/000000")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()
     process.wait()
-    assert run(videos, *options(network, tmp_path / "out", "--jobs", "2", "--resume")) == 0
+    assert main(command[3:]) == 0
     assert not different(tmp_path / "undisturbed", tmp_path / "out")
 
 

@@ -29,8 +29,8 @@ PARTS = ["large", "street", "codec", "driving", "fixed-camera"]
 OPTIONS = {"parts": PARTS, "threads": None, "limit": 120}
 LARGE, LARGE_INT8, STREET, INT8 = "street-large", "street-large-int8", "street", "street-int8"
 BF16, CORRECTED = "bf16", "corrected"
-EVERY, PAPER, HELD, MOVED, MENDED = (
-    *("every frame", "the paper's schedules", "held as it was", "moved along", "moved and corrected"),
+EVERY, PAPER, HELD, MOVED, MENDED, BOTH = (
+    *("every frame", "the paper's schedules", "held as it was", "moved along", "moved and corrected", "both sides"),
 )
 CORRECTED_FILES = {STREET: "street-stale"}
 """Networks whose correction ships in another file."""
@@ -76,6 +76,11 @@ def mended(network: str, *periods: int, clocks: Sequence[str] = (), carry: str =
     return moved(f"{network} {CORRECTED}", [*rates(*periods), *clocks], carry, MENDED)
 
 
+def both(network: str, *periods: int, motion: str = "flow") -> list[Way]:
+    """Return the network at these periods, with the frames between made from the key frames on both sides."""
+    return moved(network, rates(*periods), f"interpolate({motion})", BOTH)
+
+
 def ways(part: str) -> list[Way]:
     """Return the ways of a part."""
     paper = ("alternating", "adaptive(0.15)")
@@ -83,7 +88,12 @@ def ways(part: str) -> list[Way]:
         fewer_bits = [
             way
             for name in (f"{LARGE} {BF16}", LARGE_INT8)
-            for way in (Way(EVERY, name), *moved(name, rates(2, 3, 4, 8)), *mended(name, 2, 3, 4, 6, 8, 12))
+            for way in (
+                Way(EVERY, name),
+                *moved(name, rates(2, 3, 4, 8)),
+                *mended(name, 2, 4, 8),
+                *both(name, 2, 3, 4, 6, 8, 12),
+            )
         ]
         return [
             *(Way(EVERY, f"{LARGE} {share}") for share in ("3/4", "1/2")),
@@ -91,6 +101,7 @@ def ways(part: str) -> list[Way]:
             *(Way(HELD, LARGE, schedule) for schedule in rates(2, 3, 4, 8)),
             *moved(LARGE, [*rates(2, 3, 4, 6, 8, 12), *CLOCKS]),
             *moved(f"{LARGE} 3/4", rates(2, 4)),
+            *both(LARGE, 1, 2, 3, 4, 6, 8, 12),
             *mended(LARGE, 2, 3, 4, 6, 8, 12, clocks=CLOCKS),
             *mended(LARGE, 4, 8, 12, carry="warp(flow, scale=0.75)"),
             *fewer_bits,
@@ -102,21 +113,25 @@ def ways(part: str) -> list[Way]:
             *(Way(HELD, STREET, schedule) for schedule in rates(2, 4)),
             *moved(STREET, [*rates(2, 4, 8), *CLOCKS[1:]]),
             *mended(STREET, 2, 4, 8, 12, clocks=CLOCKS[1:]),
+            *both(STREET, 1, 2, 4, 6, 12),
             Way(EVERY, INT8),
             Way(HELD, INT8, "skip_frame(2)"),
             *moved(INT8, rates(2, 4)),
+            *both(INT8, 2, 4, 6, 12),
         ]
     if part == "codec":
-        both = [("warp(codec)", moved), ("warp(flow)", moved)]
-        carried = [way for carry, make in both for way in make(LARGE, rates(2, 4, 8), carry)]
-        corrected = [way for carry, _ in both for way in mended(LARGE, 4, 8, carry=carry)]
-        return [Way(EVERY, STREET), *carried, *corrected]
+        warps = ("warp(codec)", "warp(flow)")
+        carried = [way for carry in warps for way in moved(LARGE, rates(2, 4, 8), carry)]
+        corrected = [way for carry in warps for way in mended(LARGE, 4, 8, carry=carry)]
+        from_both = [way for motion in ("codec", "flow") for way in both(LARGE, 6, 12, motion=motion)]
+        return [Way(EVERY, STREET), *carried, *corrected, *from_both]
     return [
         *(Way(EVERY, name) for name in (f"{LARGE} 1/2", STREET, INT8)),
         *(Way(PAPER, LARGE, schedule) for schedule in paper),
         *(Way(HELD, LARGE, schedule) for schedule in rates(2, 4)),
         *moved(LARGE, [*rates(2, 4, 8), *CLOCKS]),
         *mended(LARGE, 4, 8, clocks=CLOCKS[1:]),
+        *both(LARGE, 3, 6, 12),
     ]
 
 

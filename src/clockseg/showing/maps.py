@@ -118,12 +118,14 @@ def _vote(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
 def _plane(name: str, array: Any) -> Array:
     """Return an array as a plane: floats [1, channels, h, w], or anything [1, h, w] or [h, w]."""
     if type(array).__module__ == "torch":
-        array = array.detach().cpu().numpy()
+        array = array.detach().cpu()
+        array = (array.float() if array.is_floating_point() else array).numpy()
     array = np.asarray(array)
-    floats = array.dtype.kind == "f"
+    # numpy knows bfloat16, which engines may compute in, only as an extension type, whose kind is "V".
+    floats = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     if array.ndim == 4 and array.shape[0] == 1 and floats:
         return np.ascontiguousarray(array[0].transpose(1, 2, 0), np.float32)
-    if array.ndim in (2, 3) and array.shape[:-2] in ((), (1,)) and array.dtype.kind in "fiu":
+    if array.ndim in (2, 3) and array.shape[:-2] in ((), (1,)) and (floats or array.dtype.kind in "iu"):
         plane = array.reshape(array.shape[-2:])
         return np.ascontiguousarray(plane, np.float32)[..., None] if floats else plane
     raise UsageError(
@@ -134,11 +136,10 @@ def _plane(name: str, array: Any) -> Array:
 
 def _shaped(plane: Array, like: Any) -> Any:
     """Return a plane in the shape and type of the array that it was made from."""
+    channels_first = np.ascontiguousarray(plane.transpose(2, 0, 1) if plane.ndim == 3 else plane).reshape(like.shape)
     if type(like).__module__ == "torch":
-        torch = __import__("torch")
-        return torch.as_tensor(np.ascontiguousarray(_shaped(plane, like.detach().cpu().numpy()))).to(like.device)
-    channels_first = plane.transpose(2, 0, 1) if plane.ndim == 3 else plane
-    return np.ascontiguousarray(channels_first).astype(like.dtype, copy=False).reshape(like.shape)
+        return __import__("torch").as_tensor(channels_first).to(like)
+    return channels_first.astype(like.dtype, copy=False)
 
 
 def _moved(plane: Array, motion: Motion) -> Array:
