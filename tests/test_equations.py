@@ -115,7 +115,7 @@ def test_a_clock_rn_of_blocks() -> None:
         (lambda: next(unroll(srn(W_I, W_H), [np.ones(3)])), r"times a value of shape \(3,\)"),
         (lambda: next(unroll(clock_fcn([abs], fixed_rate(1, 2)), [1])), "2 values for 1 stages at t = 0"),
         (lambda: next(cascade([abs, abs], fixed_rate(1), [1])), "1 values for 2 stages at t = 0"),
-        (lambda: pipeline([abs, abs], (1, 0)), "the first 0"),
+        (lambda: pipeline([abs, abs], (1, 0)), "0 for the first"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, message) -> None:
