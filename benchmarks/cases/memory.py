@@ -26,7 +26,7 @@ FAR = "carried(skip_frame(1000), interpolate(flow))"
 PARTS = {
     "160x90": (100_000, "carried(skip_frame(3), warp(flow))"),
     "640x360": (20_000, FAR),
-    "3840x2160": (2_000, FAR),
+    "3840x2160": (1_000, FAR),
 }
 """Frames and schedule of each part."""
 OPTIONS = {"parts": list(PARTS), "frames": None}
