@@ -98,6 +98,7 @@ def test_legend_shows_the_classes_that_are_there_largest_first():
 def test_legend_leaves_out_what_has_no_label_and_follows_slowly():
     legend = Legend((640, 100), ["road", "sky"], [(250, 0, 0), (0, 250, 0)])
     nothing = np.full((40, 40), 255, np.uint8)
+    assert legend.draw(nothing).shape == (legend.height, 640, 3)
     assert not (legend.draw(nothing) == (250, 0, 0)).all(axis=2).any()
     legend.draw(np.zeros((40, 40), np.uint8))
     assert (legend.draw(nothing) == (250, 0, 0)).all(axis=2).any()

@@ -34,8 +34,8 @@ class Legend:
         self._names, self._palette = tuple(names), np.asarray(palette, np.uint8).reshape(-1, 3)
         self._width, self._shares = max(1, size[0]), np.zeros(256)
         self._known = False
-        self._drawn: tuple[list[tuple[int, str]], Image] = ([], np.zeros((0, 0, 3), np.uint8))
         self.height = self._letters.row * _ROWS + self._letters.edge
+        self._drawn: tuple[list[tuple[int, str]], Image] = ([], self._canvas([]))
 
     def draw(self, labels: Labels) -> Image:
         """Draw the band after one more frame's label map, uint8 [h, w]; uint8 RGB [height, w, 3]."""
