@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clockseg.errors import UsageError, VideoError
-from clockseg.video import LabelWriter, read_labels, write_png
+from clockseg.video import LabelWriter, ValueWriter, read_labels, read_values, write_png
 from clockseg.video.output import Timestamps
 from video_making import picture, stream_times, write_video
 
@@ -22,7 +22,10 @@ def every_value(height: int, width: int, shift: int = 0) -> np.ndarray:
     return ((np.arange(height * width) + shift) % 256).astype(np.uint8).reshape(height, width)
 
 
-@pytest.mark.parametrize(("height", "width"), [(16, 16), (1, 1), (1, 300), (21, 33), (241, 321), (240, 320)])
+@pytest.mark.parametrize(
+    ("height", "width"),
+    [(16, 16), (1, 1), (1, 900), (900, 1), (2, 2), (3, 641), (641, 15), (21, 33), (241, 321), (240, 320)],
+)
 def test_every_value_comes_back(tmp_path, height, width):
     maps = [every_value(height, width, shift) for shift in (0, 7, 255)]
     with LabelWriter(tmp_path / "labels.mkv", fps=25) as writer:
@@ -31,6 +34,14 @@ def test_every_value_comes_back(tmp_path, height, width):
     got = list(read_labels(tmp_path / "labels.mkv"))
     assert all(np.array_equal(a, b) for a, b in zip(maps, got, strict=True))
     assert [path.name for path in tmp_path.iterdir()] == ["labels.mkv"]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 900), (900, 1), (3, 641), (2, 2)])
+def test_numbers_of_narrow_pictures_come_back(tmp_path, height, width):
+    values = np.linspace(-1, 1, height * width).astype(np.float16).reshape(height, width)
+    with ValueWriter(tmp_path / "values.mkv") as writer:
+        writer.append(values.astype(np.float32))
+    assert np.array_equal(next(read_values(tmp_path / "values.mkv")), values)
 
 
 @settings(max_examples=15, deadline=None)

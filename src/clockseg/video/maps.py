@@ -25,10 +25,11 @@ Format = Literal["gray", "gray16le"]
 _TIME_BASE = Fraction(1, 1000)
 # For bytes: its run lengths suit label maps, half the bytes of the range coder, in less time; two bytes need that coder.
 _CODER = {"gray": "rice", "gray16le": "range_def"}
-# Every frame a key frame, so that any can be read alone, with checksums.
-_FFV1 = {"level": "3", "g": "1", "slicecrc": "1"}
-# Below this side FFV1 can't be cut into slices, the pieces that threads work on.
-_SLICED_SIDE = 16
+# Every frame a key frame, so that any can be read alone; in slices, the pieces that threads work on, with checksums. FFmpeg
+# refuses one slice above 360x288.
+_SLICED = {"level": "3", "g": "1", "slicecrc": "1", "slices": "4"}
+# A picture of one row or column has no four slices.
+_WHOLE = {"level": "1", "g": "1"}
 
 
 class GreyWriter(FrameWriter):
@@ -67,8 +68,7 @@ class GreyWriter(FrameWriter):
             self._put(frame, pts_seconds, duration_seconds)
 
     def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
-        slices = "4" if min(size) >= _SLICED_SIDE else "1"
-        options = {**_FFV1, "coder": _CODER[self._pixels], "slices": slices}
+        options = {**(_SLICED if min(size) > 1 else _WHOLE), "coder": _CODER[self._pixels]}
         stream = self._part.container.add_stream("ffv1", rate=self._fps, options=options)
         stream.width, stream.height = size
         stream.pix_fmt = self._pixels
