@@ -98,6 +98,33 @@ def test_frames_between_key_frames_are_nearer_to_every_frame_than_by_warp(values
     assert error(both, every) < 0.8 * error(behind, every)
 
 
+@pytest.mark.parametrize("channels", [65, 150, 255])
+def test_any_number_of_classes_is_averaged(channels) -> None:
+    """Channels that never win change no label."""
+    few, frames, schedule = scoring(), clip(7, speed=1.5), carried(skip_frame(3), Interpolate(Flow()))
+    (only,) = few.stages
+
+    def wide(image: np.ndarray) -> np.ndarray:
+        return np.concatenate([only.body(image), np.full((1, channels - 2, SIZE, SIZE), -1, np.float32)], axis=1)
+
+    many = StagedNetwork("many", (Stage("only", wide),), finish=few.finish)
+    pairs = zip(outputs(many, frames, schedule), outputs(few, frames, schedule), strict=True)
+    assert all((found == right).all() for found, right in pairs)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "bool", "int64"])
+def test_labels_may_have_a_channel_and_any_whole_type(kind) -> None:
+    """As networks give them that end in a threshold, TopK or an ArgMax that keeps its dimension."""
+    plain, frames, schedule = scoring("labels"), clip(7, speed=1.5), carried(skip_frame(3), Interpolate(Flow()))
+    (only,) = plain.stages
+    other = StagedNetwork(
+        "other", (Stage("only", lambda image: only.body(image)[None].astype(kind)),), finish=lambda maps: maps[0, 0]
+    )
+    for found, right in zip(outputs(other, frames, schedule), outputs(plain, frames, schedule), strict=True):
+        assert found.dtype == kind
+        assert (found == right).all()
+
+
 def test_with_one_key_frame_a_side_key_frames_are_as_the_network_gives_them() -> None:
     net, frames = scoring(), clip(7)
     every = outputs(net, frames, frame_oracle)

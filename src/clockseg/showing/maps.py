@@ -16,7 +16,7 @@ from clockseg.types import Array
 Weights: TypeAlias = Callable[[int, int], Array]
 """A function of a map's height and width that returns the weight of each cell: float32 [height, width], above 0."""
 CHANNELS = 64
-"""Channels of a map that are warped in one call of OpenCV."""
+"""Channels of a map that are warped or averaged in one call of OpenCV, which takes at most 128."""
 SIGMA = 8.0
 """Motion-compensated residual, in grey levels, at which the weight of a key frame has fallen to 1/e. Between 4 and 16 it changes
 mIoU by at most 0.2 points."""
@@ -102,11 +102,10 @@ def _average(name: str, parts: Sequence[tuple[Maps, Weights]]) -> Array:
     weights = [weight(*planes[0].shape[:2]) for _, weight in parts]
     if planes[0].ndim == 2:
         return _vote(planes, weights)
-    cv2 = opencv()
     found, total = planes[0], weights[0]
     for plane, weight in zip(planes[1:], weights[1:], strict=True):
-        found, total = cv2.blendLinear(found, plane, total, weight), total + weight
-    return np.asarray(found).reshape(planes[0].shape)
+        found, total = _by_channels(opencv().blendLinear, (found, plane), total, weight), total + weight
+    return found
 
 
 def _vote(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
@@ -116,7 +115,7 @@ def _vote(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
 
 
 def _plane(name: str, array: Any) -> Array:
-    """Return an array as a plane: floats [1, channels, h, w], or anything [1, h, w] or [h, w]."""
+    """Return an array as a plane: floats [1, channels, h, w], or labels [1, 1, h, w], [1, h, w] or [h, w]."""
     if type(array).__module__ == "torch":
         array = array.detach().cpu()
         array = (array.float() if array.is_floating_point() else array).numpy()
@@ -125,9 +124,11 @@ def _plane(name: str, array: Any) -> Array:
     floats = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     if array.ndim == 4 and array.shape[0] == 1 and floats:
         return np.ascontiguousarray(array[0].transpose(1, 2, 0), np.float32)
-    if array.ndim in (2, 3) and array.shape[:-2] in ((), (1,)) and (floats or array.dtype.kind in "iu"):
+    if array.ndim > 1 and set(array.shape[:-2]) <= {1} and (floats or array.dtype.kind in "biu"):
         plane = array.reshape(array.shape[-2:])
-        return np.ascontiguousarray(plane, np.float32)[..., None] if floats else plane
+        if floats:
+            return np.ascontiguousarray(plane, np.float32)[..., None]
+        return np.asarray(plane, np.uint8 if array.dtype.kind == "b" else None)
     raise UsageError(
         f"{name or 'the output'} is {array.dtype} {list(array.shape)}, not a map [1, channels, h, w] or [h, w], so it can't be "
         "interpolated. Use the carry identity."
@@ -147,9 +148,16 @@ def _moved(plane: Array, motion: Motion) -> Array:
     if plane.ndim == 2:
         wide = plane if plane.dtype in (np.uint8, np.uint16) else plane.astype(np.float64)
         return sampled(wide, places, nearest=True).astype(plane.dtype, copy=False)
-    channels = plane.shape[2]
-    parts = [sampled(plane[..., start : start + CHANNELS], places) for start in range(0, channels, CHANNELS)]
-    found = (
-        np.concatenate([part.reshape(*plane.shape[:2], -1) for part in parts], axis=2) if len(parts) > 1 else parts[0]
-    )
-    return found.reshape(plane.shape)
+    return _by_channels(sampled, (plane,), places)
+
+
+def _by_channels(function: Callable[..., Array], planes: Sequence[Array], *given: Array) -> Array:
+    """Return ``function(*planes, *given)``, called for as many channels at a time as OpenCV takes."""
+    channels = planes[0].shape[2]
+    if channels <= CHANNELS:
+        return np.asarray(function(*planes, *given)).reshape(planes[0].shape)
+    found = np.empty_like(planes[0])
+    for start in range(0, channels, CHANNELS):
+        some = [np.ascontiguousarray(plane[..., start : start + CHANNELS]) for plane in planes]
+        found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(some[0].shape)
+    return found
