@@ -1,5 +1,5 @@
 # Commands for a fresh machine:
-#   make demo [VIDEO=...]   .venv with the runtime alone (no torch); segments a real street video
+#   make demo [VIDEO=...]   .venv with the runtime alone (no torch); segments a real video
 #   make test               .venv-test without torch; runs the quick tests
 #   make test-all           .venv-test-all with everything; runs all tests
 #   make test-matrix        runs the quick tests with the lowest and the newest dependencies

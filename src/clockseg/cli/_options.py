@@ -15,7 +15,7 @@ from clockseg.cli._terminal import say
 from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import MAX_PIXELS
 from clockseg.libraries import ALL_ENGINES
-from clockseg.networks import BUNDLED
+from clockseg.networks import BUNDLED, DRIVING
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
@@ -100,13 +100,12 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 NETWORK_HELP = (
     f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, hf:ORG/NAME[@REVISION] or "
-    "torchvision:NAME, which are downloaded and cut on first use, hf:DIRECTORY, or an FCN's FILE.safetensors "
-    f"(default: {BUNDLED[0]})"
+    "torchvision:NAME, which are downloaded and cut on first use, hf:DIRECTORY, or an FCN's FILE.safetensors"
 )
 
 
 SHARED: dict[str, dict[str, Any]] = {
-    "--network": {"default": Unsaid(BUNDLED[0]), "metavar": "NAME|FILE", "help": NETWORK_HELP},
+    "--network": {"metavar": "NAME|FILE"},
     "--engine": {
         "default": "auto",
         "choices": ALL_ENGINES,
@@ -166,11 +165,16 @@ def add_options(group: argparse._ActionsContainer, *names: str, **changed: Any) 
         group.add_argument(name, **SHARED[name] | changed)
 
 
-def add_network_options(parser: argparse.ArgumentParser) -> None:
+def add_network_options(parser: argparse.ArgumentParser, *, default: str = DRIVING) -> None:
     """Add ``--network`` and the engine options."""
     group = parser.add_argument_group("network")
-    add_options(group, "--network")
+    add_network_option(group, default=default)
     add_engine_options(group)
+
+
+def add_network_option(group: argparse._ActionsContainer, *, default: str = DRIVING) -> None:
+    """Add ``--network``."""
+    add_options(group, "--network", default=Unsaid(default), help=f"{NETWORK_HELP} (default: {default})")
 
 
 def add_engine_options(group: argparse._ActionsContainer) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clockseg.cli._options import NETWORK_HELP, add_engine_options, add_options, new_command, positive
 from clockseg.cli._terminal import columns, count, in_bytes, percent, shown, sides
 from clockseg.errors import UsageError
-from clockseg.networks import BUNDLED
+from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
     from clockseg.graph.candidates import Candidate
@@ -29,8 +29,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``clockseg inspect`` and its options."""
     help = "show a network's stages, cuts and groups, and the cost of each on this machine"
     parser = new_command(commands, "inspect", run, help=help, description=DESCRIPTION)
-    help = f"{NETWORK_HELP}; of an ONNX file without a sidecar, the cut candidates are shown"
-    parser.add_argument("network", nargs="?", default=BUNDLED[0], metavar="NETWORK", help=help)
+    help = f"{NETWORK_HELP} (default: {DRIVING}); of an ONNX file without a sidecar, the cut candidates are shown"
+    parser.add_argument("network", nargs="?", default=DRIVING, metavar="NETWORK", help=help)
     add_engine_options(parser.add_argument_group("network"))
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
     group = parser.add_argument_group("cut candidates")

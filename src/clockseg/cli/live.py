@@ -14,6 +14,7 @@ from clockseg.cli._options import above_zero, add_network_options, add_options, 
 from clockseg.cli._schedules import add_schedule_options, parse_schedules
 from clockseg.cli._terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
+from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -47,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_live_options(parser.add_argument_group("live"))
     _add_output_options(parser.add_argument_group("output"))
     add_options(parser, "--quiet", help="print warnings and the summary only, no progress")
-    add_network_options(parser)
+    add_network_options(parser, default=ANY_VIDEO)
     add_schedule_options(parser, several=False, default="a budget(fps=..) that follows the source")
 
 

@@ -15,7 +15,7 @@ from clockseg.cli._options import above_zero, add_data_options, add_options, loa
 from clockseg.cli._progress import shown
 from clockseg.cli._terminal import columns, percent, say, warn
 from clockseg.libraries import CPU_ENGINES
-from clockseg.networks import BUNDLED
+from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -32,7 +32,7 @@ video, in alternating blocks, chooses the plan and the other half checks it: bot
 FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
 
-DEFAULT = BUNDLED[0]
+DEFAULT = ANY_VIDEO
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

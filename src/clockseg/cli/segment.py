@@ -25,6 +25,7 @@ from clockseg.cli._schedules import add_schedule_options, as_planned
 from clockseg.cli._terminal import say, warn
 from clockseg.errors import DataError, install
 from clockseg.files import MAX_HOURS, printable
+from clockseg.networks import ANY_VIDEO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +69,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
     text = "add to the summary how much of the change of labels or numbers between frames is not explained by motion"
     parser.add_argument("--flicker", action="store_true", help=text)
-    add_network_options(parser)
+    add_network_options(parser, default=ANY_VIDEO)
     add_schedule_options(parser, several=False)
     add_frames_options(parser)
     _add_part_options(parser.add_argument_group("part of each video"))

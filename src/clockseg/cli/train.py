@@ -14,6 +14,7 @@ from clockseg.cli._options import (
     add_data_options,
     add_engine_options,
     add_frames_options,
+    add_network_option,
     add_options,
     check_new_network,
     count,
@@ -119,7 +120,7 @@ def _add_clock(kinds: Commands) -> None:
     parser = new_command(kinds, "clock", run_clock, help=help, description=CLOCK)
     help = "videos, clips, folders of frames; labels are not read"
     parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
-    add_options(parser, "--network")
+    add_network_option(parser)
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     parser.add_argument("--resume", action="store_true", help="continue from NAME.state.pt, if it exists")

@@ -1,4 +1,8 @@
 """Networks: bundled ones by name, and those of users, cut into stages."""
 
-BUNDLED = ("street", "street-large", "street-stale", "street-int8", "street-large-int8")
-"""The networks that come with clockseg; the first is the default."""
+BUNDLED = ("scene", "scene-int8", "street", "street-large", "street-stale", "street-int8", "street-large-int8")
+"""The networks that come with clockseg."""
+ANY_VIDEO = "scene"
+"""The default for videos without labels: it knows 32 classes of everyday scenes."""
+DRIVING = "street"
+"""The default for labelled clips, such as CamVid's, whose classes it has."""

@@ -144,7 +144,13 @@ def path_of(network: str | Path) -> Path:
     'street.onnx'
     """
     if network in BUNDLED:
-        return WEIGHTS / f"{network}.onnx"
+        bundled = WEIGHTS / f"{network}.onnx"
+        if not bundled.is_file():
+            raise NetworkError(
+                f"{network} is too large for the wheel; give the path of src/clockseg/networks/weights/{network}.onnx in a "
+                f"clone, or take {network}-int8."
+            )
+        return bundled
     if named.is_named(network):
         return named.file_of(str(network))
     path = Path(network)
