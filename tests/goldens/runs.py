@@ -75,7 +75,8 @@ def live_made(folder: Path) -> dict[str, Any]:
     import clockseg
 
     stream = made_video(folder, "made.ts").read_bytes()
-    command = ("live", "-", "--drop", "all", "--schedule", "frame_oracle", "--out", str(folder / "out"), *ENGINE)
+    asked = ("--network", "street", "--drop", "all")
+    command = ("live", "-", *asked, "--schedule", "frame_oracle", "--out", str(folder / "out"), *ENGINE)
     run = [sys.executable, "-m", "clockseg", *command, *SMALL, "--write", "labels", "--quiet"]
     subprocess.run(run, input=stream, check=True, capture_output=True)
     [result] = [path for path in (folder / "out").iterdir() if path.is_dir()]
