@@ -79,7 +79,7 @@ class TestChannel:
     """One source's way through the network, in virtual time."""
 
     @staticmethod
-    def channel(now: list[float]) -> Channel:
+    def channel(now: list[float], schedule: str = "skip_frame(2)", lookahead: int = 0) -> Channel:
         line = Line("latest", latency_seconds=0.1, changed=threading.Condition())
         net = toy()
         return Channel(
@@ -87,8 +87,9 @@ class TestChannel:
             Feed(lambda pause: pytest.fail("not to be opened"), line),
             line,
             net,
-            lambda channel: schedule_for(parse_schedule("skip_frame(2)"), len(net)),
+            lambda channel: schedule_for(parse_schedule(schedule), len(net)),
             began=0.0,
+            lookahead=lookahead,
             now=lambda: now[0],
         )
 
@@ -135,6 +136,20 @@ class TestChannel:
         shown = [self.step(channel, now, self.at(index, index / 30, 0, width)) for index, width in widths]
         assert [one.record.fill for one in shown] == [True, False, True, False]
         assert [one.latency_seconds is None for one in shown] == [True, False, True, False]
+
+    def test_frames_that_wait_for_a_key_frame_come_before_those_of_another_size_or_after_a_gap(self) -> None:
+        now = [0.0]
+        channel = self.channel(now, "carried(skip_frame(8), interpolate(flow))", lookahead=8)
+        frames = [(0, 0.0, 6), (1, 0.03, 6), (2, 0.06, 8), (3, 0.09, 8), (4, 5.0, 8), (5, 5.03, 6)]
+        shown = []
+        for index, seconds, width in frames:
+            channel.line.put(self.at(index, seconds, 0, width))
+            now[0] = seconds + 0.02
+            shown += channel.step()
+        shown += channel.end()
+        assert [one.frame.index for one in shown] == [0, 1, 2, 3, 4, 5]
+        assert [one.output.shape[1] for one in shown] == [6, 6, 8, 8, 8, 6]
+        assert channel.figures.tally.frames == 6
 
     def test_the_rate_is_that_of_frames_that_come_dropped_ones_too(self) -> None:
         now = [0.0]

@@ -121,7 +121,11 @@ class Channel:
 
     def end(self) -> list[Shown]:
         """Return the frames that still wait for a key frame which will not come."""
-        return [] if self.fault is not None else [self._shown(one) for one in self.stream.end()]
+        return [] if self.fault is not None else self._ended()
+
+    def _ended(self) -> list[Shown]:
+        """End the clip, and return the frames that waited."""
+        return [self._shown(one) for one in self.stream.end()]
 
     def _run(self, arrived: Arrived) -> list[Shown]:
         self._measure(arrived)
@@ -129,8 +133,8 @@ class Channel:
         ready, before = self._ready(arrived.frame), self.line.dropped
         if not ready:
             # Compile for frames of this size, so that no record and no latency has it in it.
-            self.stream.push(arrived.frame.image)
-            self.stream.close()
+            shown += self._ended()
+            self.stream.compile(arrived.frame.image)
         self.age_from = arrived.seconds
         waiting = _Waiting(self._placed(arrived), arrived.seconds, timed=ready, dropped=self.dropped - self._dropped)
         self._dropped = self.dropped
@@ -182,7 +186,7 @@ class Channel:
         came = max(1, arrived.frame.index - last.frame.index)
         if arrived.connection != last.connection or (arrived.seconds - last.seconds) / came > GAP_SECONDS:
             self.gaps += 1
-            return [self._shown(one) for one in self.stream.end()]
+            return self._ended()
         return []
 
     def _placed(self, arrived: Arrived) -> Frame:
