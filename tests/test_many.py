@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -234,6 +235,20 @@ def test_a_worker_that_dies_is_told_and_replaced(tmp_path) -> None:
         assert workers.idle == 1
         workers.start(task, print)
         assert workers.next_result().value == "alive"
+    finally:
+        workers.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_does_not_reach_a_worker_that_is_starting(tmp_path) -> None:
+    """It goes to all processes of a terminal; a worker that is importing would end with a traceback."""
+    workers = Processes(_nothing, 1)
+    try:
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGINT)
+        (tmp_path / "mark").touch()
+        workers.start(Task(1, partial(_die_once, mark=tmp_path / "mark")), print)
+        assert workers.next_result() == (1, "alive", None, False)
     finally:
         workers.close()
 

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -155,7 +155,8 @@ class Processes:
     def _begin(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self._recipe), daemon=True, name="clockseg-worker")
-        process.start()
+        with _without_interrupts():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 
@@ -174,9 +175,22 @@ def _cause(code: int | None) -> str:
     return f"its worker ended with code {code}"
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C, for good in processes begun meanwhile: it reaches all processes of a terminal, and the first one decides."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection, recipe: Recipe) -> None:
     """Run tasks in a worker process until the connection closes."""
-    # Ctrl-C reaches all processes of a terminal; the first one decides.
+    # For systems whose signals can't be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     here = Here(recipe)
