@@ -121,7 +121,6 @@ def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.
     assert " 4 " in rows["pad"]
     assert sidecar.read(tmp_path / "net.json").input.pad_multiple == 4
     assert any(line.startswith("  runner-up: ") for line in told)
-    assert any("clockseg train heads" in line for line in told)
 
 
 def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
