@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -234,13 +235,14 @@ class Interpolated:
         self.make_output: Callable[[Maps, Any], Any] = labels
         # Parts that are the caller's functions may not be thread-safe.
         self.sees_ahead = labels.graph is not None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     @property
     def _workers(self) -> ThreadPoolExecutor:
-        """The threads that make outputs, started when first needed, because threads do not survive a fork."""
-        self._pool = self._pool or ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
-        return self._pool
+        """The threads that make outputs, started when first needed in each process, because threads do not survive a fork."""
+        if os.getpid() not in self._pools:
+            self._pools[os.getpid()] = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
+        return self._pools[os.getpid()]
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Prepare a frame, and estimate its motion since the frame before."""
@@ -300,9 +302,9 @@ class Interpolated:
         self.session.reset()
         self.window = Window(smooth=self.carry.keys == 2)
         self._last = None
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        pool = self._pools.pop(os.getpid(), None)
+        if pool is not None:
+            pool.shutdown()
 
     def compile(self, image: Any, *, vectors: Any = None) -> None:
         """Compile for frames of this size, by running one."""
