@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from clockseg import UsageError, VideoError
 from clockseg.clocks import Decision, Tick, Watch
-from clockseg.live import Backoff, OnTime, Room, source
-from clockseg.live.connection import Burst, Connection, Gone, NotThere, paced, parsed_options
-from clockseg.live.delays import Delays
-from clockseg.live.feed import Feed
+from clockseg.live import OnTime, Room, source
+from clockseg.live.channel import Delays
+from clockseg.live.connection import Burst, Connection, Gone, paced, parsed_options
+from clockseg.live.feed import Feed, backoff
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import SCHEMES
 from clockseg.video import Frame
@@ -194,8 +194,7 @@ class TestFeed:
             frames, over = one
             yield Connection(Fraction(25), iter(frames), lambda: over, lambda: "the line broke")
 
-        quick = Backoff(0.001, 2.0, 0.004)
-        feed = Feed(connect, waiting, backoff=quick, tries=tries, on_message=told.append)
+        feed = Feed(connect, waiting, tries=tries, wait=lambda tries: 0.001, on_message=told.append)
         feed.start()
         feed._thread.join(5.0)
         return feed, waiting, told
@@ -212,7 +211,7 @@ class TestFeed:
     def test_it_is_given_up_after_so_many_tries_in_a_row(self) -> None:
         one = ([arrived(0)], False)
         gone = [VideoError("refused")] * 3
-        feed, _, told = self.feed(*gone, one, *gone, VideoError("refused"))
+        feed, _, told = self.feed(one, *gone[:2], one, *gone)
         assert feed.state == "failed"
         assert str(feed.error) == "refused; given up (reconnect: 3)"
         assert len([text for text in told if "trying again" in text]) == 6
@@ -221,12 +220,14 @@ class TestFeed:
         feed, _, told = self.feed(Gone("no such file"))
         assert (feed.state, str(feed.error), told) == ("failed", "no such file", [])
 
-    def test_what_does_not_exist_is_tried_again_only_if_it_was_there(self) -> None:
-        feed, _, told = self.feed(NotThere("no such device"))
-        assert (feed.state, str(feed.error), told) == ("failed", "no such device", [])
-        feed, _, told = self.feed(([arrived(0)], False), NotThere("no such device"), ([arrived(0)], True))
+    def test_a_source_is_tried_again_only_if_it_has_worked(self) -> None:
+        feed, _, told = self.feed(VideoError("no answer"))
+        assert (feed.state, str(feed.error), told) == ("failed", "no answer", [])
+        feed, _, told = self.feed(([], False))
+        assert (feed.state, str(feed.error), told) == ("failed", "the line broke", [])
+        feed, _, told = self.feed(([arrived(0)], False), VideoError("no answer"), ([arrived(0)], True))
         assert (feed.state, feed.reconnects) == ("ended", 1)
-        assert told[1].startswith("no such device; trying again in")
+        assert told[1].startswith("no answer; trying again in")
 
     def test_no_tries(self) -> None:
         feed, _, _ = self.feed(([arrived(0)], False), tries=0)
@@ -237,16 +238,9 @@ class TestFeed:
         assert isinstance(feed.error, ZeroDivisionError)
 
 
-class TestBackoff:
-    """Waits between tries."""
-
-    @given(st.integers(0, 10_000), st.floats(0, 1))
-    def test_never_longer_than_its_cap_and_never_nothing(self, tries: int, chance: float) -> None:
-        assert 0.37 <= Backoff().seconds(tries, chance) <= 30.0
-
-    def test_wrong(self) -> None:
-        with pytest.raises(UsageError, match="waits above 0"):
-            Backoff(2.0, most_seconds=1.0)
+@given(st.integers(0, 10_000))
+def test_waits_are_never_longer_than_half_a_minute_and_never_nothing(tries: int) -> None:
+    assert 0.37 <= backoff(tries) <= 30.0
 
 
 class TestDelays:

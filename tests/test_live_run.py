@@ -269,6 +269,14 @@ class TestLive:
         assert one.summary["carry"] == "warp(flow)"
         assert [sentence for sentence in told if "lookahead" in sentence] == told[:1]
 
+    def test_a_silent_host_is_given_up_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("clockseg.live.connection.SILENCE_SECONDS", 0.5)
+        told: list[str] = []
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"http://127.0.0.1:{server.getsockname()[1]}/live.ts"
+            [one] = live(toy(), [address], on_message=lambda one, sentence: told.append(sentence))
+        assert (str(one.error), told) == ("no answer within 0.5 s", [])
+
     def test_refused(self, drive: Path, tmp_path: Path) -> None:
         for sources, options, match in (
             (["-", "-"], {}, "one standard input"),
@@ -379,6 +387,7 @@ class TestCommand:
             (["/dev/video63"], b"", "/dev/video63: the camera can't be opened (No such file or directory). Cameras on"),
             (["rtsp://no-such-host.invalid/1"], b"", "rtsp://no-such-host.invalid/1: unknown host ("),
             (["HTTP://no-such-host.invalid/1"], b"", "http://no-such-host.invalid/1: unknown host ("),
+            (["RTSP://127.0.0.1:1/1"], b"", "rtsp://127.0.0.1:1/1: it can't be opened (Connection refused)"),
         ],
     )
     def test_what_is_not_there_is_told_in_one_line_at_once(

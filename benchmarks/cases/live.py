@@ -21,7 +21,7 @@ from benchmarks.inputs import DRIVING, data
 from clockseg import frame_oracle, load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.live import Until, live
-from clockseg.live.delays import Delays
+from clockseg.live.channel import Delays
 
 OPTIONS = {"network": "street", "engine": "openvino", "fps": 30.0, "latency": 100.0, "minutes": 5.0, "slow_seconds": 20.0,
            "factors": [1.0, 1.5, 2.0, 3.0, 4.0, 8.0], "deaths": 3, "only": ["steady", "slow", "return"]}  # fmt: skip

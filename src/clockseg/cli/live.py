@@ -65,7 +65,7 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
         "(default: latest)"
     )
     group.add_argument("--drop", choices=("latest", "all"), default="latest", help=help)
-    help = "consecutive attempts, with growing pauses, before a lost source is given up (default: 10)"
+    help = "consecutive attempts, with growing pauses, before a lost source that has worked is given up (default: 10)"
     group.add_argument("--reconnect", type=count, default=10, metavar="N", help=help)
     help = (
         "an FFmpeg option for the source, such as video_size=1280x720, framerate=30 or rtsp_transport=udp; repeatable"

@@ -157,7 +157,8 @@ class Board:
             self._changed.wait_for(lambda: self._closed or view.number > after, seconds)
             return not self._closed and view.number > after
 
-    def _encoded(self, view: _View, after: int) -> _Encoded:
+    def _encoded(self, view: _View, after: int) -> _Encoded | None:
+        """Return the pictures of a frame newer than ``after``, encoded at most ``MOST_FPS`` times a second; None before the first."""
         with view.encoding:
             last = view.encoded
             if last is not None and last.number > after:
@@ -166,9 +167,9 @@ class Board:
                 time.sleep(max(0.0, last.at + 1 / MOST_FPS - time.monotonic()))
             with self._changed:
                 number, newest = view.number, view.newest
-            assert newest is not None  # it was waited for
-            view.encoded = found = _Encoded(number, time.monotonic(), *self._drawn(view, newest))
-            return found
+            if newest is not None:
+                view.encoded = _Encoded(number, time.monotonic(), *self._drawn(view, newest))
+            return view.encoded
 
     def _drawn(self, view: _View, shown: Shown) -> tuple[tuple[int, int], bytes, bytes]:
         image = shown.frame.image

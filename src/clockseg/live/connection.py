@@ -35,11 +35,7 @@ _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"
 
 
 class Gone(VideoError):
-    """A source that can't be watched, however often it is tried."""
-
-
-class NotThere(VideoError):
-    """A source that does not exist: final at the first attempt, but worth retrying for one that was there before."""
+    """A source that can't be watched, even if it was watched before."""
 
 
 class Connection(NamedTuple):
@@ -66,7 +62,7 @@ def connect(
     """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop.
 
     A file comes at its own speed, also through a pipe; all else as it comes. ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols
-    other than the source's own are not among them. ``Gone``, ``NotThere`` or ``VideoError`` if it can't be opened.
+    other than the source's own are not among them. ``Gone`` or another ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
         with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
@@ -268,13 +264,13 @@ def _unopened(source: Source, error: Exception) -> VideoError:
         )
     if source.kind == "camera":
         here = ", ".join(sorted(map(str, Path("/dev").glob("video*")))) or "none"
-        return NotThere(f"the camera can't be opened ({why}). Cameras on this machine: {here}.")
+        return VideoError(f"the camera can't be opened ({why}). Cameras on this machine: {here}.")
     try:
         socket.getaddrinfo(urlsplit(source.given).hostname, None)
     except (OSError, UnicodeError) as unknown:
-        return NotThere(f"unknown host ({reason(unknown)}). Check the address and the network connection.")
+        return VideoError(f"unknown host ({reason(unknown)}). Check the address and the network connection.")
     if isinstance(error, av.HTTPClientError):
-        return NotThere(f"the server refuses it ({why}). Check the path, the user and the password.")
+        return VideoError(f"the server refuses it ({why}). Check the path, the user and the password.")
     return VideoError(f"it can't be opened ({why})")
 
 

@@ -6,11 +6,10 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Literal
 
-from clockseg.errors import UsageError, VideoError
-from clockseg.live.connection import Connection, Gone, NotThere
+from clockseg.errors import VideoError
+from clockseg.live.connection import Connection, Gone
 from clockseg.live.line import Line
 from clockseg.video import InputChanged
 
@@ -19,39 +18,26 @@ Connect = Callable[[Pause], AbstractContextManager[Connection]]
 State = Literal["connecting", "live", "ended", "failed"]
 
 
-@dataclass(frozen=True)
-class Backoff:
-    """Waits that grow by ``factor`` from ``first_seconds`` to ``most_seconds``, each shortened by up to the share ``jitter``.
+def backoff(tries: int) -> float:
+    """Return the seconds to wait after ``tries`` failed tries in a row: doubling from 0.5 to 30, less up to a quarter at random.
 
-    The jitter keeps what lost one server at one moment from coming back to it at one moment.
+    The randomness keeps sources that lost one server at the same moment from returning to it at the same moment.
 
-    >>> [Backoff(0.5, 2.0, 3.0, jitter=0.0).seconds(tries) for tries in range(4)]
-    [0.5, 1.0, 2.0, 3.0]
+    >>> [0.75 * full <= backoff(tries) <= full for tries, full in ((0, 0.5), (3, 4.0), (1000, 30.0))]
+    [True, True, True]
     """
-
-    first_seconds: float = 0.5
-    factor: float = 2.0
-    most_seconds: float = 30.0
-    jitter: float = 0.25
-
-    def __post_init__(self) -> None:
-        if not (0 < self.first_seconds <= self.most_seconds and self.factor >= 1 and 0 <= self.jitter < 1):
-            raise UsageError(f"{self}; give waits above 0 that do not shrink, and a jitter from 0 to below 1.")
-
-    def seconds(self, tries: int, chance: float | None = None) -> float:
-        """The wait after ``tries`` tries in a row that came to nothing; ``chance``: 0..1 (None: drawn)."""
-        # A power of a long outage would overflow.
-        full = min(self.most_seconds, self.first_seconds * self.factor ** min(tries, 64))
-        return full * (1 - self.jitter * (random.random() if chance is None else chance))
+    # A power of a long outage would overflow.
+    return min(30.0, 0.5 * 2.0 ** min(tries, 64)) * random.uniform(0.75, 1.0)
 
 
 class Feed:
     """One source; ``start`` it, and frames come into ``line`` until it is over, is given up, or ``stop``.
 
-    ``connect`` opens it. When it is gone or can't be opened, it is tried again after ``backoff``; ``tries`` times in a row
-    without a frame, then it is given up. ``on_message`` is called, in the thread, with a sentence for whoever watches.
-    ``state``, ``fps`` (as it says itself), ``arrived`` (frames), ``connections`` that gave frames, ``trouble`` (the last thing
-    that went wrong) and, of one that was given up, ``error``.
+    ``connect`` opens it. A source whose first connection brings no frame is given up at once. One that has worked is tried
+    again when it is gone, after ``wait(tries)`` seconds, until ``tries`` tries in a row have brought no frame.
+    ``on_message`` is called, in the thread, with a sentence for whoever watches. ``state``, ``fps`` (as it says itself),
+    ``arrived`` (frames), ``connections`` that gave frames, ``trouble`` (the last thing that went wrong) and, of one that
+    was given up, ``error``.
     """
 
     def __init__(
@@ -59,8 +45,8 @@ class Feed:
         connect: Connect,
         line: Line,
         *,
-        backoff: Backoff | None = None,
         tries: int = 10,
+        wait: Callable[[int], float] = backoff,
         on_message: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.state: State = "connecting"
@@ -69,7 +55,7 @@ class Feed:
         self.trouble = ""
         self.error: Exception | None = None
         self._connect, self._line, self._on_message = connect, line, on_message
-        self._backoff, self._tries = backoff or Backoff(), tries
+        self._tries, self._wait = tries, wait
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clockseg-feed", daemon=True)
 
@@ -110,10 +96,12 @@ class Feed:
             over = self._once()
             if over or self._stop.is_set():
                 return
+            if not self.connections:
+                raise VideoError(self.trouble)
             tries = 0 if self.arrived > before else tries
             if tries >= self._tries:
                 raise VideoError(f"{self.trouble}; given up (reconnect: {self._tries})")
-            wait = self._backoff.seconds(tries)
+            wait = self._wait(tries)
             tries += 1
             self._on_message(f"{self.trouble}; trying again in {wait:.1f} s")
             self._pause(wait)
@@ -124,13 +112,13 @@ class Feed:
         try:
             with self._connect(self._pause) as connection:
                 self._through(connection)
-                self.trouble = connection.why() or "it ended"
+                self.trouble = connection.why() or (
+                    "it ended" if self.connections else "it ended before its first frame"
+                )
                 return connection.over()
         except (Gone, InputChanged):
             raise
         except VideoError as error:
-            if isinstance(error, NotThere) and not self.connections:
-                raise
             self.trouble = str(error)
             return False
 

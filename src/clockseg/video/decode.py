@@ -110,6 +110,8 @@ def _count(number: int, noun: str) -> str:
 
 def reason(error: Exception) -> str:
     """Return the message of an error of FFmpeg or the system, without its numbers."""
+    if isinstance(error, av.ExitError):  # PyAV's own timeout ended the call
+        return "no data came in time"
     return str(getattr(error, "strerror", None) or error)
 
 
