@@ -33,7 +33,7 @@ class Grown:
         so_far = float(np.ravel(tick.image)[0]) + (0.0 if tick.since == 1 or state is None else state)
         return Decision(False, so_far), so_far
 
-    after = 0
+    gates_after = 0
 
     def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset()
@@ -136,7 +136,7 @@ def test_a_cut_is_seen_through_either() -> None:
 
 
 def test_a_function_of_the_tick_is_a_signal_too() -> None:
-    schedule = budget(as_clock(lambda tick: Decision(False, float(tick.image[0])), after=0), network_rate=0.25)
+    schedule = budget(as_clock(lambda tick: Decision(False, float(tick.image[0])), gates_after=0), network_rate=0.25)
     records = [one for _, one in run(NET, list(np.random.default_rng(0).random((200, 1))), schedule)]
     assert np.mean([one.fired[0] for one in records[1:]]) == pytest.approx(0.25, abs=0.02)
     large = [one.signal[0] for one in records[20:] if one.fired[0]]
@@ -163,9 +163,9 @@ class Slow:
     held: float
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        return self.budget(tick._replace(took=self.fired if tick.since == 1 else self.held), state)
+        return self.budget(tick._replace(last_seconds=self.fired if tick.since == 1 else self.held), state)
 
-    after = 0
+    gates_after = 0
 
     def watches(self, stage: int) -> frozenset[Watch]:
         return frozenset()
@@ -181,7 +181,7 @@ def test_frames_a_second_come_out_right(fps, rate) -> None:
 
 def test_the_session_tells_what_frames_took() -> None:
     ticks: list[float] = []
-    session = Session(NET, as_clock(lambda tick: ticks.append(tick.took) or False, after=0))
+    session = Session(NET, as_clock(lambda tick: ticks.append(tick.last_seconds) or False, gates_after=0))
     seconds = []
     for _ in range(3):
         session(np.zeros(3))

@@ -320,7 +320,7 @@ def test_c_o_as_printed_blanks_the_output() -> None:
 class Shift(Identity):
     """Motion is a number of columns to the right, told by the pictures' corner pixel."""
 
-    looks = True
+    estimates_motion = True
 
     def see(self, prepared, image, vectors):
         return image

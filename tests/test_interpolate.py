@@ -212,7 +212,7 @@ def test_waiting_frames_are_bounded_however_long_the_interval_between_key_frames
 def test_records_tell_who_fired_and_what_was_interpolated() -> None:
     records = [record for _, record in run(scoring(), clip(5), carried(skip_frame(2), Interpolate(Flow())))]
     assert [record.fired for record in records] == [(True,), (False,), (True,), (False,), (True,)]
-    assert [record.carried for record in records] == ["", "interpolated"] * 2 + [""]
+    assert [record.propagated for record in records] == ["", "interpolated"] * 2 + [""]
     assert all(record.seconds.motion > 0 for record in records)
 
 
@@ -266,7 +266,7 @@ def test_a_tape_plays_what_a_run_gives(keys) -> None:
     played = list(play(tape, schedule))
     expected = list(run(net, frames, schedule))
     assert [one.record.fired for one in played] == [record.fired for _, record in expected]
-    assert [one.record.carried for one in played] == [record.carried for _, record in expected]
+    assert [one.record.propagated for one in played] == [record.propagated for _, record in expected]
     assert all((one.output.value == output).all() for one, (output, _) in zip(played, expected, strict=True))
 
 

@@ -133,7 +133,7 @@ def played(fired: float, held: float = 0.004, *, fps: float = 30.0, latency: flo
             continue
         index += 1
         room[0] = Room(fps / 0.8, latency - (now - one.seconds), latency)
-        decision, state = clock(Tick(index, 1, None, None, None, None, since, fires, took=took), state)
+        decision, state = clock(Tick(index, 1, None, None, None, None, since, fires, last_seconds=took), state)
         took = fired if decision.fire else held
         since, fires = (1, fires + 1) if decision.fire else (since + 1, fires)
         now += took
@@ -172,7 +172,7 @@ class TestOnTime:
         fired = []
         for t in range(1, 20):
             since = 1 if t < 3 or fired[-1] else 2
-            decision, state = clock(Tick(t, 1, None, None, None, None, since, 0, took=0.05), state)
+            decision, state = clock(Tick(t, 1, None, None, None, None, since, 0, last_seconds=0.05), state)
             fired.append(decision.fire)
         # What a firing takes is not known at first.
         assert not any(fired[2:])

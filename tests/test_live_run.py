@@ -258,7 +258,7 @@ class TestLive:
         assert one.summary["frames"] == 10
         assert one.summary["carry"] == "interpolate(flow)"
         assert [each.frame.index for each in shown] == list(range(10))
-        assert {each.record.carried for each in shown} == {"", "interpolated"}
+        assert {each.record.propagated for each in shown} == {"", "interpolated"}
 
     def test_without_a_lookahead_interpolate_is_warp_and_told_once(self, drive: Path) -> None:
         told: list[str] = []

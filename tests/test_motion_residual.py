@@ -92,7 +92,7 @@ def test_it_gates_the_whole_network_which_then_runs_and_is_kept_as_one(gate) -> 
     assert set(found) <= {"finish", "prepare", "see", "observe", "compose"}
     for _, record in run(NET, [with_a_square(t // 2) for t in range(8)], schedule):
         assert len(set(record.fired)) == 1
-        assert record.carried == ("" if record.fired[0] else "output")
+        assert record.propagated == ("" if record.fired[0] else "output")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ STAGES, GROUPS = "abcd", "uvwxyz"
 class Drift:
     """A carry that moves what is held wherever the picture is another than the one before, and then only."""
 
-    looks = True
+    estimates_motion = True
     of = "held"
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
@@ -143,7 +143,7 @@ def test_what_a_carry_moves_is_fused_again() -> None:
     schedule = Schedule((ALWAYS, lambda tick: False), carry=Drift())
     records = [one for _, one in run(net, map(np.array, (0, 0, 5, 5)), schedule)]
     # Where a carry estimates motion, held values are moved and fused anew, however small the motion.
-    assert [one.moved for one in records] == [(False, False), (False, True), (False, True), (False, True)]
+    assert [one.held_moved for one in records] == [(False, False), (False, True), (False, True), (False, True)]
     assert [prices.ran(one) for one in records[1:]] == [("a", "u", "finish")] * 3
 
 
@@ -255,9 +255,9 @@ def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:
     [(_, first), (_, held)] = run(net, [np.zeros((64, 64, 3), np.uint8)] * 2, skip_frame(2))
     assert prices.ran(first)[-1] == FINISH
     for carried, parts, cost in (("output", (), 0), ("fused", ("conclude",), prices.conclude.multiply_adds)):
-        assert prices.ran(held._replace(carried=carried)) == parts
-        assert prices.frame(held._replace(carried=carried)).multiply_adds == cost
-    assert mended.ran(held._replace(carried="fused")) == (FINISH,)
-    assert mended.frame(held._replace(carried="corrected")).multiply_adds == 7
-    stage = held._replace(carried="corrected", fired=(True, False, False))
+        assert prices.ran(held._replace(propagated=carried)) == parts
+        assert prices.frame(held._replace(propagated=carried)).multiply_adds == cost
+    assert mended.ran(held._replace(propagated="fused")) == (FINISH,)
+    assert mended.frame(held._replace(propagated="corrected")).multiply_adds == 7
+    stage = held._replace(propagated="corrected", fired=(True, False, False))
     assert mended.ran(stage) == (next(iter(prices.stages)), "correction")

@@ -45,7 +45,7 @@ class Unexplained:
         assert tick.motion.unexplained() <= 1
         return Decision(signal >= self.threshold, signal, self.refill and signal >= self.threshold), None
 
-    after = 0
+    gates_after = 0
 
     def watches(self, stage: int) -> frozenset[Any]:
         return frozenset()
@@ -212,7 +212,7 @@ def test_only_what_is_needed_is_kept() -> None:
 
 
 def test_what_cannot_be_played_is_refused() -> None:
-    for reads in (lambda tick: tick.seconds > 1, lambda tick: tick.took > 1):
+    for reads in (lambda tick: tick.seconds > 1, lambda tick: tick.last_seconds > 1):
         tape = Tape(toy(), wanted(toy(), [reads]))
         for image in clip(2):
             tape.add(image)
@@ -220,7 +220,7 @@ def test_what_cannot_be_played_is_refused() -> None:
             list(tape.play(reads))
 
     class Own(type(identity)):
-        looks = True
+        estimates_motion = True
 
         def __eq__(self, other: object) -> bool:
             return self is other

@@ -443,7 +443,7 @@ def test_confidence_of_not_a_number_does_not_fire() -> None:
 class Marked(Identity):
     """Motion is the number of frames; a moved value is marked with it."""
 
-    looks = True
+    estimates_motion = True
 
     def see(self, prepared, image, vectors):
         return image

@@ -115,7 +115,7 @@ def test_frames_that_are_not_fresh_are_corrected_and_fresh_ones_are_not(trained,
     for t, image in enumerate(_video()):
         labels = session(image)
         assert labels.shape == image.shape[:2]
-        assert session.record.carried == ("corrected" if t % 4 else "")
+        assert session.record.propagated == ("corrected" if t % 4 else "")
         assert t % 4 or np.array_equal(labels, fresh[t])
 
 
@@ -265,7 +265,7 @@ def test_in_eight_bits_it_keeps_its_correction(trained, data, tmp_path) -> None:
     net = load(made.path, engine="onnxruntime", threads=1)
     assert net.correction is not None
     session = Session(net, _moving(net))
-    records = [(session(image), session.record.carried)[1] for image in _video()]
+    records = [(session(image), session.record.propagated)[1] for image in _video()]
     assert records[1:4] == ["corrected"] * 3
     onnx.checker.check_model(read(made.path)[0])
 

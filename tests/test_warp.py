@@ -184,9 +184,9 @@ def test_labels_follow_the_picture(of: Any) -> None:
         right, wrong = ((one != truth)[8:-8, inside].mean() for one in (moved, stale))
         assert right <= 0.08
         assert t == 0 or right < wrong / 3
-    assert session.record.carried == of
+    assert session.record.propagated == of
     assert session.record.fired == (False, False)
-    assert session.record.moved == (False, False)
+    assert session.record.held_moved == (False, False)
     assert session.record.seconds.motion > 0
 
 
@@ -206,11 +206,11 @@ def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
     assert prepared is frames[1]
     assert moved.shape == (1, 96, 160)
     assert given["unexplained"].shape == (1, 1, 96, 160)
-    assert session.record.carried == "corrected"
+    assert session.record.propagated == "corrected"
     labels = replace(schedule, carry=Warp(Flow(), "output"))
     alone = Session(network(correction=Correction(mend)), labels)
     assert [int(alone(image).max()) for image in frames] == [1, 1, 1, 1]
-    assert alone.record.carried == "output"
+    assert alone.record.propagated == "output"
     plain = Session(network(correction=Correction(mend)), skip_frame(2))
     assert [int(plain(image).max()) for image in frames] == [1, 1, 1, 1]
 
@@ -270,7 +270,7 @@ def test_without_motion_a_moved_score_map_gives_the_very_labels(street: StagedNe
     session = Session(street, replace(schedule_for(skip_frame(4), 3), carry=Warp(Flow(), "fused")))
     first = session(image).copy()
     assert np.array_equal(session(image), first)
-    assert session.record.carried == "fused"
+    assert session.record.propagated == "fused"
 
 
 def test_every_stage_on_every_frame_is_the_same_under_any_carry(street: StagedNetwork) -> None:

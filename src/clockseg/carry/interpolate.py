@@ -29,7 +29,7 @@ class Interpolate:
 
     motion: Estimator
     keys: int = 2
-    looks: ClassVar[bool] = True
+    estimates_motion: ClassVar[bool] = True
     of: ClassVar[Of] = "output"
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ class Warp:
 
     motion: Estimator
     of: Of = "auto"
-    looks: ClassVar[bool] = True
+    estimates_motion: ClassVar[bool] = True
 
     @property
     def reads_vectors(self) -> bool:

@@ -117,7 +117,11 @@ class Budget:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the budget; the signal is that of its clock."""
         past: _State = state or _State()
-        spent = past.spent.plus(tick.since == 1, tick.took) if self.fps and past.frames and tick.took else past.spent
+        spent = (
+            past.spent.plus(tick.since == 1, tick.last_seconds)
+            if self.fps and past.frames and tick.last_seconds
+            else past.spent
+        )
         rate = spent.rate(1 / self.fps) if self.fps is not None else float(self.network_rate or 0.0)
         saved = past.saved - (1.0 if past.frames and tick.since == 1 else 0.0) + rate
         cut, usual = self._cut(tick, past.usual)
@@ -162,7 +166,7 @@ class Budget:
         return () if self.signal is None else (self.signal,)
 
     @property
-    def after(self) -> int | None:
+    def gates_after(self) -> int | None:
         """0, the whole network; with a signal given None, since the signal declares it."""
         return 0 if self.signal is None else None
 

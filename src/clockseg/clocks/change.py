@@ -84,7 +84,7 @@ class Change:
         return Decision(fire, signal), ((tick.watched, now), (past, old))
 
     @property
-    def after(self) -> int | None:
+    def gates_after(self) -> int | None:
         """The watched stage."""
         return self.watch
 

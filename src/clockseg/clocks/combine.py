@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clockseg.clockwork.clock import Clock, Decision, Facts, Tick, as_clock, ask, facts, gates_after, name_of
+from clockseg.clockwork.clock import Clock, Decision, Facts, Tick, as_clock, ask, declared_gate, facts, name_of
 from clockseg.clockwork.schedule import Schedule, gated
 from clockseg.errors import UsageError
 
@@ -26,7 +26,7 @@ class _Combined:
                 f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
             )
         object.__setattr__(self, "parts", tuple(as_clock(part) for part in self.parts))
-        gates_after(self)
+        declared_gate(self)
 
     @property
     def threshold(self) -> float | None:

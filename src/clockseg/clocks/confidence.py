@@ -35,7 +35,7 @@ class Confidence:
         return Decision(fire, signal), None
 
     @property
-    def after(self) -> int | None:
+    def gates_after(self) -> int | None:
         """The watched stage."""
         return self.watch
 

@@ -40,7 +40,7 @@ class Difference:
         return Decision(signal >= self.threshold, signal), None
 
     @property
-    def after(self) -> int | None:
+    def gates_after(self) -> int | None:
         """The watched stage; 0 for the picture."""
         return 0 if self.of == "pixels" else self.watch
 
@@ -67,7 +67,7 @@ def difference(
 ) -> Change | Difference:
     """Return a clock on the change of labels (as ``adaptive``), scores, features, or pixels, which gate the whole network.
 
-    >>> difference(0.1, of="pixels").after
+    >>> difference(0.1, of="pixels").gates_after
     0
     """
     if of == "labels":

@@ -88,7 +88,7 @@ class Learned:
         return watched(self.graph.inputs, self.graph.watch)
 
     @property
-    def after(self) -> int:
+    def gates_after(self) -> int:
         """The stage whose features or scores it reads; without any it gates the whole network."""
         return self.graph.watch or 0
 

@@ -29,7 +29,7 @@ class MotionResidual:
     """
 
     threshold: float
-    after: ClassVar[int] = 0
+    gates_after: ClassVar[int] = 0
     needs_motion: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

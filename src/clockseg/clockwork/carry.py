@@ -21,7 +21,7 @@ class Carry(Protocol):
     """
 
     @property
-    def looks(self) -> bool:
+    def estimates_motion(self) -> bool:
         """True if it estimates motion; ``see`` is then called on every frame."""
         ...
 
@@ -67,7 +67,7 @@ class Identity:
     'score_fr of frame 3'
     """
 
-    looks: ClassVar[bool] = False
+    estimates_motion: ClassVar[bool] = False
     reads_vectors: ClassVar[bool] = False
     of: ClassVar[Of] = "held"
 

@@ -43,7 +43,7 @@ class Tick(NamedTuple):
 
     ``motion``: the motion since the previous frame, and ``travel``: the motion since the frame from which this stage's cached
     value was computed (``clockseg.carry.Motion``; None under a carry that estimates no motion). ``output``: the network's last
-    output as ``finish`` returned it. ``classes``: class names by id, if known. ``took``: seconds that network, clocks and
+    output as ``finish`` returned it. ``classes``: class names by id, if known. ``last_seconds``: seconds that network, clocks and
     motion took on the previous frame.
     """
 
@@ -61,7 +61,7 @@ class Tick(NamedTuple):
     travel: Any = None
     output: Any = None
     classes: Sequence[str] = ()
-    took: float = 0.0
+    last_seconds: float = 0.0
 
     def at(self, watch: Watch) -> Tick:
         """Return this tick with another map as the watched one."""
@@ -100,7 +100,7 @@ ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 class Facts(NamedTuple):
     """The attributes that a clock may declare, with their defaults.
 
-    ``parts``: the clocks that a combinator is made of; their declarations hold for it too. ``after``: the number of stages
+    ``parts``: the clocks that a combinator is made of; their declarations hold for it too. ``gates_after``: the number of stages
     that always run; the clock decides for those after them (0: for the whole network; None: for the last stage only).
     ``threshold``: the number that its signal is compared with; it can be tuned if it is a dataclass field or a function's
     parameter. ``below``: True if it fires when the signal is below the threshold. ``period``: it fires on every
@@ -111,7 +111,7 @@ class Facts(NamedTuple):
     """
 
     parts: tuple[Clock, ...] = ()
-    after: int | None = None
+    gates_after: int | None = None
     threshold: float | None = None
     below: bool = False
     period: int | None = None
@@ -138,9 +138,9 @@ def walk(clock: Clock) -> Iterator[Clock]:
         yield from walk(part)
 
 
-def gates_after(clock: Clock) -> int | None:
-    """Return ``Facts.after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
-    declared = [(one, facts(one).after) for one in walk(clock)]
+def declared_gate(clock: Clock) -> int | None:
+    """Return ``Facts.gates_after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
+    declared = [(one, facts(one).gates_after) for one in walk(clock)]
     found = {whole_number(at, f"the watch of {name_of(one)}", least=0) for one, at in declared if at is not None}
     if len(found) > 1:
         raise UsageError(
@@ -189,13 +189,13 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
 
 @dataclass(frozen=True)
 class Plain:
-    """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state. ``after``: see ``Facts``.
+    """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state. ``gates_after``: see ``Facts``.
 
     >>> every_third = Plain(lambda tick: tick.t % 3 == 0)
     """
 
     function: Callable[..., bool | Decision]
-    after: int | None = None
+    gates_after: int | None = None
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Return the answer of the function."""
@@ -230,11 +230,11 @@ def is_clock(given: Any) -> TypeGuard[ClockLike]:
     return len(needed) == 2 or (len(needed) == 1 and needed[0].name == "tick")
 
 
-def as_clock(given: ClockLike, *, after: int | None = None) -> Clock:
-    """Return a clock unchanged, or make one from a function of the tick. ``after``: see ``Facts``; for functions only.
+def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
+    """Return a clock unchanged, or make one from a function of the tick. ``gates_after``: see ``Facts``; for functions only.
 
     >>> as_clock(lambda tick: tick.since >= 4)  # doctest: +ELLIPSIS
-    Plain(function=<function ...>, after=None)
+    Plain(function=<function ...>, gates_after=None)
     """
     if isinstance(given, type):
         raise UsageError(f"{given.__name__} is a class, not a clock; give an instance, {given.__name__}(..).")
@@ -243,7 +243,7 @@ def as_clock(given: ClockLike, *, after: int | None = None) -> Clock:
         return cast(Clock, given)  # called with a tick and a state
     if len(needed) != 1 or needed[0].name == "stages":
         raise UsageError(f"{given!r} is not a clock; give a function of (tick), or of (tick, state).")
-    return Plain(cast(Callable[..., bool | Decision], given), after)
+    return Plain(cast(Callable[..., bool | Decision], given), gates_after)
 
 
 def name_of(clock: Any) -> str:

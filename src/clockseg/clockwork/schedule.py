@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from clockseg.clockwork.carry import Carry, identity
-from clockseg.clockwork.clock import ALWAYS, Clock, Every, Watch, as_clock, facts, gates_after, is_clock, watches
+from clockseg.clockwork.clock import ALWAYS, Clock, Every, Watch, as_clock, declared_gate, facts, is_clock, watches
 from clockseg.errors import UsageError, whole_number
 
 
@@ -85,13 +85,13 @@ Named: TypeAlias = Callable[[int], Schedule] | Clock
 def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
     """Return the schedule of ``clocks`` for consecutive stages; the stages before them always fire, those after them follow.
 
-    The first clock belongs to the stage after ``Facts.after``; by default the clocks belong to the last stages. Stages after the
+    The first clock belongs to the stage after ``Facts.gates_after``; by default the clocks belong to the last stages. Stages after the
     last clock fire when it does (nested firing).
 
     >>> gated((lambda tick: tick.since >= 4,), 3).clocks[:2]
     (Every(period=1), Every(period=1))
     """
-    found = {after for after in map(gates_after, clocks) if after is not None}
+    found = {after for after in map(declared_gate, clocks) if after is not None}
     first = found.pop() if found else stages - len(clocks)
     if first < 0:
         raise UsageError(f"{len(clocks)} clocks or thresholds for a network of {stages} stages; give at most {stages}.")

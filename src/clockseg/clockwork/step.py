@@ -77,7 +77,7 @@ def advance(
     if memory is not None and memory.shape != np.shape(image):
         memory = None
     frame = Frame(net, schedule, memory, image, calls)
-    sight = frame.see(vectors) if schedule.carry.looks else None
+    sight = frame.see(vectors) if schedule.carry.estimates_motion else None
     now: list[Cell] = []
     answers: list[Decision] = []
     for i, stage in enumerate(net.stages):
@@ -126,7 +126,7 @@ class Frame:
         self.t = 0 if memory is None else memory.t + 1
         self.classes = net.classes
         self.output = None if memory is None else calls.read(memory.fused.held)
-        self.took = 0.0 if memory is None else memory.record.seconds.network
+        self.last_seconds = 0.0 if memory is None else memory.record.seconds.network
         self.motion: Any = None
         self._prepared: Any = None
         self._picture: Any = None
@@ -136,7 +136,7 @@ class Frame:
     def prepared(self) -> Any:
         """Return the frame as the network reads it."""
         if self._prepared is None:
-            kind = MOTION if self.schedule.carry.looks else 0
+            kind = MOTION if self.schedule.carry.estimates_motion else 0
             self._prepared = self.calls.call(kind, "prepare", self.net.prepare, (self.image,))
         return self._prepared
 
@@ -203,14 +203,14 @@ class Frame:
             travel=calls.read(self.since(past.motion)) if moved else None,
             output=self.output,
             classes=self.classes,
-            took=self.took,
+            last_seconds=self.last_seconds,
         )
         return calls.ask(self.schedule.clocks[i], tick, past.state)
 
     def fuse(
         self, now: Sequence[Cell], fired: Sequence[bool]
     ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
-        """Return values by name, the output's cell, the output, the stages that were moved, and ``Record.carried``."""
+        """Return values by name, the output's cell, the output, the stages that were moved, and ``Record.propagated``."""
         net, memory, call, last = self.net, self.memory, self.calls.call, self.net.last
         values = {} if memory is None else dict(memory.values)
         if memory is not None and self.schedule.carry.of != "held" and (carried := self._how_carried(fired)):
@@ -235,7 +235,7 @@ class Frame:
         return values, Cell(values[last], made, self.t), output, tuple(moved), ""
 
     def _how_carried(self, fired: Sequence[bool]) -> str:
-        """Return ``Record.carried``: "output", "fused", "corrected", or "" if values are fused."""
+        """Return ``Record.propagated``: "output", "fused", "corrected", or "" if values are fused."""
         net, of = self.net, self.schedule.carry.of
         if all(fired):
             return ""

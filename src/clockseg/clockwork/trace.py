@@ -37,8 +37,8 @@ class Record(NamedTuple):
     """The record of one frame.
 
     ``fired`` and ``signal`` (None if the clock gave none): one per stage in order. ``reflects``: the frame (counted from the
-    last fill) that each stage's value belongs to. ``moved``: per stage, True if the carry moved its held value, so that it
-    had to be fused again; empty if none was moved. ``carried``: how the output was made if nothing was fused: "output" or
+    last fill) that each stage's value belongs to. ``held_moved``: per stage, True if the carry moved its held value, so that it
+    had to be fused again; empty if none was moved. ``propagated``: how the output was made if nothing was fused: "output" or
     "fused" (propagated), "corrected" (fused scores, repaired by the network's correction) or "interpolated"; else "".
     """
 
@@ -47,8 +47,8 @@ class Record(NamedTuple):
     signal: tuple[float | None, ...]
     reflects: tuple[int, ...]
     seconds: Seconds
-    moved: tuple[bool, ...] = ()
-    carried: str = ""
+    held_moved: tuple[bool, ...] = ()
+    propagated: str = ""
 
 
 @dataclass(frozen=True)

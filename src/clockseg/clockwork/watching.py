@@ -26,7 +26,7 @@ def check_replayable(clock: Clock, number: int) -> None:
 
 
 def _check_motion(schedule: Schedule, clock: Clock, number: int) -> None:
-    if facts(clock).needs_motion and not schedule.carry.looks:
+    if facts(clock).needs_motion and not schedule.carry.estimates_motion:
         raise UsageError(
             f"the clock of stage {number}, {clock}, needs motion, and the carry {schedule.carry} estimates none. Try "
             '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'

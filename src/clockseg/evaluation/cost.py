@@ -121,13 +121,13 @@ class Prices:
         return tuple(self._ran(record))
 
     def _ran(self, record: Record) -> Iterator[str]:
-        moved = record.moved or (False,) * len(record.fired)
+        moved = record.held_moved or (False,) * len(record.fired)
         changed = {name for name, *new in zip(self.stages, record.fired, moved, strict=True) if any(new)}
         yield from (name for name, fired in zip(self.stages, record.fired, strict=True) if fired)
-        if record.carried:
+        if record.propagated:
             # Nothing is fused; moved labels are the output as they are.
             yield from {"fused": (FINISH if self.conclude is None else CONCLUDE,), "corrected": (CORRECTION,)}.get(
-                record.carried, ()
+                record.propagated, ()
             )
             return
         for name in self.groups:

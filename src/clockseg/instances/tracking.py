@@ -37,7 +37,7 @@ def tracking(
         return BothSides(net, schedule, schedule.carry, session, lookahead, decoding)
     if isinstance(schedule.carry, Warp):
         return Warped(net, schedule, Interpolate(schedule.carry.motion, keys=1), session, None, decoding)
-    if schedule.carry.looks:
+    if schedule.carry.estimates_motion:
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
@@ -146,7 +146,7 @@ class Warped(BothSides):
             moved: Instances = self._key.value() if self._back is None else self._key.moved(self._back).value()
             output = moved if self._back is None else explained(moved, self._back)
         record = with_seconds(record, motion=seen.seconds, fuse=time.perf_counter() - begun)
-        return [Shown(seen.item, output, record._replace(carried="" if any(record.fired) else "output"))]
+        return [Shown(seen.item, output, record._replace(propagated="" if any(record.fired) else "output"))]
 
     def end(self) -> list[Shown]:
         """End the clip: nothing is left."""

@@ -75,7 +75,7 @@ def _fired(past: _State, tick: Tick) -> float | None:
 
     The first full pass does not count: it compiles.
     """
-    if not (past.frames and tick.took and tick.since == 1):
+    if not (past.frames and tick.last_seconds and tick.since == 1):
         return past.fired_seconds
-    before = tick.took if past.fired_seconds is None else past.fired_seconds
-    return max(tick.took, before + WEIGHT * (tick.took - before))
+    before = tick.last_seconds if past.fired_seconds is None else past.fired_seconds
+    return max(tick.last_seconds, before + WEIGHT * (tick.last_seconds - before))

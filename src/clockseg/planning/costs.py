@@ -41,7 +41,7 @@ class Costs:
     def of(self, family: Family, record: Record) -> float:
         """Return the cost of a frame in multiples of the uncut reference's."""
         known = self.seconds[family]
-        found = known.get((record.fired, record.carried))
+        found = known.get((record.fired, record.propagated))
         # A kind of frame that was never measured, such as a refill, counts as the most expensive one.
         return (max(known.values()) if found is None else found) / self.uncut
 
@@ -78,7 +78,7 @@ def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], fl
     """Medians of seconds by the stages that fired and what was carried, without the first frame, which is a fill."""
     spent: dict[tuple[tuple[bool, ...], str], list[float]] = defaultdict(list)
     for record in records[1:]:
-        spent[record.fired, record.carried].append(record.seconds.network)
+        spent[record.fired, record.propagated].append(record.seconds.network)
     return {way: statistics.median(seconds) for way, seconds in spent.items()}
 
 

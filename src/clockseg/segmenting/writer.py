@@ -309,7 +309,7 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
             "fill": record.fill,
             "fired": list(record.fired),
             "signal": [_finite(signal) for signal in record.signal],
-            "carried": record.carried,
+            "carried": record.propagated,
             "seconds": {
                 "decode": round(frame.decode_seconds, 6),
                 "stages": [round(spent, 6) for spent in seconds.stages],

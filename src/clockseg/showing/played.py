@@ -34,7 +34,7 @@ def _interpolated(tape: Tape, schedule: Schedule, carry: Interpolate) -> Iterato
         (index, played), make = due
         promise = Promise(("interpolated", carry, key_frames, index), lambda: labels(make(), Shot(tape, index)))
         fired = any(played.record.fired)
-        return Played(promise, played.record._replace(carried="" if fired else INTERPOLATED))
+        return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 
     firings = tape.play(replace(schedule, carry=Warp(carry.motion, of="output")))
     for index, played in enumerate(firings):

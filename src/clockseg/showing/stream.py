@@ -32,7 +32,7 @@ from clockseg.showing.window import Due, Window, coarser, small
 from clockseg.types import Array, Size
 
 INTERPOLATED = "interpolated"
-"""``Record.carried`` of a frame whose output was made from the key frames around it."""
+"""``Record.propagated`` of a frame whose output was made from the key frames around it."""
 MOST_FRAMES = 240
 """The most frames that wait for the next key frame, if ``MOST_BYTES`` allows as many."""
 MOST_BYTES = 400_000_000
@@ -330,7 +330,9 @@ class Interpolated:
         shown = []
         for frame, output, fuse, finish in made:
             record = with_seconds(frame.record, fuse=fuse * share, finish=finish * share)
-            shown.append(Shown(frame.item, output, record._replace(carried="" if any(record.fired) else INTERPOLATED)))
+            shown.append(
+                Shown(frame.item, output, record._replace(propagated="" if any(record.fired) else INTERPOLATED))
+            )
         return shown
 
     def _make(self, due: Due) -> tuple[_Frame, Any, float, float]:

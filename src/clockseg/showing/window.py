@@ -27,11 +27,11 @@ COARSER = 2
 
 @dataclass
 class Key:
-    """A key frame: the network's ``maps``, the average ``behind`` of them with neighbouring key frames, and the parts averaged."""
+    """A key frame: the network's ``maps``, the mean ``averaged`` of them and of neighbouring key frames, and the ``parts`` of that mean."""
 
     maps: Maps
-    behind: Maps
-    before: list[tuple[Maps, Weights]] = field(default_factory=list)
+    averaged: Maps
+    parts: list[tuple[Maps, Weights]] = field(default_factory=list)
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Window:
     def _key(self, now: Waiting, maps: Maps) -> Key:
         parts: list[tuple[Maps, Weights]] = [(maps, certain)]
         if self.smooth and self.key is not None and now.back is not None:
-            parts.append((self.key.behind.moved(now.back), trust(now.back, now.distance)))
+            parts.append((self.key.averaged.moved(now.back), trust(now.back, now.distance)))
         return Key(maps, average(parts), parts)
 
     def _between(self, key: Key) -> list[Due]:
@@ -116,8 +116,8 @@ class Window:
             and ways[0] is not None
         ):
             way, distance = ways[0]
-            parts = [*self.key.before, (key.maps.moved(way), trust(way, distance))]
-            self.key = replace(self.key, behind=average(parts))
+            parts = [*self.key.parts, (key.maps.moved(way), trust(way, distance))]
+            self.key = replace(self.key, averaged=average(parts))
         pairs = zip(self.waiting, ways, strict=True)
         return [(waiting.item, partial(_made, waiting, self.key, key, way)) for waiting, way in pairs]
 
@@ -140,18 +140,18 @@ class Window:
 def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Motion, int] | None) -> Maps:
     """Return the maps of a frame from the key frame before it, and from the one after it if it is known."""
     if before is not None and waiting.distance == 0:
-        return before.behind
+        return before.averaged
     parts = []
     if before is not None and waiting.back is not None:
-        parts.append((before.behind.moved(waiting.back), trust(waiting.back, waiting.distance)))
+        parts.append((before.averaged.moved(waiting.back), trust(waiting.back, waiting.distance)))
     if after is not None and way is not None:
-        parts.append((after.behind.moved(way[0]), trust(*way)))
+        parts.append((after.averaged.moved(way[0]), trust(*way)))
     if parts:
         return average(parts)
     if before is None:
         raise RuntimeError("a clip begins with a frame on which everything fires.")
     # A shot without a key frame shows the last one unmoved.
-    return before.behind
+    return before.averaged
 
 
 def coarser(motion: Motion, then: Sight) -> Motion:

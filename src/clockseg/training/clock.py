@@ -53,7 +53,7 @@ class Choices:
     def __post_init__(self) -> None:
         if self.form not in ("frames", "history"):
             raise UsageError(f"form {self.form!r}; give frames or history.")
-        if self.form == "history" and not self.carry.looks:
+        if self.form == "history" and not self.carry.estimates_motion:
             raise UsageError(
                 f"the form history reads motion, and the carry {self.carry} estimates none; give the form frames, or a "
                 'carry such as "warp(flow)".'
@@ -80,7 +80,7 @@ def train_clock(
     too few frames.
     """
     net = load(network, **options)
-    inputs = inputs_of(choices.form, motion=choices.carry.looks)
+    inputs = inputs_of(choices.form, motion=choices.carry.estimates_motion)
     state = out.with_name(f"{out.stem}.state.pt")
     settings = {
         "network": net.name,
@@ -152,14 +152,14 @@ def score(file: str, take: Take, carry: Carry, *, seed: int) -> dict[str, Any]:
 
 
 def _plain_name(carry: Carry) -> str:
-    return "motion_residual" if carry.looks else "difference of pixels"
+    return "motion_residual" if carry.estimates_motion else "difference of pixels"
 
 
 def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]:
     fixed = _played(take, carry, skip_frame(period))
 
     def plain(threshold: float) -> Clock:
-        return motion_residual(threshold) if carry.looks else difference(threshold, of="pixels")
+        return motion_residual(threshold) if carry.estimates_motion else difference(threshold, of="pixels")
 
     ways = {
         "learned": _matched(take, carry, lambda threshold: learned(file, threshold), fixed[0]),

@@ -61,7 +61,7 @@ class _Asker:
     seed: int
     motion: bool
     noted: list[tuple[dict[str, Array], float]] = field(default_factory=list, compare=False)
-    after: ClassVar[int] = 0
+    gates_after: ClassVar[int] = 0
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide; ``state``: the history, the age at which to fire next, and the number of firings."""
@@ -91,7 +91,7 @@ def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int,
     """Return a sample per frame without a firing, from ``passes`` replays of ``take`` that fire at other random ages each."""
     found: list[tuple[dict[str, Array], float, float]] = []
     for index in range(passes):
-        asker = _Asker(inputs, 1000 * seed + index, carry.looks)
+        asker = _Asker(inputs, 1000 * seed + index, carry.estimates_motion)
         told = list(take.changes(carried(asker, carry)))
         for (values, plain), (fired, changed) in zip(asker.noted, told, strict=True):
             if not fired:

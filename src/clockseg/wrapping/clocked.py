@@ -250,7 +250,7 @@ class Clocked:
         schedule = schedule_for(chosen, len(net))
         check(net, schedule)
         pictures = any(PICTURE in watched for watched in schedule.watched)
-        if (schedule.carry.looks or pictures) and self.how.normalisation is None:
+        if (schedule.carry.estimates_motion or pictures) and self.how.normalisation is None:
             raise UsageError(
                 f"a schedule that looks at the picture (carry {schedule.carry}): say how frames were normalised, with "
                 "processor=, the image processor that prepares them, or a pair (mean, std)."
