@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from clockseg.datasets import pascal
+from clockseg.datasets.known_classes import voc_palette
 
 
 def scene(width: int, height: int, seed: int = 0) -> np.ndarray:
@@ -28,7 +28,7 @@ def save(path: Path, array: np.ndarray, *, palette: bool = False, **options: int
     image = Image.fromarray(array)
     if palette:
         image = Image.fromarray(array)
-        image.putpalette([channel for colour in pascal.colours(256) for channel in colour])
+        image.putpalette([channel for colour in voc_palette(256) for channel in colour])
     image.save(path, **options)
     return path
 

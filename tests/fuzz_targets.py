@@ -21,7 +21,7 @@ from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.datasets import read_data
-from clockseg.datasets.class_map import read_class_map
+from clockseg.datasets.classes import read_class_map
 from clockseg.datasets.layouts import parse_layout
 from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar

@@ -29,7 +29,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.cli.main import main
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.values import Deviation, deviation, evaluate_values
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.framing import Framing, OwnSize
@@ -309,7 +309,7 @@ def test_a_deviation_is_a_sum() -> None:
 def test_evaluation_is_the_relative_error_against_the_uncut_network(net, tmp_path) -> None:
     write_clip(tmp_path / "data" / "a", 6, size=(64, 44), seed=1)
     write_clip(tmp_path / "data" / "b", 4, size=(40, 30), seed=2)
-    clips = read_clips(tmp_path / "data")
+    clips = read_data(tmp_path / "data")
     every, skip = evaluate_values(net, {"every": frame_oracle, "skip": skip_frame(2)}, clips)
     assert every.agreement.relative_error < 1e-5
     assert skip.tally.fire_rate["deep"] == pytest.approx(3 / 8)
@@ -328,7 +328,7 @@ def test_evaluation_is_the_relative_error_against_the_uncut_network(net, tmp_pat
 
 def test_baselines_have_the_same_output(net, tmp_path) -> None:
     write_clip(tmp_path / "a", 2, size=(64, 44))
-    clips = read_clips(tmp_path / "a")
+    clips = read_data(tmp_path / "a")
     other = loaded(tmp_path, depth(2), replace(DEPTH, name="two"))
     found = evaluate_values(net, {"every": frame_oracle}, clips, baselines=[("same", net)])
     assert found[1].agreement.relative_error == 0

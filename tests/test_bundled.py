@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clockseg import NetworkError, UsageError, frame_oracle, load
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.labels import evaluate
 from clockseg.graph.correction import network_alone
 from clockseg.networks import BUNDLED
@@ -122,6 +122,6 @@ def test_deeper_is_better_on_a_real_clip() -> None:
     if not path.is_dir():
         pytest.skip("needs the shared data folder (CLOCKSEG_DATA)")
     baselines = [(name, load(truncation(name))) for name in TRUNCATED]
-    found = evaluate(load("street"), {"street": frame_oracle}, read_clips(path, every=20), baselines=baselines)
+    found = evaluate(load("street"), {"street": frame_oracle}, read_data(path, every=20), baselines=baselines)
     scores = {one.schedule: one.scores.mean_iu for one in found}
     assert 0.3 < scores["street-stride8"] < scores["street-stride16"] < scores["street"]

@@ -164,9 +164,9 @@ def test_evaluate_tells_the_carry_of_each(capsys, data: Path) -> None:
 
 
 def test_another_network_runs_under_a_schedule_of_its_own(data: Path) -> None:
-    from clockseg.datasets import read_clips
+    from clockseg.datasets import read_data
 
-    other, clips = replace(toy(), name="other"), read_clips(data)
+    other, clips = replace(toy(), name="other"), read_data(data)
     beside = [
         ("whole", other),
         ("skipping", other, skip_frame(2)),

@@ -14,8 +14,7 @@ import pytest
 from clockseg.cli import evaluate as command
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.datasets.class_map import ClassMap, read_class_map
-from clockseg.datasets.classes import Classes
+from clockseg.datasets.classes import Classes, ClassMap, read_class_map
 from clockseg.errors import DataError
 
 NETWORK = ("road", "car", "bus", "sky")
@@ -66,10 +65,10 @@ def test_names_that_nobody_has(tmp_path: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("car vehicle", "line 1: 'car vehicle' is not NAME = NAME"),
-        ("car =", "line 1"),
+        ("car vehicle", "'car vehicle' is not NAME = NAME"),
+        ("car =", "'car = ' is not NAME = NAME"),
         ("car = road\ncar = sky", "'car' is mapped twice"),
-        ('{"car": 3}', "is not a pair of class names"),
+        ('{"car": 3}', "'car = 3' is not NAME = NAME"),
         ("{", "can't be read"),
     ],
 )

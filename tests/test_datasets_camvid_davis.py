@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.datasets import Clip, pascal, read_data
-from clockseg.datasets import camvid as camvid_layout
-from clockseg.datasets import davis as davis_layout
+from clockseg.datasets import Clip, official, read_data
+from clockseg.datasets.known_classes import CAMVID, PASCAL
 from clockseg.errors import UsageError
 from dataset_trees import camvid, davis, labels
 from video_making import data_folder
@@ -21,11 +20,11 @@ def label_maps(clip: Clip) -> list[np.ndarray]:
 
 
 def test_camvids_drives_are_clips_and_11_is_void(tmp_path: Path) -> None:
-    clips = camvid_layout.read(camvid(tmp_path))
+    clips = official.camvid(camvid(tmp_path))
     assert [(clip.name, clip.labelled) for clip in clips] == [("0016E5", 2), ("Seq05VD", 1)]
     found, stored = label_maps(clips[0])[1], labels(48, 36, range(12), 1)
     assert np.array_equal(found, np.where(stored == 11, 255, stored))
-    assert [clip.name for clip in camvid_layout.read(tmp_path, split="train")] == ["0001TP"]
+    assert [clip.name for clip in official.camvid(tmp_path, split="train")] == ["0001TP"]
 
 
 def test_camvids_classes_are_those_of_the_shared_clips() -> None:
@@ -33,14 +32,14 @@ def test_camvids_classes_are_those_of_the_shared_clips() -> None:
     if not file.is_file():
         pytest.skip("the shared CamVid clips are not here: set CLOCKSEG_DATA")
     shared = json.loads(file.read_text())
-    assert list(camvid_layout.CLASSES.names) == shared["classes"]
-    assert [list(colour) for colour in camvid_layout.CLASSES.palette] == shared["palette"]
+    assert list(CAMVID.names) == shared["classes"]
+    assert [list(colour) for colour in CAMVID.palette] == shared["palette"]
 
 
 @pytest.mark.parametrize("palette", [False, True], ids=["255", "objects"])
 @pytest.mark.parametrize("resolution", ["480p", ""])
 def test_whatever_davis_marks_is_one_class(tmp_path: Path, palette: bool, resolution: str) -> None:
-    clips = davis_layout.read(davis(tmp_path, resolution=resolution, palette=palette))
+    clips = official.davis(davis(tmp_path, resolution=resolution, palette=palette))
     assert [clip.name for clip in clips] == ["dog", "goat"]
     for number, found in enumerate(label_maps(clips[1])):
         assert np.array_equal(found, labels(32, 24, [0, 1, 2] if palette else [0, 255], number) > 0)
@@ -50,28 +49,28 @@ def test_whatever_davis_marks_is_one_class(tmp_path: Path, palette: bool, resolu
 
 def test_davis_lists_of_both_years(tmp_path: Path) -> None:
     davis(tmp_path)
-    assert [clip.name for clip in davis_layout.read(tmp_path, split="480p/val")] == ["goat"]
-    assert [clip.name for clip in davis_layout.read(tmp_path, split="2017/val")] == ["dog"]
+    assert [clip.name for clip in official.davis(tmp_path, split="480p/val")] == ["goat"]
+    assert [clip.name for clip in official.davis(tmp_path, split="2017/val")] == ["dog"]
 
 
 def test_one_class_a_shot(tmp_path: Path) -> None:
-    dog, goat = davis_layout.read(davis(tmp_path), shots={"goat": "sheep", "dog": "dog"})
+    dog, goat = official.davis(davis(tmp_path), shots={"goat": "sheep", "dog": "dog"})
     assert dog.classes is not None
     assert (dog.classes.names, dog.classes == goat.classes) == (("background", "dog", "sheep"), True)
     assert set(np.unique(label_maps(dog)[0])) == {0, 1}
     assert set(np.unique(label_maps(goat)[0])) == {0, 2}
-    table = dog.classes.lookup(pascal.NAMES)
-    assert [table[pascal.NAMES.index(name)] for name in ("dog", "sheep", "person")] == [1, 2, 0]
-    assert [clip.name for clip in davis_layout.read(tmp_path, shots={"goat": "sheep"})] == ["goat"]
+    table = dog.classes.lookup(PASCAL.names)
+    assert [table[PASCAL.names.index(name)] for name in ("dog", "sheep", "person")] == [1, 2, 0]
+    assert [clip.name for clip in official.davis(tmp_path, shots={"goat": "sheep"})] == ["goat"]
 
 
 def test_a_shot_that_isnt_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no shot 'gaot' in .*480p\. Did you mean goat"):
-        davis_layout.read(davis(tmp_path), shots={"gaot": "sheep"})
+        official.davis(davis(tmp_path), shots={"gaot": "sheep"})
     with pytest.raises(UsageError, match=r"shots is \('dog',\); give the class that each shot shows"):
         read_data(tmp_path, layout="davis(shots=['dog'])")
 
 
 def test_masks_for_some_frames(tmp_path: Path) -> None:
     (davis(tmp_path) / "Annotations" / "480p" / "dog" / "00001.png").unlink()
-    assert [clip.labelled for clip in davis_layout.read(tmp_path)] == [2, 3]
+    assert [clip.labelled for clip in official.davis(tmp_path)] == [2, 3]

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.datasets import cityscapes as layout
+from clockseg.datasets import official
+from clockseg.datasets.known_classes import CITYSCAPES, CITYSCAPES_LABELS
 from clockseg.errors import DataError, UsageError
 from dataset_trees import cityscapes, labels, save
 
@@ -20,12 +21,12 @@ IDS = {
 
 def train_ids(label_ids: np.ndarray) -> np.ndarray:
     """Return label ids of any integer type as train ids, by the layout's table."""
-    return np.frombuffer(layout.READ_LABEL_IDS.table, np.uint8)[label_ids]
+    return np.frombuffer(CITYSCAPES_LABELS.table, np.uint8)[label_ids]
 
 
 def test_trap_14_label_ids_go_through_a_table_and_minus_1_is_void() -> None:
     ids = np.arange(-1, 34)
-    names = [layout.CLASSES.names[found] if found != 255 else None for found in train_ids(ids)]
+    names = [CITYSCAPES.names[found] if found != 255 else None for found in train_ids(ids)]
     assert names == [IDS.get(number) for number in ids]
     assert train_ids(np.arange(34, 256)).tolist() == [255] * 222
     assert train_ids(ids.astype(np.uint8)).dtype == np.uint8
@@ -33,7 +34,7 @@ def test_trap_14_label_ids_go_through_a_table_and_minus_1_is_void() -> None:
 
 @pytest.mark.parametrize("kind", ["labelIds", "labelTrainIds"])
 def test_labels_are_train_ids(tmp_path: Path, kind: str) -> None:
-    clip = layout.read(cityscapes(tmp_path, kind=kind))[0]
+    clip = official.cityscapes(cityscapes(tmp_path, kind=kind))[0]
     found = clip.frame(19).labels
     stored = labels(32, 16, range(34) if kind == "labelIds" else [*range(19), 255])
     assert np.array_equal(found, train_ids(stored) if kind == "labelIds" else stored)
@@ -41,7 +42,7 @@ def test_labels_are_train_ids(tmp_path: Path, kind: str) -> None:
 
 def test_label_ids_are_taken_where_both_are_there(tmp_path: Path) -> None:
     cityscapes(cityscapes(tmp_path), kind="labelTrainIds")
-    clips = layout.read(tmp_path)
+    clips = official.cityscapes(tmp_path)
     assert [clip.labels[19].name for clip in clips if clip.labels[19] is not None] == [
         "aachen_000000_000019_gtFine_labelIds.png",
         "bochum_000000_000313_gtFine_labelIds.png",
@@ -49,40 +50,40 @@ def test_label_ids_are_taken_where_both_are_there(tmp_path: Path) -> None:
 
 
 def test_the_labelled_frame_is_the_twentieth_of_thirty(tmp_path: Path) -> None:
-    clips = layout.read(cityscapes(tmp_path))
+    clips = official.cityscapes(cityscapes(tmp_path))
     assert [clip.name for clip in clips] == ["aachen_000000_000019", "bochum_000000_000313"]
     for clip in clips:
         assert [int(frame.image[0, 0, 0]) for frame in clip] == list(range(81, 111))
         assert clip.labelled_indices() == [19]
-        assert clip.classes == layout.CLASSES
+        assert clip.classes == CITYSCAPES
 
 
 def test_the_papers_clips_end_with_the_labelled_frame(tmp_path: Path) -> None:
-    for clip in layout.read(cityscapes(tmp_path), before=9, after=0):
+    for clip in official.cityscapes(cityscapes(tmp_path), before=9, after=0):
         assert (len(clip.images), clip.labelled_indices()) == (10, [9])
         assert clip.frame(9).image[0, 0, 0] == 100
 
 
 def test_without_sequences_the_frames_alone(tmp_path: Path) -> None:
     cityscapes(tmp_path, sequences=False)
-    assert [[frame.labels is not None for frame in clip] for clip in layout.read(tmp_path)] == [[True], [True]]
+    assert [[frame.labels is not None for frame in clip] for clip in official.cityscapes(tmp_path)] == [[True], [True]]
     cityscapes(tmp_path)
-    assert [len(clip.images) for clip in layout.read(tmp_path)] == [30, 30]
-    assert [len(clip.images) for clip in layout.read(tmp_path, sequences=False)] == [1, 1]
+    assert [len(clip.images) for clip in official.cityscapes(tmp_path)] == [30, 30]
+    assert [len(clip.images) for clip in official.cityscapes(tmp_path, sequences=False)] == [1, 1]
 
 
 def test_nineteen_classes() -> None:
-    assert (len(layout.NAMES), len(set(layout.PALETTE))) == (19, 19)
-    assert layout.CLASSES.palette[layout.NAMES.index("car")] == (0, 0, 142)
+    assert (len(CITYSCAPES.names), len(set(CITYSCAPES.palette))) == (19, 19)
+    assert CITYSCAPES.palette[CITYSCAPES.names.index("car")] == (0, 0, 142)
 
 
 @pytest.mark.parametrize("options", [{"before": 20}, {"after": 11}])
 def test_wrong_options(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="19 frames before the labelled one, 10 after"):
-        layout.read(tmp_path, **options)
+        official.cityscapes(tmp_path, **options)
 
 
 def test_a_label_of_another_name(tmp_path: Path) -> None:
     save(tmp_path / "gtFine" / "val" / "ulm" / "ulm_first_gtFine_labelIds.png", np.zeros((4, 4), np.uint8))
     with pytest.raises(DataError, match="is not named CITY_SEQUENCE_FRAME_gtFine_labelIds"):
-        layout.read(tmp_path)
+        official.cityscapes(tmp_path)

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from clockseg.cli.main import main
-from clockseg.datasets import LAYOUTS, Clip, Layout, parse_layout, pascal, read_data
-from clockseg.datasets import cityscapes as cityscapes_layout
-from clockseg.datasets import youtube_objects as youtube_layout
+from clockseg.datasets import LAYOUTS, Clip, Layout, official, parse_layout, read_data
+from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
 from clockseg.errors import DataError, UsageError
 from dataset_trees import camvid, cityscapes, davis, nyud, save, scene, voc, write_list, youtube
 from networks import TINY, write_tiny
@@ -93,10 +92,10 @@ def test_folders_that_fit_two_layouts(tmp_path: Path) -> None:
 
 
 def test_a_layout_is_a_name_or_a_call() -> None:
-    assert parse_layout("pascal") == Layout("pascal", pascal.read)
-    assert parse_layout("pascal(split='train')") == Layout("pascal", pascal.read, {"split": "train"})
+    assert parse_layout("pascal") == Layout("pascal", official.pascal)
+    assert parse_layout("pascal(split='train')") == Layout("pascal", official.pascal, {"split": "train"})
     found = parse_layout("translated(shift=16, of=cityscapes(sequences=False))")
-    assert found.options == {"shift": 16, "of": Layout("cityscapes", cityscapes_layout.read, {"sequences": False})}
+    assert found.options == {"shift": 16, "of": Layout("cityscapes", official.cityscapes, {"sequences": False})}
 
 
 def read_mine(path: Path) -> list[Clip]:
@@ -199,14 +198,14 @@ def evaluated(capsys: pytest.CaptureFixture[str], *args: object) -> dict:
 
 @pytest.fixture(scope="module")
 def voc_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sidecar = replace(TINY, classes=pascal.NAMES, palette=())
+    sidecar = replace(TINY, classes=PASCAL.names, palette=())
     return write_tiny(tmp_path_factory.mktemp("network"), sidecar, classes=21)
 
 
 def test_evaluate_on_youtube_objects_with_pascals_network(capsys, tmp_path, voc_network) -> None:
     data = youtube(tmp_path)
     found = evaluated(capsys, data, "--layout", "youtube_objects", "--every", 10, "--network", voc_network)
-    assert list(found["iu"]) == list(youtube_layout.NAMES)
+    assert list(found["iu"]) == list(YOUTUBE_OBJECTS.names)
     assert found["mean_iu"] is not None
     assert found["fire_rate"]["deep"] == 0.5
 
@@ -215,7 +214,7 @@ def test_evaluate_on_translated_pictures(capsys, tmp_path, voc_network) -> None:
     write_list(voc(tmp_path, IDS) / "ImageSets" / "Segmentation" / "sbd-train.txt", [])
     layout = "translated(shift=2, of=pascal(split='seg11valid'))"
     found = evaluated(capsys, tmp_path, "--layout", layout, "--network", voc_network)
-    assert list(found["iu"]) == list(pascal.NAMES)
+    assert list(found["iu"]) == list(PASCAL.names)
     assert found["fire_rate"] == {"low": 1, "mid": 1, "deep": 4 / 10}
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clockseg.datasets import pascal, read_labels_png
+from clockseg.datasets import official, read_labels_png
+from clockseg.datasets.known_classes import PASCAL
 from clockseg.datasets.labels import read_index_png
 from clockseg.errors import DataError
 from dataset_trees import labels, save, voc, write_list
@@ -17,7 +18,7 @@ IDS = ["2009_000003", "2007_000033", "2008_000001"]
 
 
 def test_a_clip_of_one_labelled_frame_an_id_in_the_order_of_the_list(tmp_path: Path) -> None:
-    clips = pascal.read(voc(tmp_path, IDS))
+    clips = official.pascal(voc(tmp_path, IDS))
     assert [clip.name for clip in clips] == IDS
     for seed, clip in enumerate(clips):
         (frame,) = clip
@@ -30,7 +31,7 @@ def test_a_clip_of_one_labelled_frame_an_id_in_the_order_of_the_list(tmp_path: P
 @pytest.mark.parametrize("place", ["", "VOCdevkit", "VOCdevkit/VOC2011"])
 def test_the_devkit_is_found_from_above(tmp_path: Path, place: str) -> None:
     voc(tmp_path, IDS)
-    assert len(pascal.read(tmp_path / place)) == 3
+    assert len(official.pascal(tmp_path / place)) == 3
 
 
 @pytest.mark.parametrize("colour", [False, True], ids=["grey", "palette"])
@@ -38,14 +39,14 @@ def test_the_palette_is_the_data_sets_own(tmp_path: Path, colour: bool) -> None:
     file = save(tmp_path / "label.png", labels(9, 7, range(21)), palette=colour)
     if colour:
         stored = np.asarray(Image.open(file).getpalette()).reshape(-1, 3)[:21]
-        assert stored.tolist() == [list(each) for each in pascal.CLASSES.palette]
+        assert stored.tolist() == [list(each) for each in PASCAL.palette]
     assert np.array_equal(read_index_png(file), labels(9, 7, range(21)))
 
 
 def test_the_first_colours_as_the_devkit_shows_them() -> None:
-    assert pascal.CLASSES.palette[:3] == ((0, 0, 0), (128, 0, 0), (0, 128, 0))
-    assert pascal.CLASSES.palette[15] == (192, 128, 128)
-    assert pascal.CLASSES.palette[20] == (0, 64, 128)
+    assert PASCAL.palette[:3] == ((0, 0, 0), (128, 0, 0), (0, 128, 0))
+    assert PASCAL.palette[15] == (192, 128, 128)
+    assert PASCAL.palette[20] == (0, 64, 128)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])
@@ -72,9 +73,9 @@ def test_colours_are_no_indices_and_a_cut_file_is_no_label(tmp_path: Path) -> No
 def test_seg11valid_is_val_of_2011_without_what_sbd_trains_on(tmp_path: Path) -> None:
     lists = voc(tmp_path, IDS) / "ImageSets" / "Segmentation"
     write_list(lists / "sbd-train.txt", ["2007_000033", "2007_999999"])
-    assert [clip.name for clip in pascal.read(tmp_path, split="seg11valid")] == ["2009_000003", "2008_000001"]
+    assert [clip.name for clip in official.pascal(tmp_path, split="seg11valid")] == ["2009_000003", "2008_000001"]
     write_list(lists / "seg11valid.txt", ["2008_000001"])
-    assert [clip.name for clip in pascal.read(tmp_path, split="seg11valid")] == ["2008_000001"]
+    assert [clip.name for clip in official.pascal(tmp_path, split="seg11valid")] == ["2008_000001"]
 
 
 def test_seg11valid_is_not_made_of_the_lists_of_2012(tmp_path: Path) -> None:
@@ -82,13 +83,13 @@ def test_seg11valid_is_not_made_of_the_lists_of_2012(tmp_path: Path) -> None:
     write_list(year / "ImageSets" / "Segmentation" / "sbd-train.txt", [])
     year.rename(year.with_name("VOC2012"))
     with pytest.raises(DataError, match=r"seg11valid\.txt is missing: the 736 ids"):
-        pascal.read(tmp_path, split="seg11valid")
+        official.pascal(tmp_path, split="seg11valid")
 
 
 def test_another_folder_of_labels(tmp_path: Path) -> None:
     year = voc(tmp_path, IDS)
     save(year / "SegmentationClassAug" / f"{IDS[0]}.png", labels(50, 36, [5]))
     write_list(year / "ImageSets" / "Segmentation" / "trainaug.txt", IDS[:1])
-    ((frame,),) = pascal.read(tmp_path, split="trainaug", labels="SegmentationClassAug")
+    ((frame,),) = official.pascal(tmp_path, split="trainaug", labels="SegmentationClassAug")
     assert frame.labels is not None
     assert np.unique(frame.labels).tolist() == [5]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clockseg.datasets import Clip, read_clips, read_data, translate
+from clockseg.datasets import Clip, read_data, translate
 from clockseg.datasets.translated import FRAMES, Window
 from clockseg.errors import DataError, UsageError
 from dataset_trees import save, scene, voc, write_list
@@ -122,7 +122,7 @@ def test_of_clips_with_labels_the_labelled_pictures_are_taken(tmp_path: Path) ->
         save(tmp_path / "a" / "images" / f"{number}.png", scene(20, 10, number))
     save(tmp_path / "a" / "labels" / "2.png", np.zeros((10, 20), np.uint8))
     (tmp_path / "classes.json").write_text('{"classes": ["one", "two"]}')
-    assert [clip.name for clip in translate(read_clips(tmp_path), shift=2)] == ["a/2"]
+    assert [clip.name for clip in translate(read_data(tmp_path), shift=2)] == ["a/2"]
 
 
 def test_what_is_no_still_is_refused(tmp_path: Path) -> None:

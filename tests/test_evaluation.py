@@ -25,7 +25,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import Evaluation, evaluate
 from clockseg.evaluation.metrics import Confusion, boundary_band, confusion
@@ -41,7 +41,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def one(data: Path, schedule, **options) -> Evaluation:
-    return evaluate(toy(), {"it": schedule}, read_clips(data), classes=CLASSES, **options)[0]
+    return evaluate(toy(), {"it": schedule}, read_data(data), classes=CLASSES, **options)[0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_fires_always_agrees_to_the_bit(data, schedule):
 def test_scores_are_those_of_a_session_run_by_hand(data):
     found = one(data, alternating)
     scores, agreement, near = Confusion.none(3), Confusion.none(3), Confusion.none(3)
-    for clip in read_clips(data):
+    for clip in read_data(data):
         session = Session(toy(), alternating)  # a fresh one: nothing is held over the border between clips
         for frame in clip:
             labels = session(frame.image)
@@ -80,7 +80,7 @@ def test_rates_leave_out_each_clips_first_frame(data):
 
 
 def test_every_subsamples_before_the_schedule(data):
-    clips = read_clips(data, every=2)
+    clips = read_data(data, every=2)
     found = evaluate(toy(), {"it": skip_frame(2)}, clips, classes=CLASSES)[0]
     assert found.tally.frames == 5 + 3
     assert found.tally.network_rate == 3 / 6
@@ -101,14 +101,14 @@ def own_clock(monkeypatch):
 
 def test_skip_frame_takes_half_the_uncut_networks_time(tmp_path, own_clock):
     write_clip(tmp_path / "clip", 21)
-    found = evaluate(toy(seconds=0.003), {"it": skip_frame(2)}, read_clips(tmp_path), classes=CLASSES)[0]
+    found = evaluate(toy(seconds=0.003), {"it": skip_frame(2)}, read_data(tmp_path), classes=CLASSES)[0]
     assert found.relative_time == pytest.approx(0.5)
     assert found.uncut.later == 20
 
 
 def test_the_first_frames_seconds_do_not_count(tmp_path, own_clock):
     write_clip(tmp_path / "clip", 3)
-    found = evaluate(toy(seconds=0.005), {"never again": skip_frame(100)}, read_clips(tmp_path), classes=CLASSES)[0]
+    found = evaluate(toy(seconds=0.005), {"never again": skip_frame(100)}, read_data(tmp_path), classes=CLASSES)[0]
     assert found.tally.first_seconds == pytest.approx(0.015)
     assert found.tally.seconds == 0
     assert found.relative_time == 0
@@ -116,14 +116,14 @@ def test_the_first_frames_seconds_do_not_count(tmp_path, own_clock):
 
 def test_the_order_given_is_kept_and_names_may_come_twice(data):
     pairs = [("b", skip_frame(2)), ("a", frame_oracle), ("b", skip_frame(3))]
-    found = evaluate(toy(), pairs, read_clips(data), classes=CLASSES)
+    found = evaluate(toy(), pairs, read_data(data), classes=CLASSES)
     assert [each.schedule for each in found] == ["b", "a", "b"]
     assert found[0].tally.network_rate != found[2].tally.network_rate
 
 
 def test_evaluations_of_clips_add_up_to_that_of_all(data):
     schedules = {"a": alternating, "p": pipelined(2)}
-    first, second = read_clips(data)
+    first, second = read_data(data)
     apart = [evaluate(toy(), schedules, [clip], classes=CLASSES) for clip in (first, second)]
     for a, b, both in zip(*apart, evaluate(toy(), schedules, [first, second], classes=CLASSES), strict=True):
         total = a + b
@@ -134,7 +134,7 @@ def test_evaluations_of_clips_add_up_to_that_of_all(data):
 
 
 def test_evaluations_of_different_schedules_do_not_add(data):
-    first, second = evaluate(toy(), {"a": alternating, "b": frame_oracle}, read_clips(data), classes=CLASSES)
+    first, second = evaluate(toy(), {"a": alternating, "b": frame_oracle}, read_data(data), classes=CLASSES)
     with pytest.raises(UsageError, match="can't be added"):
         first + second
 
@@ -181,9 +181,9 @@ def test_boundary_can_be_left_out(data):
 
 def test_foreground_band_where_class_0_is_background(data):
     (data / "classes.json").write_text(json.dumps({"classes": ["background", "b", "c"]}))
-    found = evaluate(toy(), {"it": frame_oracle}, read_clips(data), classes=("background", "b", "c"))[0]
+    found = evaluate(toy(), {"it": frame_oracle}, read_data(data), classes=("background", "b", "c"))[0]
     expected = Confusion.none(3)
-    for clip in read_clips(data):
+    for clip in read_data(data):
         for frame in clip:
             if frame.labels is not None:
                 near = boundary_band(frame.labels, kind="foreground")
@@ -193,22 +193,22 @@ def test_foreground_band_where_class_0_is_background(data):
 
 def test_other_classes_than_the_datas_are_refused(data):
     with pytest.raises(DataError, match=r"first has 3 classes \(dark, middle, light\), network 'toy' has 3 \(light,"):
-        evaluate(toy(), {"it": frame_oracle}, read_clips(data), classes=CLASSES[::-1])
+        evaluate(toy(), {"it": frame_oracle}, read_data(data), classes=CLASSES[::-1])
     with pytest.raises(DataError, match=r"has 2 \(dark, middle\)"):
-        evaluate(toy(), {"it": frame_oracle}, read_clips(data), classes=CLASSES[:2])
+        evaluate(toy(), {"it": frame_oracle}, read_data(data), classes=CLASSES[:2])
 
 
 def test_other_classes_do_not_matter_without_labels(data):
     shutil.rmtree(data / "first" / "labels")
     shutil.rmtree(data / "second" / "labels")
-    found = evaluate(toy(), {"it": frame_oracle}, read_clips(data), classes=("a", "b", "c"))[0]
+    found = evaluate(toy(), {"it": frame_oracle}, read_data(data), classes=("a", "b", "c"))[0]
     assert found.agreement.mean_iu == 1
 
 
 def test_a_network_that_gives_no_label_maps_is_refused(data):
     depth = StagedNetwork("depth", (Stage("a", lambda image: image[..., 0] / 255),))
     with pytest.raises(UsageError, match=r"network 'depth' gives float64 \[16, 24\]"):
-        evaluate(depth, {"it": frame_oracle}, read_clips(data), classes=CLASSES)
+        evaluate(depth, {"it": frame_oracle}, read_data(data), classes=CLASSES)
 
 
 def test_a_schedule_for_other_stages_is_refused_before_anything_runs():
@@ -229,11 +229,11 @@ def test_on_the_bundled_network_what_fires_always_gives_the_same_labels_to_the_b
     write_clip(tmp_path / "clip", 5, size=(160, 120))
     net = load("street", size=160)
     schedules = {"oracle": frame_oracle, "111": fixed_rate((1, 1, 1)), "adaptive(0)": adaptive(0)}
-    found = evaluate(net, schedules, read_clips(tmp_path))
+    found = evaluate(net, schedules, read_data(tmp_path))
     assert found[0].agreement == found[1].agreement == found[2].agreement
     assert found[0].agreement.pixel_acc > 0.999
     sessions = [Session(net, schedule) for schedule in schedules.values()]
-    for frame in read_clips(tmp_path)[0]:
+    for frame in read_data(tmp_path)[0]:
         first, *others = [session(frame.image) for session in sessions]
         assert all(np.array_equal(first, other) for other in others)
 
@@ -251,7 +251,7 @@ def test_on_a_real_clip_the_oracle_is_the_oracle_however_it_is_said():
         Session(net, pipelined(2)),
         Session(net.uncut(), frame_oracle),
     )
-    for frame in read_clips(path, limit=12)[0]:
+    for frame in read_data(path, limit=12)[0]:
         wanted = oracle(frame.image)
         assert all(np.array_equal(other(frame.image), wanted) for other in others)
         assert np.mean(uncut(frame.image) != wanted) < 1e-4

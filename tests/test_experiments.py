@@ -11,7 +11,7 @@ import pytest
 
 from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.paper.method import Method, _Run, score, score_by_coin, throws
 from clockseg.paper.methods import (
     NOTEBOOK_3,
@@ -35,7 +35,7 @@ from toy_networks import CLASSES, toy, write_clip
 @pytest.fixture
 def clip(tmp_path: Path):
     write_clip(tmp_path / "noise", 9, labelled=9)
-    return read_clips(tmp_path)[0]
+    return read_data(tmp_path)[0]
 
 
 def states(method: Method, frames: int) -> list[str]:

@@ -18,7 +18,8 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 import dataset_trees  # noqa: E402
 from caffe_making import as_layers, caffemodel  # noqa: E402
-from clockseg.datasets import Classes, cityscapes, pascal  # noqa: E402
+from clockseg.datasets import Classes  # noqa: E402
+from clockseg.datasets.known_classes import CITYSCAPES, PASCAL  # noqa: E402
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
 from clockseg.paper.fcn import FCN  # noqa: E402
 from clockseg.paper.fcn_checkpoint import MEAN, FCNDescription, load_fcn, save_fcn  # noqa: E402
@@ -264,8 +265,8 @@ def test_scores_are_taken_over_for_the_same_classes_alone(data: Path, tmp_path: 
 
 
 def test_pixels_lose_the_mean_of_the_data_set() -> None:
-    assert pixel_mean(cityscapes.CLASSES) == (72.78044, 83.21195, 73.45286)
-    assert pixel_mean(pascal.CLASSES) == pixel_mean(Classes(("sky", "road"))) == MEAN
+    assert pixel_mean(CITYSCAPES) == (72.78044, 83.21195, 73.45286)
+    assert pixel_mean(PASCAL) == pixel_mean(Classes(("sky", "road"))) == MEAN
 
 
 # What is trained on

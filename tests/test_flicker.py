@@ -14,7 +14,7 @@ from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, frame_oracle
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
 from clockseg.evaluation.labels import evaluate
 from clockseg.evaluation.metrics import Confusion
@@ -154,7 +154,7 @@ def test_evaluate_finds_motion_once_a_frame_for_all(tmp_path: Path, monkeypatch)
     seen = []
     find = Following.see
     monkeypatch.setattr(Following, "see", lambda self, image: seen.append(1) or find(self, image))
-    every, held = evaluate(toy(), {"every": frame_oracle, "held": skip_frame(9)}, read_clips(tmp_path), classes=CLASSES)
+    every, held = evaluate(toy(), {"every": frame_oracle, "held": skip_frame(9)}, read_data(tmp_path), classes=CLASSES)
     assert len(seen) == 5
     assert every.flickers == every.uncut_flickers == held.uncut_flickers
     assert flicker(held.flickers) < flicker(held.uncut_flickers)  # noise that hardly moves: held labels are calm
@@ -167,15 +167,15 @@ def test_evaluate_tells_a_moved_output_from_one_that_stays(tmp_path: Path) -> No
     for index, image in enumerate(panned(6, 5)):
         cv2.imwrite(str(folder / f"{index}.png"), cv2.merge([cv2.GaussianBlur(image[..., 0], (0, 0), 5)] * 3))
     schedules = {"moved": carried(skip_frame(4), Warp(Flow(1))), "stays": skip_frame(4)}
-    moved, stays = evaluate(network(), schedules, read_clips(tmp_path), classes=["dark", "bright"])
+    moved, stays = evaluate(network(), schedules, read_data(tmp_path), classes=["dark", "bright"])
     assert flicker(moved.flickers) < 0.7 * flicker(stays.flickers)
 
 
 def test_clips_do_not_run_into_each_other(tmp_path: Path) -> None:
     write_clip(tmp_path / "a", 3, size=(64, 48))
     write_clip(tmp_path / "b", 3, size=(64, 48))  # the same seed: without the border between them there would be no cut
-    [both] = evaluate(toy(), {"it": frame_oracle}, read_clips(tmp_path), classes=CLASSES)
-    one, other = (evaluate(toy(), {"it": frame_oracle}, [clip], classes=CLASSES)[0] for clip in read_clips(tmp_path))
+    [both] = evaluate(toy(), {"it": frame_oracle}, read_data(tmp_path), classes=CLASSES)
+    one, other = (evaluate(toy(), {"it": frame_oracle}, [clip], classes=CLASSES)[0] for clip in read_data(tmp_path))
     assert both.flickers == one.flickers + other.flickers == (one + other).flickers
     assert both.flickers.pixels <= 4 * 64 * 48
 

@@ -16,7 +16,7 @@ from onnx import helper
 from clockseg import NetworkError, Session, UsageError, adaptive, frame_oracle, load
 from clockseg.cli.main import main
 from clockseg.clockwork.step import fill
-from clockseg.datasets import Clip, read_clips, read_data
+from clockseg.datasets import Clip, read_data
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.heads import Head, feature_map, with_heads
 from clockseg.graph.sidecar import Input, Sidecar
@@ -81,7 +81,7 @@ def trained(tmp_path: Path, model: onnx.ModelProto, said: Sidecar, name: str = "
     if not (tmp_path / "clip").exists():
         frames(tmp_path / "clip", 24)
     return train_heads(
-        path, read_clips(tmp_path / "clip"), tmp_path / f"{name}.onnx", engine="openvino", threads=1, **options
+        path, read_data(tmp_path / "clip"), tmp_path / f"{name}.onnx", engine="openvino", threads=1, **options
     )
 
 
@@ -230,7 +230,7 @@ def test_clocks_watch_the_heads(tmp_path) -> None:
     for engine in ("openvino", "onnxruntime"):
         session = Session(load(found.path, engine=engine, threads=1), adaptive(0.02, 0.02))
         fired = []
-        for frame in read_clips(tmp_path / "clip")[0]:
+        for frame in read_data(tmp_path / "clip")[0]:
             for _ in range(2):  # what doesn't change doesn't fire
                 session(frame.image)
                 fired.append(session.record.fired)
@@ -265,7 +265,7 @@ def test_heads_for_the_rest(tmp_path) -> None:
     assert sidecar.read(found.path.with_suffix(".json")).scores == ("scores_1", "clockseg.scores.mid", None)
     again = sidecar.read(found.path.with_suffix(".json"))
     with pytest.raises(UsageError, match="low, mid already"):
-        train_heads(found.path, read_clips(tmp_path / "clip"), tmp_path / "twice.onnx", engine="openvino")
+        train_heads(found.path, read_data(tmp_path / "clip"), tmp_path / "twice.onnx", engine="openvino")
     model = onnx.load(found.path)
     with pytest.raises(NetworkError, match="given heads before"):
         trained(tmp_path, model, replace(again, name="bare", scores=("scores_1", None, None)))
@@ -383,6 +383,6 @@ def test_pictures_that_break_off_are_used_as_far_as_they_go(tmp_path) -> None:
     folder = frames(tmp_path / "a", 6)
     (folder / "images" / "003.png").write_text("no picture")
     told: list[str] = []
-    [part] = plan(read_clips(folder), (), frames=240).learn
+    [part] = plan(read_data(folder), (), frames=240).learn
     assert len(list(part.images(told.append))) == 3
     assert "The rest of clip a is left out" in told[0]

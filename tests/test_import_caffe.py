@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from caffe_making import as_layers, caffemodel, full
 from clockseg.cli.main import main
-from clockseg.datasets.cityscapes import CLASSES as CITYSCAPES
+from clockseg.datasets.known_classes import CITYSCAPES
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import networks
 from clockseg import MissingDependency, NetworkError, UsageError, load
 from clockseg.cli.main import main
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE
 from clockseg.graph.quantized import Floats
@@ -170,7 +170,7 @@ def test_a_cut_before_an_activation_stays(tmp_path: Path) -> None:
     said = sidecar.Sidecar("net", networks.TINY.input, "y", (("early",), ("late",)))
     path = networks.write_network(tmp_path, build.model({"y": 3}), said)
     write_clip(tmp_path / "clip", 4, size=(48, 32))
-    quantize(path, list(read_clips(tmp_path / "clip")), tmp_path / "net8.onnx", engine="onnxruntime", repeat=1)
+    quantize(path, list(read_data(tmp_path / "clip")), tmp_path / "net8.onnx", engine="onnxruntime", repeat=1)
     assert len(load(tmp_path / "net8.onnx", engine="onnxruntime")) == 2
 
 
@@ -303,11 +303,11 @@ def test_frames_are_spread_however_many_come() -> None:
 def test_what_judges_was_not_calibrated_on(tmp_path) -> None:
     for number in range(2):
         write_clip(tmp_path / f"clip{number}", 20, labelled=3, seed=number)
-    found = gather(read_clips(tmp_path), Framing(24, 16), calibration=12, held_out=4)
+    found = gather(read_data(tmp_path), Framing(24, 16), calibration=12, held_out=4)
     kinds = [{one.image.tobytes() for one in kind} for kind in (found.calibration, found.held_out)]
     assert [len(kind) for kind in kinds] == [12, 4]
     assert not kinds[0] & kinds[1]
-    [alone] = read_clips(tmp_path / "clip0", limit=1)
+    [alone] = read_data(tmp_path / "clip0", limit=1)
     found = gather([alone], Framing(24, 16), calibration=12, held_out=4)
     assert (len(found.calibration), len(found.held_out)) == (1, 0)
 
@@ -347,7 +347,7 @@ def test_agreement_leaves_padding_out_and_seconds_are_of_every_part(tiny8) -> No
 def test_ends_are_left_in_float_where_that_is_better(tmp_path, monkeypatch) -> None:
     path = networks.write_tiny(tmp_path)
     write_clip(tmp_path / "clip", 6, size=(48, 32))
-    clips = read_clips(tmp_path / "clip")
+    clips = read_data(tmp_path / "clip")
     options = {"engine": "onnxruntime", "repeat": 1}
     assert quantize(path, clips, tmp_path / "a.onnx", ends="int8", **options).ends == ()
     left = quantize(path, clips, tmp_path / "b.onnx", ends="float", **options)
@@ -412,5 +412,5 @@ def test_nothing_is_left_if_the_sidecar_cannot_be_written(tmp_path, monkeypatch)
     monkeypatch.setattr(sidecar, "write", full)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(NetworkError.__mro__[1], match="no room"):
-        quantize(path, read_clips(tmp_path / "clip"), tmp_path / "x.onnx", engine="openvino", repeat=1)
+        quantize(path, read_data(tmp_path / "clip"), tmp_path / "x.onnx", engine="openvino", repeat=1)
     assert sorted(tmp_path.iterdir()) == before

@@ -15,7 +15,7 @@ import pytest
 
 from clockseg import DataError, evaluate, load, parse_schedule, read_summary, segment, skip_frame
 from clockseg.cli.main import main
-from clockseg.datasets.clip_folders import read_clips
+from clockseg.datasets import read_data
 from clockseg.live import live
 from clockseg.report.run import read_run
 from clockseg.segmenting.inputs import Input
@@ -353,7 +353,7 @@ def _change_weights(path: Path) -> None:
 def test_evaluate_refuses_pictures_that_are_replaced_meanwhile(net, tmp_path) -> None:
     for number in range(4):
         write_png(DARK[..., 0], tmp_path / f"{number}.png")
-    clips = read_clips(tmp_path)
+    clips = read_data(tmp_path)
 
     def progress(now) -> None:
         if now.done == 2:
@@ -370,11 +370,11 @@ def test_and_a_video(net, dark, light, limit) -> None:
             swap(dark, light)
 
     with pytest.raises(InputChanged):
-        evaluate(net, {"a": skip_frame(2)}, read_clips(dark, limit=limit), progress=progress)
+        evaluate(net, {"a": skip_frame(2)}, read_data(dark, limit=limit), progress=progress)
 
 
 def test_a_clip_of_a_data_set_is_the_same_in_every_pass(dark, light) -> None:
-    [clip] = read_clips(dark)
+    [clip] = read_data(dark)
     assert len(list(clip)) == 12
     swap(dark, light)
     for reading in (lambda: next(iter(clip)), clip.open, clip.check_unchanged):
@@ -394,7 +394,7 @@ def test_a_tape_is_of_one_video(net, tmp_path) -> None:
             swap(dark, light)
 
     with pytest.raises(InputChanged):
-        taped([net], [[]], read_clips(dark), 4, Asked(40, 10**9, False, progress, print))
+        taped([net], [[]], read_data(dark), 4, Asked(40, 10**9, False, progress, print))
 
 
 def test_a_live_file_that_is_replaced_leaves_no_result(net, dark, light, tmp_path) -> None:

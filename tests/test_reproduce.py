@@ -13,7 +13,7 @@ import dataset_trees
 from clockseg import DataError
 from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
-from clockseg.datasets import cityscapes, pascal
+from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
 from clockseg.paper import adaptive_curve, adaptive_videos, qualitative, tables, velocity
 from clockseg.paper.adaptive import PixelChange, pixel_clock
 from clockseg.paper.fcn import FCN
@@ -97,8 +97,8 @@ def save_narrow(folder: Path, stem: str, variant, classes) -> None:
 def weights(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("weights")
     for stem, variant in (("voc-fcn8s-heavy", "fcn8s"), ("voc-fcn-pool3", "pool3"), ("voc-fcn-pool4", "pool4")):
-        save_narrow(folder, stem, variant, pascal.CLASSES)
-    save_narrow(folder, "cityscapes-fcn8s-heavy", "fcn8s", cityscapes.CLASSES)
+        save_narrow(folder, stem, variant, PASCAL)
+    save_narrow(folder, "cityscapes-fcn8s-heavy", "fcn8s", CITYSCAPES)
     return folder
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clockseg.cli.main import main
-from clockseg.datasets import pascal
+from clockseg.datasets.known_classes import PASCAL
 from clockseg.engines import openvino
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks import torchvision_zoo
@@ -50,7 +50,7 @@ class StandIn(nn.Module):
         return found if self.aux_classifier is None else found | {"aux": self.aux_classifier(deep)}
 
 
-VOC = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
+VOC = ClassNames(PASCAL.names, PASCAL.palette, 255)
 
 
 def made(classes: int = 21, *, auxiliary: bool = False) -> StandIn:
@@ -70,8 +70,8 @@ def test_it_gives_what_the_module_gives_under_out(tmp_path: Path) -> None:
     found = cut_network(
         source(tmp_path / "w.pth"), tmp_path / "net.onnx", cutting=Cutting(measured=False), engine="openvino", repeat=1
     )
-    assert found.sidecar.classes == pascal.NAMES
-    assert found.sidecar.palette == pascal.CLASSES.palette
+    assert found.sidecar.classes == PASCAL.names
+    assert found.sidecar.palette == PASCAL.palette
     assert (found.sidecar.input.width, found.sidecar.input.height) == torchvision_zoo.SIZE
     assert "the output does not change" in found.notes[0]  # a DeepLabV3 has no skip
     image = picture(SIZE)
@@ -160,7 +160,7 @@ def test_torchvisions_own_where_it_can_be_imported(tmp_path: Path, name: str) ->
     found = torchvision_zoo.torchvision_source(
         name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino, voc=VOC
     )
-    assert found.said.classes == pascal.NAMES
+    assert found.said.classes == PASCAL.names
 
 
 def test_published_weights_are_downloaded_once_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from clockseg import (
 )
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.labels import evaluate
 from clockseg.evaluation.metrics import Confusion, confusion
 from symbolic import frames_of, network
@@ -143,8 +143,8 @@ def test_trap_8_who_starts_later_sees_something_else() -> None:
 
 @pytest.mark.parametrize("schedule", [skip_frame(2), exponential, pipelined(3), adaptive(0.2), every(4)])
 def test_trap_8_nothing_is_held_over_from_one_clip_to_the_next(data, schedule) -> None:
-    both = evaluate(toy(), {"it": schedule}, read_clips(data), classes=CLASSES)[0]
-    alone = [evaluate(toy(), {"it": schedule}, [clip], classes=CLASSES)[0] for clip in read_clips(data)[::-1]]
+    both = evaluate(toy(), {"it": schedule}, read_data(data), classes=CLASSES)[0]
+    alone = [evaluate(toy(), {"it": schedule}, [clip], classes=CLASSES)[0] for clip in read_data(data)[::-1]]
     total = alone[0] + alone[1]
     assert (total.scores, total.agreement, total.reaction) == (both.scores, both.agreement, both.reaction)
     assert (total.tally.fires, total.tally.clips) == (both.tally.fires, 2)
@@ -197,7 +197,7 @@ def test_trap_9_oracle_and_pipeline_histograms_are_the_sum_of_alternatings_phase
     if not path.is_dir():
         pytest.skip("needs the shared data folder (CLOCKSEG_DATA)")
     schedules = {"oracle": frame_oracle, "pipeline": pipelined(2), "even": alternating, "odd": off_beat}
-    oracle, pipe, even, odd = evaluate(load("street"), schedules, read_clips(path, limit=6))
+    oracle, pipe, even, odd = evaluate(load("street"), schedules, read_data(path, limit=6))
     assert oracle.scores + pipe.scores == even.scores + odd.scores
     assert oracle.boundary + pipe.boundary == even.boundary + odd.boundary
     assert pipe.scores != oracle.scores
@@ -209,18 +209,18 @@ def test_trap_9_oracle_and_pipeline_histograms_are_the_sum_of_alternatings_phase
 def test_trap_11_frames_without_a_known_pixel_add_nothing(data) -> None:
     for file in (data / "first" / "labels").iterdir():
         cv2.imwrite(str(file), np.full((16, 24), 255, np.uint8))
-    found = evaluate(toy(), {"it": alternating}, read_clips(data), classes=CLASSES)[0]
-    alone = evaluate(toy(), {"it": alternating}, [read_clips(data)[1]], classes=CLASSES)[0]
+    found = evaluate(toy(), {"it": alternating}, read_data(data), classes=CLASSES)[0]
+    alone = evaluate(toy(), {"it": alternating}, [read_data(data)[1]], classes=CLASSES)[0]
     assert (found.scores, found.boundary) == (alone.scores, alone.boundary)
-    nothing = evaluate(toy(), {"it": alternating}, [read_clips(data)[0]], classes=CLASSES)[0].facts()
+    nothing = evaluate(toy(), {"it": alternating}, [read_data(data)[0]], classes=CLASSES)[0].facts()
     assert nothing["mean_iu"] is nothing["mean_acc"] is nothing["boundary"] is None
 
 
 def test_trap_16_skip_frame_is_scored_on_every_frame_with_what_it_shows(data) -> None:
-    found = evaluate(toy(), {"it": skip_frame(2)}, read_clips(data), classes=CLASSES)[0]
+    found = evaluate(toy(), {"it": skip_frame(2)}, read_data(data), classes=CLASSES)[0]
     assert found.scores.pixels == found.oracle.pixels
     by_hand = Confusion.none(3)
-    for clip in read_clips(data):
+    for clip in read_data(data):
         frames = list(clip)
         for t, frame in enumerate(frames):
             by_hand += confusion(frame.labels, toy()(frames[t - t % 2].image), 3)

@@ -17,7 +17,7 @@ import networks
 from clockseg import UsageError, load
 from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.datasets import Classes, read_clips
+from clockseg.datasets import Classes, read_data
 from clockseg.datasets.clips import ClipFrame
 from clockseg.graph.cost import depths
 from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
@@ -229,7 +229,7 @@ def test_clips_are_shots(tmp_path: Path) -> None:
     write_clip(tmp_path / "a", 4, labelled=4)
     write_clip(tmp_path / "b", 3, seed=1)
     told: list[str] = []
-    found = velocity(TOY, read_clips(tmp_path), warn=told.append)
+    found = velocity(TOY, read_data(tmp_path), warn=told.append)
     assert [(one.name, one.indices) for one in found.shots] == [("a", (0, 1, 2, 3)), ("b", (0, 1, 2))]
     assert (found.stages, told) == (("one", "two", "three"), [])
     assert found.facts()["labels"]["mean"] > 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clockseg.clocks import adaptive
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
-from clockseg.datasets import Clip, ClipFrame, read_clips
+from clockseg.datasets import Clip, ClipFrame, read_data
 from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
 from clockseg.evaluation.labels import evaluate
 from clockseg.paper import contact_sheet as sheet
@@ -62,7 +62,7 @@ def flat_clip(tmp_path, letters: str, name="flat") -> Clip:
     folder.mkdir(parents=True)
     for frame in frames_of(letters):
         cv2.imwrite(str(folder / f"{frame.index:03}.png"), frame.image)
-    return read_clips(tmp_path / name)[0]
+    return read_data(tmp_path / name)[0]
 
 
 def screened(letters: str = "AABBAAAB", schedules=None, **how):
@@ -185,7 +185,7 @@ class TestPictures:
 class TestScreening:
     def test_it_is_what_a_session_gives(self, tmp_path) -> None:
         write_clip(tmp_path / "clip", 6, labelled=3)
-        clip, net = read_clips(tmp_path)[0], toy()
+        clip, net = read_data(tmp_path)[0], toy()
         screening = screen(net, clip, {"adaptive": adaptive(0.05), "alternating": alternating})
         for name, schedule in (("adaptive", adaptive(0.05)), ("alternating", alternating)):
             outputs, records = zip(*run(net, [frame.image for frame in clip], schedule), strict=True)
@@ -198,7 +198,7 @@ class TestScreening:
 
     def test_agreement_is_that_of_evaluate(self, tmp_path) -> None:
         write_clip(tmp_path / "clip", 7)
-        clips, net = read_clips(tmp_path), toy()
+        clips, net = read_data(tmp_path), toy()
         expected = evaluate(net, {"skip": skip_frame(3)}, clips, classes=CLASSES)[0].agreement
         screening = screen(net, clips[0], {"skip": skip_frame(3)})
         assert screening.agreement("skip") == expected
@@ -208,7 +208,7 @@ class TestScreening:
 
     def test_classes_without_colours_get_clockseg_s(self, tmp_path) -> None:
         write_clip(tmp_path / "clip", 2)
-        screening = screen(toy(), read_clips(tmp_path)[0], {})
+        screening = screen(toy(), read_data(tmp_path)[0], {})
         assert screening.colours == palette(3)
         assert screening.legend() == list(zip(CLASSES, palette(3), strict=True))
 
@@ -220,7 +220,7 @@ class TestScreening:
     def test_only_classes_that_are_seen_are_in_the_legend(self, tmp_path) -> None:
         clip = flat_clip(tmp_path, "AAB")
         (tmp_path / "classes.json").write_text(json.dumps({"classes": ["dark", "bright", "none"], "fps": 5}))
-        screening = screen(halves(), read_clips(tmp_path / "flat")[0], {})
+        screening = screen(halves(), read_data(tmp_path / "flat")[0], {})
         assert clip.classes is None
         assert [name for name, _ in screening.legend()] == ["dark", "bright"]
         assert [name for name, _ in screening.legend([0, 1])] == ["dark"]
@@ -232,7 +232,7 @@ class TestScreening:
         net = toy()
         sidecar = SimpleNamespace(classes=("sky", "road", "car"), palette=((1, 2, 3), (4, 5, 6), (7, 8, 9)))
         other = StagedNetwork("other", net.stages, net.groups, net.finish, net.prepare, sidecar=sidecar)
-        screening = screen(other, read_clips(tmp_path)[0], {})
+        screening = screen(other, read_data(tmp_path)[0], {})
         assert screening.labelled == ()
         assert all(frame.labels is None for frame in screening.frames())
         assert screening.colours == sidecar.palette
@@ -289,7 +289,7 @@ class TestPipelineVideo:
         times = [0, 40, 120, 130, 400]
         source = write_video(tmp_path / "in.mp4", [picture(64, 48, seed) for seed in range(5)], times=times)
         net = StagedNetwork("bright", (Stage("a", lambda image: (image[..., 0] > 150).astype(np.uint8)),))
-        screening = screen(net, read_clips(source)[0], {"skip_frame(2)": skip_frame(2)})
+        screening = screen(net, read_data(source)[0], {"skip_frame(2)": skip_frame(2)})
         pipeline_video(screening, tmp_path / "new" / "pipeline.mp4")
         adaptive_video(screening, tmp_path / "adaptive.mp4")
         for made in (tmp_path / "new" / "pipeline.mp4", tmp_path / "adaptive.mp4"):
@@ -304,7 +304,7 @@ class TestPipelineVideo:
 
 @pytest.mark.skipif(not (data_folder() / "camvid" / "val").is_dir(), reason="needs camvid in the shared data folder")
 def test_a_real_clip_keeps_its_rate(tmp_path) -> None:
-    clip = replace(read_clips(data_folder() / "camvid" / "val")[0], limit=4)
+    clip = replace(read_data(data_folder() / "camvid" / "val")[0], limit=4)
     screening = screen(toy(), clip, {"skip_frame(2)": skip_frame(2)})
     assert screening.fps == pytest.approx(15)
     pipeline_video(screening, tmp_path / "pipeline.mp4")
@@ -355,7 +355,7 @@ def page(monkeypatch):
 class TestFilmstrip:
     def test_truth_over_output_over_rasters(self, tmp_path, page) -> None:
         write_clip(tmp_path / "clip", 12, labelled=12)
-        screening = screen(toy(), read_clips(tmp_path)[0], {"alternating": alternating, "skip": skip_frame(3)})
+        screening = screen(toy(), read_data(tmp_path)[0], {"alternating": alternating, "skip": skip_frame(3)})
         schedule_filmstrip(screening, Path("nowhere"), foil="skip", pictures=3, title="toy")
         [drawn] = page
         assert (drawn.title, drawn.heads, drawn.marks) == ("toy", ["frame 2", "frame 6", "frame 10"], [2, 6, 10])
@@ -522,7 +522,7 @@ class TestWindows:
 
     def test_videos_are_counted(self, tmp_path) -> None:
         source = write_video(tmp_path / "in.mp4", [picture(32, 32, seed) for seed in range(11)])
-        assert sampled(read_clips(source), self.SAMPLE) == [Window(0, 2), Window(0, 6)]
+        assert sampled(read_data(source), self.SAMPLE) == [Window(0, 2), Window(0, 6)]
 
     @given(st.integers(1, 12), st.integers(0, 5))
     def test_no_window_is_drawn_twice(self, count, ends) -> None:
@@ -544,7 +544,7 @@ class TestWindows:
 
     def test_the_rows_of_a_window(self, tmp_path, page) -> None:
         write_clip(tmp_path / "clip", 7, labelled=7)
-        clips = read_clips(tmp_path)
+        clips = read_data(tmp_path)
         ranking = rank_windows(toy(), clips, Sample(length=3, lead=4))
         draw_window(toy(), clips, ranking, 0, tmp_path / "out", name="best-1")
         [drawn] = page

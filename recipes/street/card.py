@@ -25,7 +25,7 @@ from benchmarks.inputs import data
 from clockseg import load
 from clockseg.clocks import maps
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.types import Array, Image, Labels
@@ -62,7 +62,7 @@ def validation(net: StagedNetwork) -> dict[str, Confusion]:
     """The val clip: of the fused labels at the frame's own size, and of each stage's own scores enlarged to it."""
     names = ("fused", *(stage.name for stage in net.stages))
     total = dict.fromkeys(names, Confusion.none(len(net.sidecar.classes)))
-    for clip in read_clips(data("camvid", "val")):
+    for clip in read_data(data("camvid", "val")):
         for frame in clip:
             found = {"fused": net(frame.image), **own_labels(net, frame.image)}
             total = {
@@ -118,7 +118,7 @@ def frame_times(network: str, threads: int, repeat: int) -> dict[str, float]:
     The fastest is what the processor can do; on a machine that others use too, the median says more of them.
     """
     net = load(network, threads=threads).uncut()
-    image = next(iter(read_clips(data("camvid", "val"))[0])).image
+    image = next(iter(read_data(data("camvid", "val"))[0])).image
     net(image)
     seconds = []
     for _ in range(repeat):

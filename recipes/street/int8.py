@@ -15,7 +15,7 @@ from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, parse_schedule
 from clockseg.cli._options import recommended
 from clockseg.cli._terminal import percent
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.labels import Evaluation
 from clockseg.networks.quantization import quantize
 from recipes.street.cards import WEIGHTS, insert, table, write_result
@@ -29,7 +29,7 @@ def main() -> None:
     args = _arguments()
     if not args.measure:
         # All layers: that is what it is for, and with the first and last ones in float it is no better.
-        clips = read_clips(data("camvid", "train"))
+        clips = read_data(data("camvid", "train"))
         quantize("street", clips, WEIGHTS / f"{NAME}.onnx", frames=FRAMES, ends="int8", engine="openvino", repeat=1)
     found = measured(args.threads)
     megabytes = [round((WEIGHTS / f"{name}.onnx").stat().st_size / 1e6, 1) for name in ("street", NAME)]
@@ -43,7 +43,7 @@ def main() -> None:
 
 def measured(threads: int | None) -> dict[str, Sequence[Evaluation]]:
     """For each engine: `street` and `street-int8` whole, on the val clip; then `street-int8` cut, every stage firing."""
-    clips = read_clips(data("camvid", "val"))
+    clips = read_data(data("camvid", "val"))
     found = {}
     for engine in ("openvino", "onnxruntime"):
         net, small = (load(name, engine=engine, threads=threads) for name in ("street", NAME))

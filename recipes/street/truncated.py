@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.harness import ROOT, provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, pipelined
-from clockseg.datasets import read_clips
+from clockseg.datasets import read_data
 from clockseg.evaluation.labels import Evaluation
 from clockseg.graph.cost import price
 from recipes.street.card import facts, training
@@ -30,7 +30,7 @@ def main() -> None:
     """Measure, write, print."""
     args = _arguments()
     nets = {name: load(file(name), threads=args.threads) for name in NETWORKS}
-    clips = read_clips(data("camvid", "val"))
+    clips = read_data(data("camvid", "val"))
     baselines = [(name, nets[name]) for name in TRUNCATED]
     found = {one.schedule: one for one in evaluate(nets[WHOLE], SCHEDULES, clips, baselines=baselines)}
     figures = {

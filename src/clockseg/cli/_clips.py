@@ -79,7 +79,7 @@ def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> list[Clip]
 
     ``DataError`` if the map doesn't fit the classes of the network and of the clips.
     """
-    from clockseg.datasets.class_map import read_class_map
+    from clockseg.datasets.classes import read_class_map
 
     mapped = read_class_map(file)
     found = [

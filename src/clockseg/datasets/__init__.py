@@ -1,7 +1,6 @@
 """Data sets: clip folders, and the paper's data sets in their official layouts."""
 
 from clockseg.datasets.classes import Classes, read_classes
-from clockseg.datasets.clip_folders import read_clips
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.datasets.labels import read_labels_png
 from clockseg.datasets.layouts import LAYOUTS, Layout, parse_layout, read_data
@@ -15,7 +14,6 @@ __all__ = [
     "Layout",
     "parse_layout",
     "read_classes",
-    "read_clips",
     "read_data",
     "read_labels_png",
     "translate",

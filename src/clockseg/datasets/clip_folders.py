@@ -9,13 +9,11 @@ DATA may also be one such clip, or, without labels, a folder of pictures or a vi
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
 from pathlib import Path
 
-from clockseg.datasets._files import absolute, files, folders, name_of, pictures
-from clockseg.datasets.classes import Classes, read_classes
+from clockseg.datasets.classes import read_classes
 from clockseg.datasets.clips import Clip
+from clockseg.datasets.folders import absolute, files, folders, name_of, pictures
 from clockseg.errors import DataError
 from clockseg.video.read import IMAGE_SUFFIXES
 
@@ -25,32 +23,16 @@ LAYOUT = (
 )
 
 
-def read_clips(path: str | os.PathLike[str], *, every: int = 1, limit: int | None = None) -> list[Clip]:
+def read(path: Path) -> list[Clip]:
     """Return the clips in ``path`` (see the module), in natural order; no picture is decoded yet.
 
-    ``every``: take every N-th frame only, before any schedule sees them; ``limit``: at most this many of those per clip.
     ``DataError`` names what is missing: pictures, the picture of a label, ``classes.json``.
-
-    >>> read_clips("nowhere")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
-    CLIP/labels/*.png, classes.json beside the clips), a folder of pictures or a video.
     """
-    return [replace(clip, every=every, limit=limit) for clip in read(Path(path))]
-
-
-def read(path: Path) -> list[Clip]:
-    """Return the clips in ``path``, as a layout."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder. {LAYOUT}")
-    return _folder(path) if path.is_dir() else [Clip(name_of(path), path)]
-
-
-def _folder(path: Path) -> list[Clip]:
-    if _is_clip(path):
-        return [_clip(path)]
-    inside = [folder for folder in folders(path) if _is_clip(folder)]
+    if not path.is_dir():
+        return [Clip(name_of(path), path)]
+    inside = [path] if _is_clip(path) else [folder for folder in folders(path) if _is_clip(folder)]
     if inside:
         return [_clip(folder) for folder in inside]
     found = pictures(path)
@@ -73,28 +55,23 @@ def _clip(folder: Path) -> Clip:
         raise DataError(
             f"{folder}: two pictures have the name {twice.stem}; labels are found by the names of their pictures."
         )
-    labels = {label.stem: label for label in files(folder / "labels", (".png",))}
+    labels = _labels(folder / "labels")
     for stem in labels.keys() - by_stem.keys():
         raise DataError(f"label {labels[stem]} has no picture {stem}.* in {folder / 'images'}.")
-    _check_labels_folder(folder / "labels", labels)
-    classes = _classes_for(folder, needed=bool(labels))
+    places = [folder / "classes.json", absolute(folder).parent / "classes.json"]
+    place = next((place for place in places if place.exists()), places[-1])
+    classes = read_classes(place) if labels or place.exists() else None
     return Clip(name_of(folder), folder, found, tuple(labels.get(picture.stem) for picture in found), classes)
 
 
-def _check_labels_folder(folder: Path, labels: dict[str, Path]) -> None:
-    """Refuse labels in other formats, which would otherwise be ignored silently."""
-    others = [file for file in files(folder, IMAGE_SUFFIXES) if file.suffix.lower() != ".png"]
-    if others:
-        raise DataError(
-            f"label {others[0]} is not a PNG; lossy formats change ids. Write label maps as 8-bit grey PNG."
-        )
-    if folder.is_dir() and not labels:
+def _labels(folder: Path) -> dict[str, Path]:
+    """Return the label maps by their stems; ``DataError`` for other formats, which would otherwise be ignored silently."""
+    for file in files(folder, IMAGE_SUFFIXES):
+        if file.suffix.lower() != ".png":
+            raise DataError(f"label {file} is not a PNG; lossy formats change ids. Write label maps as 8-bit grey PNG.")
+    found = {label.stem: label for label in files(folder, (".png",))}
+    if folder.is_dir() and not found:
         raise DataError(
             f"{folder} contains no labels (*.png); add them, or remove the folder for a clip without labels."
         )
-
-
-def _classes_for(folder: Path, *, needed: bool) -> Classes | None:
-    places = [folder / "classes.json", absolute(folder).parent / "classes.json"]
-    found = next((place for place in places if place.exists()), places[-1])
-    return read_classes(found) if needed or found.exists() else None
+    return found

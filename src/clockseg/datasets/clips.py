@@ -171,7 +171,7 @@ class Clip:
 
 
 def _check_ids(labels: Labels, classes: Classes, path: Path) -> None:
-    there = np.flatnonzero(np.bincount(labels.ravel(), minlength=256))
+    there = np.flatnonzero(np.bincount(labels.ravel()))
     wrong = [int(label) for label in there if label >= len(classes.names) and label != classes.ignore]
     if wrong:
         raise DataError(

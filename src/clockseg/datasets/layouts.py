@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.carry.names import named
-from clockseg.datasets import camvid, cityscapes, clip_folders, davis, nyud, pascal, youtube_objects
+from clockseg.datasets import clip_folders
 from clockseg.datasets.clips import Clip
+from clockseg.datasets.official import OFFICIAL
 from clockseg.datasets.translated import FIRST_SCORED, translate
 from clockseg.errors import DataError, UsageError, nearest, whole_number
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A data set's layout on disk: ``read(path)`` returns its clips. Call it with options to set them.
+    """A data set's layout on disk: ``function(path, **options)`` returns its clips. Call it with options to set them.
 
     >>> Layout("copies", lambda path, *, count=3: [Clip("copy", path)] * count)(count=2).read("x")[1].name
     'copy'
@@ -60,30 +61,12 @@ def read_translated(
     return translate(clips, shift=shift, crop=crop, scored_from=scored_from)
 
 
-OFFICIAL: Mapping[str, Any] = {
-    "pascal": pascal,
-    "nyud": nyud,
-    "youtube_objects": youtube_objects,
-    "cityscapes": cityscapes,
-    "camvid": camvid,
-    "davis": davis,
-}
-"""Modules of the data sets with a layout of their own: ``read(path, **options)``, and ``matches(path)`` to detect it."""
-
 LAYOUTS: Mapping[str, Callable[..., list[Clip]]] = {
     "clips": clip_folders.read,
     "translated": read_translated,
-    **{name: module.read for name, module in OFFICIAL.items()},
+    **{name: read for name, (read, _) in OFFICIAL.items()},
 }
 """The function that reads each layout from a path, with options by name."""
-
-
-def detect(path: Path) -> Layout:
-    """Detect the layout of a path from its folders; clip folders if they match no other."""
-    found = [name for name, module in OFFICIAL.items() if module.matches(path)] or ["clips"]
-    if len(found) > 1:
-        raise DataError(f"{path} matches the layouts {' and '.join(found)}; choose one with --layout NAME.")
-    return Layout(found[0], LAYOUTS[found[0]])
 
 
 def parse_layout(text: str) -> Layout:
@@ -93,10 +76,6 @@ def parse_layout(text: str) -> Layout:
 
     >>> parse_layout("translated(shift=32, of=clips)").options["shift"]
     32
-    >>> parse_layout("translate(shift=32)")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: there is no layout 'translate'. Did you mean translated?
     """
     found = named(text, {name: Layout(name, function) for name, function in LAYOUTS.items()}, what="layout")
     if isinstance(found, Layout):
@@ -119,22 +98,19 @@ def read_data(
     ``layout``: its name (one of ``LAYOUTS``), a call such as ``"translated(shift=32, of=pascal)"``, or a ``Layout``;
     default: detected from the folders, else clip folders. ``every``, ``limit``: as in a Clip. ``options``: the layout's own.
     ``DataError`` names the folder or file that is missing, ``UsageError`` an unknown layout or option.
-
-    >>> read_data("nowhere", layout="clips")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere: no such file or folder. DATA is a folder of clips (CLIP/images/*,
-    CLIP/labels/*.png, classes.json beside the clips), a folder of pictures or a video.
     """
     clips = _chosen(layout, Path(path))(**options).read(path)
     return [replace(clip, every=every, limit=limit) for clip in clips]
 
 
 def _chosen(layout: str | Layout | None, path: Path) -> Layout:
-    if layout is None:
-        return detect(path)
     if isinstance(layout, Layout):
         return layout
-    if not isinstance(layout, str):
+    if isinstance(layout, str):
+        return parse_layout(layout)
+    if layout is not None:
         raise UsageError(f"layout is {layout!r}; give one of {', '.join(LAYOUTS)}, with options or without.")
-    return parse_layout(layout)
+    found = [name for name, (_, matches) in OFFICIAL.items() if matches(path)] or ["clips"]
+    if len(found) > 1:
+        raise DataError(f"{path} matches the layouts {' and '.join(found)}; choose one with --layout NAME.")
+    return Layout(found[0], LAYOUTS[found[0]])

@@ -1,8 +1,7 @@
 """Translated sequences: a still picture seen through a moving window, six frames of labelled video (section 5).
 
 As in the authors' evaluation on PASCAL, the window moves along the longer side (down, if the picture is square) by
-``shift`` pixels per frame, so that the content moves left or up; its other side is that of the picture. Label maps are cropped
-with the same window. Frames 0 and 1 fill the pipelines and are not scored for any method.
+``shift`` pixels per frame. Label maps are cropped with the same window. Frames 0 and 1 fill the pipelines and are not scored.
 """
 
 from __future__ import annotations
@@ -26,10 +25,6 @@ class Window:
 
     Frame k shows [k * shift, k * shift + length) of the longer side; ``length`` None: the rest after five shifts, 420 of
     500 pixels for a shift of 16 and 340 for 32.
-
-    >>> picture = np.zeros((375, 500, 3), np.uint8)
-    >>> Window(16)(picture, 0).shape, Window(32)(picture, 5).shape
-    ((375, 420, 3), (375, 340, 3))
     """
 
     shift: int

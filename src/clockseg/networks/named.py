@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets import pascal
+from clockseg.datasets.known_classes import PASCAL
 from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
 from clockseg.execution.cache import NAMED, cache_directory
@@ -117,7 +117,7 @@ def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], S
     found: Source
     if asked.kind == "torchvision":
         zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
-        voc = ClassNames(pascal.NAMES, pascal.CLASSES.palette, 255)
+        voc = ClassNames(PASCAL.names, PASCAL.palette, 255)
         found = zoo.torchvision_source(asked.name, path, given=given, engine=engine, voc=voc)
     else:
         hf = importlib.import_module("clockseg.networks.hf")

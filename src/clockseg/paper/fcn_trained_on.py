@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clockseg.datasets import Classes, read_classes
-from clockseg.datasets.cityscapes import CLASSES as CITYSCAPES
-from clockseg.datasets.nyud import CLASSES as NYUD
-from clockseg.datasets.pascal import CLASSES as VOC
+from clockseg.datasets.known_classes import CITYSCAPES, NYUD
+from clockseg.datasets.known_classes import PASCAL as VOC
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.fcn_checkpoint import MEAN
 from clockseg.types import Size

@@ -1,0 +1,326 @@
+"""Readers of data sets in their official layouts (docs/datasets.md says where to get them, and what goes where).
+
+pascal: still pictures, each a clip of one frame. A palette's index is the class id, 255 the void line.
+    JPEGImages/ID.jpg, SegmentationClass/ID.png, ImageSets/Segmentation/SPLIT.txt in VOCdevkit/VOC2012 or VOC2011
+nyud: indoor scenes; clips of raw frames around a labelled one. Which frame a label belongs to is in the labelled data set.
+    raw/SCENE/r-TIMESTAMP-NUMBER.ppm (640x480), labels/NAME.png (560x425), SPLIT.txt (NAME SCENE/r-TIMESTAMP-NUMBER.ppm)
+youtube_objects: shots of ten PASCAL classes; every tenth frame, from number 1 on, has a mask of the shot's class.
+    CLASS/data/VIDEO/shots/SHOT/images/frameNNNN.jpg and ../labels/NNNNN.jpg
+cityscapes: street scenes; each labelled frame is the 20th of a snippet of 30 at 17 Hz.
+    leftImg8bit_sequence or leftImg8bit/SPLIT/CITY/CITY_SEQUENCE_FRAME_leftImg8bit.png,
+    gtFine/SPLIT/CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png (or _labelTrainIds.png)
+camvid: drives of labelled frames up to a second apart, 480x360.
+    SPLIT/DRIVE_FRAME.png, SPLITannot/DRIVE_FRAME.png
+davis: densely labelled shots of moving objects, one class per shot; also data sets with the layout of DAVIS.
+    JPEGImages/480p/SHOT/NNNNN.jpg, Annotations/480p/SHOT/NNNNN.png (grey 0 and 255, or a palette that numbers the objects),
+    ImageSets/480p/val.txt or ImageSets/2017/val.txt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from clockseg.datasets import known_classes as known
+from clockseg.datasets.classes import Classes
+from clockseg.datasets.clips import Clip, read_picture
+from clockseg.datasets.folders import files, folders, missing, pictures, read_lines, required
+from clockseg.datasets.labels import Mapped, read_index_png, read_labels_png
+from clockseg.errors import DataError, UsageError, nearest, whole_number
+from clockseg.types import Array, Image, Labels
+
+_PASCAL = "Get the devkit from host.robots.ox.ac.uk/pascal/VOC; docs/datasets.md shows what goes where."
+_NYUD = "Get it from the NYU Depth V2 page at cs.nyu.edu; docs/datasets.md shows what goes where."
+_YOUTUBE = "docs/datasets.md says where to get frames and masks, and shows what goes where."
+_CITYSCAPES = "Get it from www.cityscapes-dataset.com; docs/datasets.md shows what goes where."
+_CAMVID = "docs/datasets.md says where to get CamVid and shows what goes where."
+_DAVIS = "Get DAVIS from davischallenge.org; docs/datasets.md shows what goes where."
+
+
+def pascal(path: Path, *, split: str = "val", labels: str = "SegmentationClass") -> list[Clip]:
+    """Return a clip of one labelled frame for each id in the list ``split``, in its order.
+
+    ``labels``: the folder of the label maps, such as ``SegmentationClassAug`` for SBD's, converted to PNG. The paper scores
+    on ``seg11valid``: the 736 ids of VOC2011's val that are not in SBD's train list. It is read from ``seg11valid.txt``, or
+    in VOC2011 made of ``val.txt`` and SBD's ``train.txt``, stored beside it as ``sbd-train.txt``.
+    """
+    root = _pascal_root(path) or path
+    images = required(root / "JPEGImages", "the pictures, ID.jpg", _PASCAL)
+    maps = required(root / labels, "the label maps, ID.png", _PASCAL)
+    clips = []
+    for name in _pascal_list(root / "ImageSets" / "Segmentation", split):
+        picture, label = images / f"{name}.jpg", maps / f"{name}.png"
+        for file in (picture, label):
+            required(file, f"a file of {name}, which is in the list", _PASCAL)
+        clips.append(Clip(name, picture, (picture,), (label,), known.PASCAL, read_labels=read_index_png))
+    return clips
+
+
+def _pascal_root(path: Path) -> Path | None:
+    """Return the folder of one year, the newer one if there are two."""
+    years = ("", "VOC2012", "VOC2011", "VOCdevkit/VOC2012", "VOCdevkit/VOC2011")
+    return next((path / year for year in years if (path / year / "ImageSets" / "Segmentation").is_dir()), None)
+
+
+def _pascal_list(folder: Path, split: str) -> list[str]:
+    file = folder / f"{split}.txt"
+    if file.is_file():
+        return read_lines(file)
+    if split != "seg11valid":
+        there = ", ".join(found.stem for found in files(folder, (".txt",))) or "none"
+        raise missing(file, f"the list of the pictures of {split!r}; the lists there are: {there}", _PASCAL)
+    val, train = folder / "val.txt", folder / "sbd-train.txt"
+    if folder.parents[1].name != "VOC2011" or not (val.is_file() and train.is_file()):  # VOC2012's val is another list
+        what = "the 736 ids the paper scores; VOC2011 makes it of val.txt and SBD's train.txt (as sbd-train.txt) too"
+        raise missing(file, what, _PASCAL)
+    trained = set(read_lines(train))
+    return [name for name in read_lines(val) if name not in trained]
+
+
+def nyud(path: Path, *, split: str = "test", skip: int = 10, before: int = 2, after: int = 0) -> list[Clip]:
+    """Return a clip for each labelled frame in the list ``split``: every ``skip``-th raw frame around it, in order of time.
+
+    ``before``, ``after``: the number of these before and after the labelled frame, as far as the scene reaches. The paper
+    walks backwards for fixed rates and pipelines, and both ways for adaptive clocks.
+    """
+    whole_number(skip, "skip")
+    around = range(-whole_number(before, "before", least=0), whole_number(after, "after", least=0) + 1)
+    what = "the list of labelled frames, lines of NAME SCENE/r-TIMESTAMP-NUMBER.ppm"
+    file = required(path / f"{split}.txt", what, _NYUD)
+    scenes: dict[Path, list[Path]] = {}
+    clips = []
+    for line in read_lines(file):
+        if len(pair := line.split()) != 2:
+            raise DataError(f"{file}: {' '.join(pair)!r} is not NAME SCENE/r-TIMESTAMP-NUMBER.ppm. {_NYUD}")
+        label = required(path / "labels" / f"{pair[0]}.png", "a label map that the list names", _NYUD)
+        picture = path / "raw" / pair[1]
+        folder = picture.parent
+        if folder not in scenes:  # the order of time differs from that of the names
+            scenes[folder] = sorted(files(folder, (".ppm",)), key=_nyud_timestamp)
+        scene = scenes[folder]
+        if picture not in scene:
+            raise missing(picture, f"the raw frame of {label.stem}", _NYUD)
+        at = scene.index(picture)
+        indices = [at + skip * step for step in around if 0 <= at + skip * step < len(scene)]
+        images = tuple(scene[index] for index in indices)
+        labels = tuple(label if index == at else None for index in indices)
+        clip = Clip(label.stem, folder, images, labels, known.NYUD)
+        clips.append(replace(clip, read_image=read_nyud_frame, read_labels=known.NYUD_LABELS))
+    return clips
+
+
+def read_nyud_frame(path: Path) -> Image:
+    """Read a raw frame, cropped to the labelled window: uint8 RGB [425, 560, 3]."""
+    image = read_picture(path)
+    if image.shape[:2] != (480, 640):
+        raise DataError(f"picture {path} is {image.shape[1]}x{image.shape[0]}; raw frames are 640x480. {_NYUD}")
+    return np.ascontiguousarray(image[44:469, 40:600])
+
+
+def _nyud_timestamp(frame: Path) -> float:
+    found = re.fullmatch(r"r-(\d+(?:\.\d+)?)-\d+", frame.stem)
+    if found is None:
+        raise DataError(f"{frame} is not named r-TIMESTAMP-NUMBER.ppm. {_NYUD}")
+    return float(found[1])
+
+
+def youtube_objects(path: Path, *, scored_from: int = 21) -> list[Clip]:
+    """Return a clip for each shot with masks, from its first mask on; ``every=10`` takes the labelled frames.
+
+    Labels start at frame number ``scored_from``, so that each labelled frame has two predecessors ten frames apart. As in
+    the authors' evaluation, frames and masks are scaled to a longer side of 500 pixels, and no pixel is ignored.
+    """
+    whole_number(scored_from, "scored_from")
+    names = known.YOUTUBE_OBJECTS.names
+    shots = [
+        (label, shot)
+        for label, name in enumerate(names)
+        for video in folders(path / name / "data")
+        for shot in folders(video / "shots")
+        if (shot / "labels").is_dir()
+    ]
+    if not shots:
+        raise missing(path / names[1] / "data", "folders VIDEO/shots/SHOT, here or of another class", _YOUTUBE)
+    return [_youtube_clip(shot, label, scored_from) for label, shot in shots]
+
+
+def _youtube_clip(shot: Path, label: int, scored_from: int) -> Clip:
+    masks, frames = _numbered(shot / "labels"), _numbered(shot / "images")
+    if not masks:
+        raise missing(shot / "labels", "the masks of the shot, NNNNN.jpg", _YOUTUBE)
+    if not frames:
+        raise missing(shot / "images", "the frames of the shot, frameNNNN.jpg", _YOUTUBE)
+    numbers = range(min(masks), max(frames) + 1)  # without gaps, so that every tenth frame is labelled
+    for number in (*numbers, *masks):
+        if number not in frames:
+            raise missing(shot / "images" / f"frame{number:04}.jpg", f"frame {number} of the shot", _YOUTUBE)
+    video = shot.parents[1]
+    name = f"{video.parents[1].name}/{video.name}/{shot.name}"
+    images = tuple(frames[number] for number in numbers)
+    labels = tuple(masks.get(number) if number >= scored_from else None for number in numbers)
+    clip = Clip(name, shot, images, labels, known.YOUTUBE_OBJECTS)
+    return replace(clip, read_image=read_youtube_frame, read_labels=ShotMask(label))
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Return the files by the number at the end of their names."""
+    found = {}
+    for file in files(folder, (".jpg", ".jpeg", ".png")):
+        if (number := re.search(r"\d+$", file.stem)) is None:
+            raise DataError(f"{file}: its name does not end with a number. {_YOUTUBE}")
+        found[int(number[0])] = file
+    return found
+
+
+def read_youtube_frame(path: Path) -> Image:
+    """Read a picture and scale it: uint8 RGB [h, w, 3]."""
+    return scaled(read_picture(path), nearest=False)
+
+
+@dataclass(frozen=True)
+class ShotMask:
+    """Reads the masks of a shot as labels: ``label`` where a mask, a JPEG, is brighter than 15, else background."""
+
+    label: int
+
+    def __call__(self, path: Path) -> Labels:
+        """Read a mask as a scaled label map: uint8 [h, w]."""
+        bright = read_picture(path).max(axis=2) > 15
+        return scaled(np.where(bright, np.uint8(self.label), np.uint8(0)), nearest=True)
+
+
+def scaled(array: Array, *, nearest: bool) -> Array:
+    """Scale to a longer side of 500 pixels, each side rounded down; bilinear, or nearest neighbour."""
+    import cv2
+
+    height, width = array.shape[:2]
+    longer = max(height, width)
+    size = max(1, width * 500 // longer), max(1, height * 500 // longer)
+    return np.asarray(cv2.resize(array, size, interpolation=cv2.INTER_NEAREST_EXACT if nearest else cv2.INTER_LINEAR))
+
+
+def cityscapes(
+    path: Path, *, split: str = "val", sequences: bool | None = None, before: int = 19, after: int = 10
+) -> list[Clip]:
+    """Return a clip for each labelled frame of ``split``: its snippet, or the frame alone.
+
+    ``sequences``: True to read snippets (default: if they exist). ``before``, ``after``: the number of frames around the
+    labelled one, at most 19 and 10; the paper takes 19 and 0.
+    """
+    if whole_number(before, "before", least=0) > 19 or whole_number(after, "after", least=0) > 10:
+        raise UsageError(f"before={before}, after={after}; a snippet has 19 frames before the labelled one, 10 after.")
+    if sequences is None:
+        sequences = (path / "leftImg8bit_sequence" / split).is_dir()
+    images = path / ("leftImg8bit_sequence" if sequences else "leftImg8bit") / split
+    around = range(-before, after + 1) if sequences else range(1)
+    maps = [file for city in folders(path / "gtFine" / split) for file in files(city, (".png",))]
+    # labelIds, as downloaded, else labelTrainIds, as made by the scripts of Cityscapes.
+    ids, train_ids = (
+        [file for file in maps if file.stem.endswith(f"_gtFine_label{kind}")] for kind in ("Ids", "TrainIds")
+    )
+    if not ids and not train_ids:
+        what = "label maps, CITY/CITY_SEQUENCE_FRAME_gtFine_labelIds.png"
+        raise missing(path / "gtFine" / split, what, _CITYSCAPES)
+    read_labels = known.CITYSCAPES_LABELS if ids else read_labels_png
+    return [_cityscapes_clip(label, images / label.parent.name, around, read_labels) for label in ids or train_ids]
+
+
+def _cityscapes_clip(label: Path, folder: Path, around: range, read_labels: Callable[[Path], Labels]) -> Clip:
+    stem = label.name.partition("_gtFine_")[0]
+    start, _, number = stem.rpartition("_")
+    if not number.isdigit():
+        raise DataError(f"label {label} is not named CITY_SEQUENCE_FRAME_gtFine_labelIds.png. {_CITYSCAPES}")
+    names = (f"{start}_{int(number) + offset:0{len(number)}}_leftImg8bit.png" for offset in around)
+    what = f"a frame of the snippet around {label.name}"
+    images = tuple(required(folder / name, what, _CITYSCAPES) for name in names)
+    labels = tuple(label if offset == 0 else None for offset in around)
+    return Clip(stem, folder, images, labels, known.CITYSCAPES, read_labels=read_labels)
+
+
+def camvid(path: Path, *, split: str = "val") -> list[Clip]:
+    """Return a clip for each drive of ``split``, with labels for every frame."""
+    found = pictures(path / split)
+    if not found:
+        raise missing(path / split, f"the pictures of the split {split!r}", _CAMVID)
+    clips = []
+    for drive, group in groupby(found, key=lambda picture: picture.stem.rpartition("_")[0] or split):
+        images = tuple(group)
+        maps = (path / f"{split}annot" / f"{image.stem}.png" for image in images)
+        labels = tuple(required(label, "the label map of a picture", _CAMVID) for label in maps)
+        clips.append(Clip(drive, path / split, images, labels, known.CAMVID, read_labels=known.CAMVID_LABELS))
+    return clips
+
+
+def davis(
+    path: Path, *, split: str | None = None, resolution: str | None = None, shots: Mapping[str, str] | None = None
+) -> list[Clip]:
+    """Return a clip for each shot, for those in the list ``split`` ("480p/val", "2017/val"), or for those in ``shots``.
+
+    ``resolution``: the name of a folder (default: 480p if it exists, else none). ``shots``: the class that each shot shows,
+    such as ``{"dog": "dog", "dog-agility": "dog"}``; a network's other classes then count as background. Without it
+    everything that is not background is the class "object".
+    """
+    if resolution is None:
+        resolution = "480p" if (path / "JPEGImages" / "480p").is_dir() else ""
+    images, masks = path / "JPEGImages" / resolution, path / "Annotations" / resolution
+    there = [folder.name for folder in folders(images)]
+    if not there:
+        raise missing(images, "a folder of pictures for each shot", _DAVIS)
+    wanted = there if split is None else _davis_list(path / "ImageSets" / f"{split}.txt")
+    if shots is None:
+        return [_davis_clip(images / shot, masks / shot, known.DAVIS, 1) for shot in wanted]
+    if not isinstance(shots, Mapping):
+        raise UsageError(f"shots is {shots!r}; give the class that each shot shows, such as {{'dog': 'dog'}}.")
+    for shot in shots:
+        if shot not in there:
+            raise UsageError(f"there is no shot {shot!r} in {images}. {nearest(shot, there)}")
+    names = ("background", *sorted(set(shots.values())))
+    classes = Classes(names, known.voc_palette(len(names)), fps=known.DAVIS_FPS, others=0)
+    shown = [(shot, names.index(shots[shot])) for shot in wanted if shot in shots]
+    return [_davis_clip(images / shot, masks / shot, classes, label) for shot, label in shown]
+
+
+def _davis_list(file: Path) -> list[str]:
+    if not file.is_file():
+        lists = [f"{one.name}/{found.stem}" for one in folders(file.parents[1]) for found in files(one, (".txt",))]
+        raise missing(file, f"a list of shots; the lists there are: {', '.join(lists) or 'none'}", _DAVIS)
+    # A line of the lists of 2016 has a picture and a mask, one of 2017 a shot.
+    first = (line.split()[0] for line in read_lines(file))
+    return list(dict.fromkeys(Path(name).parent.name if "/" in name else name for name in first))
+
+
+def _davis_clip(images: Path, masks: Path, classes: Classes, label: int) -> Clip:
+    found = pictures(images)
+    if not found:
+        raise missing(images, "the pictures of a shot", _DAVIS)
+    labels = {mask.stem: mask for mask in files(masks, (".png",))}
+    if not labels:
+        raise missing(masks, f"the masks of {images.name}", _DAVIS)
+    read_labels = Mapped.of({0: 0}, others=label, read=read_index_png)
+    shown = tuple(labels.get(picture.stem) for picture in found)
+    return Clip(images.name, images, found, shown, classes, read_labels=read_labels)
+
+
+OFFICIAL: Mapping[str, tuple[Callable[..., list[Clip]], Callable[[Path], bool]]] = {
+    "pascal": (pascal, lambda path: _pascal_root(path) is not None),
+    "nyud": (nyud, lambda path: (path / "raw").is_dir() and (path / "labels").is_dir()),
+    "youtube_objects": (
+        youtube_objects,
+        lambda path: any((path / name / "data").is_dir() for name in known.YOUTUBE_OBJECTS.names[1:]),
+    ),
+    "cityscapes": (
+        cityscapes,
+        lambda path: (path / "leftImg8bit_sequence").is_dir() or (path / "leftImg8bit").is_dir(),
+    ),
+    "camvid": (
+        camvid,
+        lambda path: any((path / s).is_dir() and (path / f"{s}annot").is_dir() for s in ("train", "val", "test")),
+    ),
+    "davis": (davis, lambda path: (path / "Annotations").is_dir() and bool(folders(path / "JPEGImages"))),
+}
+"""The reader of each data set, and a test of a folder for its layout."""
