@@ -13,7 +13,7 @@ import symbolic
 from clockseg import Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
 from clockseg.cli.main import main
 from clockseg.evaluation.latency import Latency, measure, noise, pipeline_runners
-from clockseg.execution.pipeline import Runner, running
+from clockseg.execution.pipeline import Runner, runner
 from clockseg.networks.load import load
 from video_making import picture, write_video
 from virtual_time import VirtualTimer, with_durations
@@ -24,10 +24,8 @@ WAYS = [
     "alternating",
     "skip_frame(2)",
     "pipelined(2) serial",
-    "pipelined(2) concurrent",
     "pipelined(2) ahead",
     "pipelined(3) serial",
-    "pipelined(3) concurrent",
     "pipelined(3) ahead",
     "truncated(1)",
     "truncated(2)",
@@ -38,14 +36,13 @@ def test_latency_and_throughput_of_given_durations() -> None:
     timer = VirtualTimer()
     net = with_durations(symbolic.network(), timer, {"A.body": 3.0, "B.body": 1.0, "C.body": 2.0, "fuse": 0.5})
     frames = "0123"
-    with running(lambda threads: net, pipelined(2), how="ahead", threads=2) as ahead:
-        runners = {
-            "full": Runner(Session(net, frame_oracle), threads=(2,)),
-            "skip": Runner(Session(net, skip_frame(2))),
-            "ahead": ahead,
-        }
-        rounds: list[int] = []
-        full, skip, ahead = measure(runners, frames, rounds=3, now=timer.now, progress=rounds.append)
+    runners = {
+        "full": runner(net, frame_oracle),
+        "skip": runner(net, skip_frame(2)),
+        "ahead": runner(net, pipelined(2), ahead=True),
+    }
+    rounds: list[int] = []
+    full, skip, ahead = measure(runners, frames, rounds=3, now=timer.now, progress=rounds.append)
     assert rounds == [0, 1, 2, 3]
     assert full.waits == ((6.5,) * 4,) * 3
     assert full.busy == (26.0,) * 3
@@ -55,35 +52,29 @@ def test_latency_and_throughput_of_given_durations() -> None:
     assert (full.fps, skip.relative(full), skip.relative_fps(full)) == (4 / 26, 0.5, 2.0)
     assert ahead.relative(full) == 4.5 / 6.5
     assert ahead.relative_fps(full) == 1.0
-    assert (full.threads, ahead.threads) == ((2,), (2, 2))
 
 
 def test_percentiles_are_waits_that_were_measured() -> None:
-    hundred = Latency("x", (1,), (tuple(float(number) for number in range(1, 51)), tuple(range(51, 101))), (1.0, 1.0))
+    hundred = Latency("x", (tuple(float(number) for number in range(1, 51)), tuple(range(51, 101))), (1.0, 1.0))
     assert (hundred.tail(95), hundred.tail(99), hundred.median, hundred.mean) == (95, 99, 50.5, 50.5)
     assert (hundred.frames, hundred.fps) == (100, 50)
 
 
 def test_ratios_are_of_one_round() -> None:
     """A machine that is ten times as slow in one round, for both, changes nothing."""
-    a = Latency("a", (1,), ((1.0,), (10.0,), (1.0,)), (1.0, 10.0, 1.0))
-    b = Latency("b", (1,), ((2.0,), (20.0,), (2.0,)), (4.0, 40.0, 4.0))
+    a = Latency("a", ((1.0,), (10.0,), (1.0,)), (1.0, 10.0, 1.0))
+    b = Latency("b", ((2.0,), (20.0,), (2.0,)), (4.0, 40.0, 4.0))
     assert (b.relative(a), b.relative_fps(a)) == (2.0, 0.25)
     assert b.facts(a)["latency_ms"] == {"mean": 8000, "median": 2000, "p95": 20000, "p99": 20000}
 
 
 def test_what_is_compared() -> None:
     net = symbolic.network(2)
-    hows = ("serial", "ahead")
-    with pipeline_runners(lambda threads: net, threads=3, images="01", hows=hows, beside={"other": net}) as runners:
-        assert list(runners) == [*WAYS[:4], "pipelined(2) serial", "pipelined(2) ahead", "other"]
-        assert [len(runners[name].session.net) for name in ("full", "frame_oracle", "other")] == [1, 2, 1]
-    one = StagedNetwork("one", (Stage("a", str.upper),))
-    with (
-        pytest.raises(UsageError, match="one stage; a pipeline needs two"),
-        pipeline_runners(lambda threads: one, threads=2, images="01"),
-    ):
-        pass
+    runners = pipeline_runners(net, beside={"other": net})
+    assert list(runners) == [*WAYS[:4], "pipelined(2) serial", "pipelined(2) ahead", "other"]
+    assert [len(runners[name].session.net) for name in ("full", "frame_oracle", "other")] == [1, 2, 1]
+    with pytest.raises(UsageError, match="one stage; a pipeline needs two"):
+        pipeline_runners(StagedNetwork("one", (Stage("a", str.upper),)))
 
 
 @pytest.mark.parametrize(("images", "rounds"), [("0", 1), ("01", 0)])
@@ -125,13 +116,8 @@ def test_json(capsys, network, tmp_path) -> None:
     ]  # fmt: skip
     assert (out["video"], out["network"], out["threads"], out["frames"], out["rounds"]) == (str(video), "tiny", 2, 4, 2)
     assert [way["name"] for way in out["ways"]] == [*WAYS, str(network)]
-    threads = {way["name"]: way["threads"] for way in out["ways"]}
-    assert threads["full"] == threads["truncated(1)"] == [2]
-    assert threads["pipelined(2) ahead"] == [2, 2]
-    assert threads["pipelined(2) concurrent"] == [1, 1]
-    assert threads["pipelined(3) concurrent"] == [1, 1, 1]
     for way in out["ways"]:
-        assert list(way) == ["name", "threads", "latency_ms", "fps", "relative_latency", "relative_fps"]
+        assert list(way) == ["name", "latency_ms", "fps", "relative_latency", "relative_fps"]
         assert way["latency_ms"]["median"] <= way["latency_ms"]["p95"] <= way["latency_ms"]["p99"]
     assert out["ways"][0]["relative_latency"] == out["ways"][0]["relative_fps"] == 1
 
@@ -139,7 +125,7 @@ def test_json(capsys, network, tmp_path) -> None:
 def test_without_a_video_on_noise_and_in_the_other_engine(capsys, network) -> None:
     out = benched(capsys, network, "--engine", "onnxruntime", "--threads", 4)
     assert (out["video"], out["engine"]) == (None, "onnxruntime")
-    assert sum(next(way["threads"] for way in out["ways"] if way["name"] == "pipelined(3) concurrent")) == 4
+    assert out["threads"] == 4
 
 
 def test_a_table_for_people(capsys, network) -> None:
@@ -148,9 +134,8 @@ def test_a_table_for_people(capsys, network) -> None:
     )
     out, err = capsys.readouterr()
     head, *rows = out.splitlines()
-    assert head.split()[0] == "threads"
-    assert [" ".join(row.split()[:-8]) for row in rows] == WAYS
-    assert next(row.split()[2] for row in rows if "pipelined(2) concurrent" in row) == "1+1"
+    assert head.split()[0] == "mean"
+    assert [" ".join(row.split()[:-7]) for row in rows] == WAYS
     assert err.splitlines()[-2:] == ["clockseg: round 0 of 1", "clockseg: round 1 of 1"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +34,6 @@ from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, AtLeastEvery, Change, Decision, Either, Every
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
-from clockseg.execution.pipeline import Concurrent
 from symbolic import frames_of, network
 
 NET = network()
@@ -505,13 +503,3 @@ def test_firing_is_nested_and_staleness_is_told(schedule, seed) -> None:
         assert [r == t for r, fired in zip(record.reflects, record.fired, strict=True) if fired] == [True] * sum(
             record.fired
         )
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from([pipelined(2), pipelined(3), alternating]))
-def test_threads_equal_serial(seed, schedule) -> None:
-    images = clip(6, seed=seed)
-    with ThreadPoolExecutor(3) as pool:
-        threaded = list(run(numeric(), images, schedule, executor=Concurrent(pool)))
-    for (a, x), (b, y) in zip(threaded, run(numeric(), images, schedule), strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert x._replace(seconds=None) == y._replace(seconds=None)

@@ -18,19 +18,18 @@ from clockseg.cli import evaluate as command
 from clockseg.cli.main import main
 from clockseg.datasets import Classes, Clip
 from clockseg.evaluation.streaming import Stream, Timer, evaluate_streaming, stream
-from clockseg.execution.pipeline import Runner, running
+from clockseg.execution.pipeline import Runner, runner
 from toy_networks import CLASSES, toy, write_clip
 from virtual_time import VirtualTimer, with_durations
 
 
-def played(schedule, seconds, frames: int, *, fps: float = 1, how: str = "serial") -> Stream:
+def played(schedule, seconds, frames: int, *, fps: float = 1, ahead: bool = False) -> Stream:
     """A symbolic network with stages A, B, C that take so many seconds, on frames "0", "1", .."""
     timer = VirtualTimer()
     net = with_durations(
         symbolic.network(), timer, {f"{stage}.body": s for stage, s in zip("ABC", seconds, strict=True)}
     )
-    with running(lambda threads: net, schedule, how=how, threads=1) as runner:
-        return stream(runner, [str(t) for t in range(frames)], fps, timer=timer)
+    return stream(runner(net, schedule, ahead=ahead), [str(t) for t in range(frames)], fps, timer=timer)
 
 
 def shown(found: Stream) -> list[int]:
@@ -85,7 +84,7 @@ def test_a_pipeline_that_runs_ahead_meets_deadlines_that_it_would_miss() -> None
     assert shown(serial) == [0, 1, 2, 3, 4, 4, 6]
     assert serial.ages() == [2, 2, 2, 2, 2, 3, 2]
     assert serial.oldest_ages() == [2, 3, 3, 3, 3, 4, 4]
-    ahead = played(pipelined(2), (0.5, 0.25, 0.5), 8, how="ahead")
+    ahead = played(pipelined(2), (0.5, 0.25, 0.5), 8, ahead=True)
     assert [(one.frame, one.finish) for one in ahead.outputs[1:]] == [
         (1, 1.75), (2, 3.0), (3, 4.25), (4, 5.5), (6, 6.75), (7, 8.0)
     ]  # fmt: skip
@@ -116,13 +115,13 @@ def test_a_session_starts_anew() -> None:
     seconds=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.75]), min_size=3, max_size=3),
     fps=st.sampled_from([0.5, 1.0, 3.0, 30.0]),
     frames=st.integers(2, 12),
-    how=st.sampled_from(["serial", "ahead"]),
+    ahead=st.booleans(),
     schedule=st.sampled_from([frame_oracle, skip_frame(2), pipelined(2), pipelined(3)]),
 )
 def test_no_frame_before_it_came_no_output_before_it_was_finished_and_no_rest_while_there_is_work(
-    seconds, fps, frames, how, schedule
+    seconds, fps, frames, ahead, schedule
 ) -> None:
-    found = played(schedule, seconds, frames, fps=fps, how=how)
+    found = played(schedule, seconds, frames, fps=fps, ahead=ahead)
     order = [one.frame for one in found.outputs]
     assert order == sorted(set(order))
     assert found.dropped == frames - len(order)
@@ -131,7 +130,7 @@ def test_no_frame_before_it_came_no_output_before_it_was_finished_and_no_rest_wh
         assert one.start >= come - 1e-9
         assert one.frame == frames - 1 or one.start < (one.frame + 1) / fps + 1e-9  # and was the newest
         assert one.start >= before.finish
-        if how == "serial":
+        if not ahead:
             assert one.start == pytest.approx(max(before.finish, (before.frame + 1) / fps))
     for t, one in enumerate(found.at_deadlines(), start=1):
         later = [other for other in found.outputs if other.finish <= (t + 1) / fps and other.frame <= t]
@@ -260,9 +259,7 @@ def told(capsys, *args: object) -> dict:
     return json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize(
-    ("options", "pipelines"), [([], "serial"), (["--concurrent"], "concurrent"), (["--ahead"], "ahead")]
-)
+@pytest.mark.parametrize(("options", "pipelines"), [([], "serial"), (["--ahead"], "ahead")])
 def test_json(capsys, data, options, pipelines) -> None:
     schedules = ["--schedule", "pipelined(2)", "--schedule", "skip_frame(2)", "--baseline", "small", "--threads", 6]
     out = told(capsys, data, "--streaming", "500", *schedules, *options)
@@ -296,12 +293,10 @@ def test_a_bad_clip_is_left_out(capsys, data) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_baselines_and_concurrent_pipelines_without_streaming(capsys, data) -> None:
+def test_baselines_without_streaming(capsys, data) -> None:
     schedules = ["--schedule", "pipelined(3)", "--schedule", "alternating", "--threads", 5]
     serial = told(capsys, data, *schedules)["schedules"]
-    whole = told(capsys, data, *schedules, "--concurrent", "--baseline", "small", "--baseline", "small")
-    out = whole["schedules"]
-    assert whole["pipelines"] == "concurrent"
+    out = told(capsys, data, *schedules, "--baseline", "small", "--baseline", "small")["schedules"]
     assert [one["schedule"] for one in out] == ["pipelined(3)", "alternating", "small", "small"]
     for one, wanted in zip(out[:2], serial, strict=True):
         assert (one["mean_iu"], one["agreement"], one["fire_rate"]) == (
@@ -323,14 +318,9 @@ def test_argparse_refuses_what_is_no_fps(fps, data) -> None:
     ("options", "message"),
     [
         (["--ahead"], "--ahead is for --streaming"),
-        (["--ahead", "--concurrent", "--streaming", "500"], "instead of --concurrent"),
         (["--baseline", "other"], "network other has the classes light, middle, dark, network 'toy' has dark"),
         (["--baseline", "other", "--streaming", "500"], "network other has the classes"),
         (["--schedule", "pipelined(4)", "--streaming", "500"], "k is at most the number of stages"),
-        (
-            ["--network", "torch", "--schedule", "pipelined(2)", "--concurrent"],
-            "one number of threads for the whole process",
-        ),
     ],
 )
 def test_wrong_usage_ends_with_2(capsys, data, options, message) -> None:

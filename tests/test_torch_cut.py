@@ -8,7 +8,6 @@ pytest.importorskip("torch", reason="needs torch")
 
 import copy
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clockseg import NetworkError, Session, UsageError, alternating, difference, pipelined, run
+from clockseg import NetworkError, Session, UsageError, alternating, difference, run
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.execution.pipeline import Concurrent
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import pick
 from clockseg.graph.torch_reader import read
@@ -306,9 +304,6 @@ def test_schedules_on_frames() -> None:
     shown = [output for output, _ in run(net, frames, alternating)]
     assert all(np.array_equal(shown[t], oracle[t]) for t in (0, 2, 4))
     assert not any(np.array_equal(shown[t], oracle[t]) for t in (1, 3))
-    with ThreadPoolExecutor(2) as pool:
-        at_once = [output for output, _ in run(net, frames, pipelined(2), executor=Concurrent(pool))]
-    assert all(np.array_equal(a, b) for a, (b, _) in zip(at_once, run(net, frames, pipelined(2)), strict=True))
 
 
 def test_clocks_watch_features_of_tensors() -> None:

@@ -1,4 +1,4 @@
-"""Latency, throughput and accuracy on a stream of pipelines, serial, concurrent and ahead, as the command line measures them.
+"""Latency, throughput and accuracy on a stream of pipelines, serial and ahead, as the command line measures them.
 
 All on equal numbers of threads; streams are CamVid's clip coming in real time.
 """
@@ -18,7 +18,6 @@ TRUNCATED = [str(RECIPES / "street" / "weights" / f"street-{end}.onnx") for end 
 BASELINES = [part for file in TRUNCATED for part in ("--baseline", file)]
 SCHEDULES = {
     "serial": ("alternating", "skip_frame(2)", "pipelined(2)", "pipelined(3)"),
-    "concurrent": ("pipelined(2)", "pipelined(3)"),
     "ahead": ("pipelined(2)", "pipelined(3)"),
 }
 
@@ -46,12 +45,12 @@ def measure(asked: Namespace) -> Facts:
 def pages(facts: Facts) -> dict[str, str]:
     """A page on latency, and one on streams."""
     ways = [
-        [one["name"], "+".join(map(str, one["threads"]))]
+        [one["name"]]
         + [f"{one['latency_ms'][key]:.1f}" for key in ("mean", "median", "p95", "p99")]
         + [f"{one['relative_latency']:.2f}", f"{one['fps']:.1f}", f"{one['relative_fps']:.2f}"]
         for one in facts["latency"]
     ]
-    head = ["way", "threads", "mean ms", "median", "p95", "p99", "of full", "fps", "of full"]
+    head = ["way", "mean ms", "median", "p95", "p99", "of full", "fps", "of full"]
     note = f"Load average at the start: {facts['load_average']:.1f} (what else the machine did; 0 is nothing)."
     streams = [f"At {one['fps']:g} FPS:\n\n{_stream(one['schedules'])}" for one in facts["streaming"]]
     return {"latency": f"{table(head, ways)}\n\n{note}", "streaming": "\n\n".join([*streams, note])}

@@ -256,6 +256,25 @@ def load_network(args: argparse.Namespace, *, instances: bool = False) -> Staged
     return net
 
 
+def add_baseline_option(parser: argparse._ActionsContainer) -> None:
+    """Add ``--baseline``."""
+    parser.add_argument(
+        "--baseline",
+        action="append",
+        default=[],
+        metavar="NETWORK",
+        help="another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
+        "the option for several",
+    )
+
+
+def load_baselines(
+    args: argparse.Namespace, load: Callable[[argparse.Namespace], StagedNetwork]
+) -> list[tuple[str, StagedNetwork]]:
+    """Return each ``--baseline`` with its network, loaded in the same engine."""
+    return [(text, load(argparse.Namespace(**(vars(args) | {"network": text})))) for text in args.baseline]
+
+
 def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
     """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
     if args.engine == "auto" and not (args.quiet or getattr(args, "json", False)):

@@ -7,21 +7,27 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import add_network_options, add_options, load_network, new_command, positive
-from clockseg.cli._pipelines import Pipelines, add_baseline_option, load_baselines
+from clockseg.cli._options import (
+    add_baseline_option,
+    add_network_options,
+    add_options,
+    load_baselines,
+    load_network,
+    new_command,
+    positive,
+)
 from clockseg.cli._terminal import columns, print_result, say
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.evaluation.latency import Latency
-    from clockseg.execution.pipeline import How
     from clockseg.types import Image
 
 DESCRIPTION = """Measure latency (from a frame to its output) and throughput, on equal numbers of threads, in interleaved
-rounds: the uncut network ("full"), schedules, and pipelines run serially, concurrently (segments at once, on shares of the
-threads) and ahead (delayed segments when the output has left); beside them the network cut off after a stage, that stage's
-scores enlarged, and the --baseline networks. Frames are decoded before anything is measured; without VIDEO they are noise."""
+rounds: the uncut network ("full"), schedules, and pipelines run serially and ahead (delayed segments when the output has
+left); beside them the network cut off after a stage, that stage's scores enlarged, and the --baseline networks.
+Frames are decoded before anything is measured; without VIDEO they are noise."""
 
 
 def add_parser(commands: Any) -> None:
@@ -42,19 +48,17 @@ def add_parser(commands: Any) -> None:
 def run_pipeline(args: argparse.Namespace) -> int:
     """Measure and print."""
     from clockseg.evaluation.latency import measure, noise, pipeline_runners
+    from clockseg.execution.machine import threads_or_all
 
     def progress(done: int) -> None:
         if not args.quiet:
             say(f"round {done} of {args.rounds}")
 
     net = load_network(args, instances=True)
-    pipelines = Pipelines(args, load_network, net)
-    threads = pipelines.threads
+    threads = threads_or_all(args.threads)
     images = noise(net, args.frames) if args.video is None else _decoded(args.video, args.frames)
-    hows: tuple[How, ...] = ("serial", "ahead") if net.engine.startswith("torch") else ("serial", "concurrent", "ahead")
     beside = truncations(args, net, threads) | dict(load_baselines(args, load_network))
-    with pipeline_runners(pipelines.threaded, threads=threads, images=images, hows=hows, beside=beside) as runners:
-        found = measure(runners, images, rounds=args.rounds, progress=progress)
+    found = measure(pipeline_runners(net, beside=beside), images, rounds=args.rounds, progress=progress)
     print_result(args, facts(args, net, threads, found), lambda: table(found))
     return 0
 
@@ -99,7 +103,6 @@ def table(found: Sequence[Latency]) -> str:
 
     cells: dict[str, Callable[[Latency], str]] = {
         "": lambda one: one.name,
-        "threads": lambda one: "+".join(map(str, one.threads)) if "concurrent" in one.name else str(one.threads[0]),
         "mean ms": milliseconds("mean"),
         "median": milliseconds("median"),
         "p95": milliseconds("p95"),

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.cli._clips import Account, clips_of, each, renamed
 from clockseg.cli._options import (
     above_zero,
+    add_baseline_option,
     add_data_options,
     add_frames_options,
     add_network_options,
     add_options,
     add_plot_option,
     check_new_files,
+    load_baselines,
     load_network,
     new_command,
     plots,
 )
-from clockseg.cli._pipelines import Pipelines, add_baseline_option, load_baselines
 from clockseg.cli._schedules import add_schedule_options, as_planned, parse_schedules
 from clockseg.cli._terminal import columns, percent, print_result, say, shown
 from clockseg.errors import UsageError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from clockseg.evaluation.labels import Evaluation
     from clockseg.evaluation.streaming import Streamed
     from clockseg.evaluation.values import ValueEvaluation
-    from clockseg.execution.pipeline import How
 
 One: TypeAlias = "Callable[[Clip], Sequence[Any]]"
 """From a clip to the result of each schedule and network on it; results can be added."""
@@ -45,8 +44,7 @@ clip, a folder of pictures, a video, or a data set in its official layout (see d
 
 With labels, the table has the mIoU and the share of the every-frame mIoU that a schedule keeps. Agreement compares with the
 uncut network on every frame, and needs no labels; for a network whose output is numbers, such as depth, it is the relative
-error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run; pipelines run serially
-unless --concurrent is given.
+error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run.
 
 With --streaming FPS, frames come in real time instead: at each frame's deadline, when the next one comes, the newest output
 that is finished is scored."""
@@ -67,11 +65,9 @@ def add_parser(commands: Any) -> None:
     )
     add_schedule_options(parser, several=True)
     group = parser.add_argument_group("pipelines and streams")
-    help = "run the segments of pipelines concurrently, each on a share of the threads"
-    group.add_argument("--concurrent", action="store_true", help=help)
     help = "let frames come in real time and score the newest finished output at each frame's deadline"
     group.add_argument("--streaming", type=above_zero, metavar="FPS", help=help)
-    help = "with --streaming: compute the delayed segments of pipelines when the output has left, on all threads"
+    help = "with --streaming: compute the delayed segments of pipelines when the output has left"
     group.add_argument("--ahead", action="store_true", help=help)
     add_baseline_option(group)
     add_network_options(parser)
@@ -91,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
     net = load_network(args)
     clips = clips if args.map is None else renamed(clips, args.map, net)
     schedules = parse_schedules(args.schedule, net, args.carry)
-    pipelines, baselines = Pipelines(args, load_network, net), load_baselines(args, load_network)
+    baselines = load_baselines(args, load_network)
     prepared = _runs if args.streaming is None else _streams
-    with prepared(pipelines, schedules, baselines, account) as one:
-        found: list[Any] = []
-        for _, of_clip in each(clips, one, account):
-            found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
+    one = prepared(args, net, schedules, baselines, account)
+    found: list[Any] = []
+    for _, of_clip in each(clips, one, account):
+        found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
     if not found:
         return 1
     if args.plot is not None:
@@ -109,82 +105,69 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    if args.ahead and (args.streaming is None or args.concurrent):
-        raise UsageError("--ahead is for --streaming, and instead of --concurrent.")
+    if args.ahead and args.streaming is None:
+        raise UsageError("--ahead is for --streaming; give both, or neither.")
     if args.plot is not None and args.streaming is not None:
         raise UsageError("--plot can't draw --streaming results; leave one of them out.")
     check_new_files(*plots(args), overwrite=True)
 
 
-@contextmanager
 def _runs(
-    pipelines: Pipelines,
+    args: argparse.Namespace,
+    net: StagedNetwork,
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
     account: Account,
-) -> Iterator[One]:
-    """Yield a function that runs a clip through the uncut network, the schedules and the baselines, in that order."""
+) -> One:
+    """Return a function that runs a clip through the uncut network, the schedules and the baselines, in that order."""
     from clockseg.cli._progress import shown as bar
     from clockseg.evaluation.labels import evaluate
     from clockseg.evaluation.values import evaluate_values, gives_numbers
 
     def one(clip: Clip) -> Sequence[Evaluation | ValueEvaluation]:
-        with ExitStack() as stack, bar(clip.name, quiet=pipelines.args.quiet) as show:
-            return (evaluate_values if gives_numbers(pipelines.net) else evaluate)(
-                pipelines.net,
-                schedules,
-                [clip],
-                baselines=baselines,
-                session=pipelines.session(stack),
-                progress=show,
-                warn=account.cut_short,
+        with bar(clip.name, quiet=args.quiet) as show:
+            return (evaluate_values if gives_numbers(net) else evaluate)(
+                net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short
             )
 
-    yield one
+    return one
 
 
-@contextmanager
 def _streams(
-    pipelines: Pipelines,
+    args: argparse.Namespace,
+    net: StagedNetwork,
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
     account: Account,
-) -> Iterator[One]:
-    """Yield a function like that of ``_runs``, for frames that come in real time."""
+) -> One:
+    """Return a function like that of ``_runs``, for frames that come in real time."""
     from clockseg.clockwork.schedule import frame_oracle
-    from clockseg.clockwork.session import Session
     from clockseg.evaluation.streaming import evaluate_streaming
     from clockseg.evaluation.values import gives_numbers
-    from clockseg.execution.pipeline import Runner
+    from clockseg.execution.pipeline import runner
 
-    args, net = pipelines.args, pipelines.net
     if gives_numbers(net):
         raise UsageError(
             f"network {net.name!r} gives numbers, but --streaming scores labels; leave it out to compare "
             "schedules by their relative error."
         )
-    with ExitStack() as stack:
-        scheduled = [(name, pipelines.start(stack, schedule, _how(args))) for name, schedule in schedules]
-        whole = [(name, Runner(Session(one.uncut(), frame_oracle))) for name, one in (("full", net), *baselines)]
-        runners = [whole[0], *scheduled, *whole[1:]]
+    scheduled = [(name, runner(net, schedule, ahead=args.ahead)) for name, schedule in schedules]
+    whole = [(name, runner(one.uncut(), frame_oracle)) for name, one in (("full", net), *baselines)]
+    runners = [whole[0], *scheduled, *whole[1:]]
 
-        def one(clip: Clip) -> Sequence[Streamed]:
-            told = (lambda sentence: None) if args.quiet else say
-            return evaluate_streaming(net, runners, [clip], fps=args.streaming, progress=told, warn=account.cut_short)
+    def one(clip: Clip) -> Sequence[Streamed]:
+        told = (lambda sentence: None) if args.quiet else say
+        return evaluate_streaming(net, runners, [clip], fps=args.streaming, progress=told, warn=account.cut_short)
 
-        yield one
-
-
-def _how(args: argparse.Namespace) -> How:
-    return "concurrent" if args.concurrent else "ahead" if args.ahead else "serial"
+    return one
 
 
 def _setting(args: argparse.Namespace, net: StagedNetwork) -> dict[str, Any]:
     data = args.data[0] if len(args.data) == 1 else args.data
     facts = {"data": data, "network": net.name, "engine": net.engine}
-    if args.streaming is not None:
-        return facts | {"fps": args.streaming, "pipelines": _how(args)}
-    return facts | ({"pipelines": "concurrent"} if args.concurrent else {})
+    if args.streaming is None:
+        return facts
+    return facts | {"fps": args.streaming, "pipelines": "ahead" if args.ahead else "serial"}
 
 
 def table(found: Sequence[Evaluation | ValueEvaluation]) -> str:

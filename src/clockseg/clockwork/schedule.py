@@ -58,7 +58,7 @@ class Schedule:
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
     def segments(self) -> tuple[range, ...]:
-        """Split the stages before each delay: a segment reads earlier ones as of the previous frame, so all may run concurrently.
+        """Split the stages before each delay: a segment reads earlier ones as of the previous frame.
 
         >>> pipelined(2)(3).segments()
         (range(0, 2), range(2, 3))

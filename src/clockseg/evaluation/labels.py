@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
@@ -90,7 +88,6 @@ def evaluate(
     *,
     classes: Sequence[str] | None = None,
     baselines: Baselines = (),
-    session: Callable[[StagedNetwork, Schedule], Session] = Session,
     boundary: bool = True,
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
@@ -100,7 +97,7 @@ def evaluate(
     ``classes``: the network's class names in the order of its ids (default: its sidecar's). Clips with labels must have
     the same classes, else ``DataError``; where a data set lets a network know more of them (``Classes.others``), every
     output is mapped to the data set's ids before it is counted. ``baselines``: other networks of the same classes, reported
-    after the schedules. ``session`` makes what runs a schedule. ``warn`` receives a sentence for what could not be decoded
+    after the schedules. ``warn`` receives a sentence for what could not be decoded
     of a video. A clip that can't be read raises; to continue with others, evaluate clip by clip and add.
 
     >>> from clockseg.clockwork.network import Stage
@@ -115,9 +112,7 @@ def evaluate(
         scored, lookup = (names, None) if clip is None else scored_classes(clip, names, net)
         return _LabelScorer([_blank(name, one, scored, boundary) for name, one in sessions], clip, lookup)
 
-    return evaluate_clips(
-        net, schedules, clips, baselines=baselines, session=session, scorer=scorer, progress=progress, warn=warn
-    )
+    return evaluate_clips(net, schedules, clips, baselines=baselines, scorer=scorer, progress=progress, warn=warn)
 
 
 class _LabelScorer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, alternating, frame_oracle, pipelined, skip_frame
+from clockseg.clockwork.schedule import alternating, frame_oracle, pipelined, skip_frame
 from clockseg.errors import UsageError
-from clockseg.execution.pipeline import How, Runner, Threaded, running, stage_seconds
+from clockseg.execution.pipeline import Runner, runner
 from clockseg.types import Image
 
 UNMEASURED = 2
@@ -27,16 +26,14 @@ class Latency:
     """Timings of one way to run a network, in seconds.
 
     ``waits``: from a frame to its output, a tuple a round with a number a frame. ``busy``: a number a round, from its
-    first frame to when the next after its last could be taken, with what is done between frames. ``threads``: of each
-    segment.
+    first frame to when the next after its last could be taken, with what is done between frames.
 
-    >>> one = Latency("full", (2,), ((0.02, 0.04), (0.02, 0.02)), (0.06, 0.04))
+    >>> one = Latency("full", ((0.02, 0.04), (0.02, 0.02)), (0.06, 0.04))
     >>> one.median, one.fps, one.relative(one)
     (0.02, 40.0, 1.0)
     """
 
     name: str
-    threads: tuple[int, ...]
     waits: tuple[tuple[float, ...], ...] = field(repr=False)
     busy: tuple[float, ...] = field(repr=False)
 
@@ -76,7 +73,6 @@ class Latency:
         """Return what ``clockseg bench pipeline --json`` prints: plain values, ratios relative to ``full``."""
         return {
             "name": self.name,
-            "threads": list(self.threads),
             "latency_ms": {
                 "mean": _milliseconds(self.mean),
                 "median": _milliseconds(self.median),
@@ -117,7 +113,7 @@ def measure(
                 waits[name].append(one)
                 busy[name].append(took)
         progress(number)
-    return tuple(Latency(name, one.threads, tuple(waits[name]), tuple(busy[name])) for name, one in runners.items())
+    return tuple(Latency(name, tuple(waits[name]), tuple(busy[name])) for name in runners)
 
 
 def _turn(runner: Runner, images: Sequence[Any], now: Callable[[], float]) -> tuple[tuple[float, ...], float]:
@@ -133,42 +129,25 @@ def _turn(runner: Runner, images: Sequence[Any], now: Callable[[], float]) -> tu
     return tuple(waits), now() - begun
 
 
-@contextmanager
-def pipeline_runners(
-    net: Threaded,
-    *,
-    threads: int,
-    images: Sequence[Any],
-    hows: Sequence[How] = ("serial", "concurrent", "ahead"),
-    beside: Mapping[str, StagedNetwork] | None = None,
-) -> Iterator[dict[str, Runner]]:
-    """Yield the runners that the paper compares, on ``threads`` threads each: the uncut network, named "full", then by schedule.
+def pipeline_runners(net: StagedNetwork, *, beside: Mapping[str, StagedNetwork] | None = None) -> dict[str, Runner]:
+    """Return the runners that the paper compares: the uncut network, named "full", then by schedule.
 
-    Those are the frame oracle, alternating, skip-frame, and each pipeline of up to three segments in each of ``hows``.
-    ``beside``: other networks by name, each run whole on every frame. ``images`` (two at least) tell what stages take, for
-    the shares of threads; ``UsageError`` for a network of one stage, which has no pipeline.
+    Those are the frame oracle, alternating, skip-frame, and each pipeline of up to three segments, run serially and ahead.
+    ``beside``: other networks by name, each run whole on every frame. ``UsageError`` for a network of one stage, which has no
+    pipeline.
     """
-    whole = net(threads)
-    if len(whole) < 2:
-        raise UsageError(f"network {whole.name!r} has one stage; a pipeline needs two. Cut it at more tensors.")
-    schedules: dict[str, Schedule | Named] = {
-        "frame_oracle": frame_oracle,
-        "alternating": alternating,
-        "skip_frame(2)": skip_frame(2),
+    if len(net) < 2:
+        raise UsageError(f"network {net.name!r} has one stage; a pipeline needs two. Cut it at more tensors.")
+    found = {
+        "full": runner(net.uncut(), frame_oracle),
+        "frame_oracle": runner(net, frame_oracle),
+        "alternating": runner(net, alternating),
+        "skip_frame(2)": runner(net, skip_frame(2)),
     }
-    costs = stage_seconds(whole, images)
-    with ExitStack() as stack:
-
-        def start(net: Threaded, schedule: Schedule | Named, how: How = "serial") -> Runner:
-            return stack.enter_context(running(net, schedule, how=how, threads=threads, costs=costs))
-
-        found = {"full": start(_as_it_is(whole.uncut()), frame_oracle)}
-        found |= {name: start(net, schedule) for name, schedule in schedules.items()}
-        for k in range(2, min(3, len(whole)) + 1):
-            found |= {f"pipelined({k}) {how}": start(net, pipelined(k), how) for how in hows}
-        for name, other in (beside or {}).items():
-            found[name] = start(_as_it_is(other.uncut()), frame_oracle)
-        yield found
+    for k in range(2, min(3, len(net)) + 1):
+        found[f"pipelined({k}) serial"] = runner(net, pipelined(k))
+        found[f"pipelined({k}) ahead"] = runner(net, pipelined(k), ahead=True)
+    return found | {name: runner(other.uncut(), frame_oracle) for name, other in (beside or {}).items()}
 
 
 def noise(net: StagedNetwork, count: int) -> list[Image]:
@@ -178,11 +157,6 @@ def noise(net: StagedNetwork, count: int) -> list[Image]:
     shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
     picture = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     return [np.roll(picture, 2 * number, axis=1) for number in range(count)]
-
-
-def _as_it_is(net: StagedNetwork) -> Threaded:
-    """A network that is compiled already."""
-    return lambda threads: net
 
 
 def _milliseconds(seconds: float) -> float:

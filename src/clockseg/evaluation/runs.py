@@ -17,7 +17,6 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.clockwork.watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
@@ -218,7 +217,6 @@ def evaluate_clips(
     clips: Iterable[Clip],
     *,
     baselines: Baselines,
-    session: Callable[[StagedNetwork, Schedule], Session],
     scorer: Callable[[Clip | None, Sequence[tuple[str, Stream]]], Scorer[Result]],
     progress: Callable[[Progress], None] | None,
     warn: Callable[[str], None],
@@ -234,7 +232,7 @@ def evaluate_clips(
         check(each, schedule)
 
     def fresh() -> list[tuple[str, Stream]]:
-        found = [(name, stream(net, schedule, session=session)) for name, schedule in own]
+        found = [(name, stream(net, schedule)) for name, schedule in own]
         return found + [(name, stream(each, schedule)) for name, each, schedule in beside]
 
     totals: list[Result] = []

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
-from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
@@ -119,7 +117,6 @@ def evaluate_values(
     clips: Iterable[Clip],
     *,
     baselines: Baselines = (),
-    session: Callable[[StagedNetwork, Schedule], Session] = Session,
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> tuple[ValueEvaluation, ...]:
@@ -138,9 +135,7 @@ def evaluate_values(
     def scorer(clip: Clip | None, sessions: Sequence[tuple[str, Stream]]) -> _ValueScorer:
         return _ValueScorer([_blank(name, one) for name, one in sessions], net)
 
-    return evaluate_clips(
-        net, schedules, clips, baselines=baselines, session=session, scorer=scorer, progress=progress, warn=warn
-    )
+    return evaluate_clips(net, schedules, clips, baselines=baselines, scorer=scorer, progress=progress, warn=warn)
 
 
 class _ValueScorer:
