@@ -16,7 +16,6 @@ import fuzz_seeds
 import networks
 from clockseg import read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
-from clockseg.cli._class_names import read_class_names, read_palette
 from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import frame_oracle, schedule_for
@@ -25,6 +24,7 @@ from clockseg.datasets.classes import read_class_map
 from clockseg.datasets.layouts import parse_layout
 from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar
+from clockseg.networks.class_names import read_class_names, read_palette
 from clockseg.networks.load import load
 from clockseg.paper.import_caffe import import_caffe
 from clockseg.planning.schedule_file import ScheduleFile, dump, read_schedule_file

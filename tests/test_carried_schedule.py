@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.cli import evaluate as command
-from clockseg.cli._schedules import parse_schedules
+from clockseg.cli.loading import parse_schedules
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule, spelled
 from clockseg.clockwork.schedule import alternating, carried, frame_oracle, schedule_for, skip_frame

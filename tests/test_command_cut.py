@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import networks
-from clockseg.cli._class_names import read_class_names, read_palette
 from clockseg.cli.cut import report
 from clockseg.cli.main import main
 from clockseg.errors import DataError, NetworkError, UsageError
@@ -21,6 +20,7 @@ from clockseg.graph import sidecar
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import Static
 from clockseg.networks import cut_check, cutting
+from clockseg.networks.class_names import read_class_names, read_palette
 from clockseg.networks.cut_output import _class_axis
 from clockseg.networks.cut_settling import Cutting, Settled, settle
 from clockseg.networks.cut_source import Said, onnx_source

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.cli._progress import together
 from clockseg.cli.main import main, parser
+from clockseg.cli.progress import together
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.networks import BUNDLED
 from networks import write_tiny

@@ -32,7 +32,7 @@ class Room:
     optional: bool = False
 
 
-PAPER = Room("paper", ("export", "import_caffe", "reproduce", "velocity"))
+PAPER = Room("paper", ("fcn", "reproduce", "velocity"))
 ROOMS = (
     PAPER,
     Room("training", ("train",)),

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import networks
-from clockseg.cli._progress import shown
-from clockseg.cli._terminal import Plain, align, behind, indented, one_line, plain, plain_output
 from clockseg.cli.main import main
+from clockseg.cli.progress import shown
+from clockseg.cli.terminal import Plain, align, behind, indented, one_line, plain, plain_output
 from clockseg.clockwork.trace import Progress, Tally
 from video_making import picture, write_video
 

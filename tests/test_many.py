@@ -273,7 +273,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli._many_report.Report.progress", stop)
+        patched.setattr("clockseg.cli.outcomes.Report.progress", stop)
         assert run(video, *options(network, out)) == 130
     assert "--resume" in capsys.readouterr().err
     [(_, entry)] = read(out)
@@ -284,7 +284,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert "--resume" in capsys.readouterr().err
     ran = []
     with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli._many_report.Report.progress", lambda self, clip, now: ran.append(now))
+        patched.setattr("clockseg.cli.outcomes.Report.progress", lambda self, clip, now: ran.append(now))
         assert run(video, *options(network, out, "--resume")) == 0
     assert len(ran) == FRAMES - 60
     assert kept

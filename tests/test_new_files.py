@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg.cli._options import check_new_files
 from clockseg.cli.main import main
+from clockseg.cli.options import check_new_files
 from clockseg.errors import DataError, UsageError
 from networks import write_tiny
 from video_making import write_video

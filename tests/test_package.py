@@ -53,7 +53,7 @@ def test_files_that_are_public_say_so() -> None:
 def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -> None:
     from clockseg.cli.main import main
 
-    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
     assert main(command) == 1
     assert "pip install '.[torch]' in the clone" in capsys.readouterr().err
 

@@ -10,8 +10,8 @@ import pytest
 
 from clockseg import DataError, UsageError
 from clockseg.cli import main
-from clockseg.cli._options import add_network_options
-from clockseg.cli._schedules import add_schedule_options, as_planned
+from clockseg.cli.loading import as_planned
+from clockseg.cli.options import add_network_options, add_schedule_options
 from clockseg.planning.schedule_file import FORMAT, ScheduleFile, read_schedule_file, write_schedule_file
 
 RUN = {"network": "street", "size": "320x240", "precision": "bf16"}
@@ -27,7 +27,7 @@ def asked(*options: str) -> argparse.Namespace:
     """What a command is given on its line."""
     parser = argparse.ArgumentParser()
     add_network_options(parser)
-    add_schedule_options(parser, several=False)
+    add_schedule_options(parser)
     return parser.parse_args(options)
 
 

@@ -395,7 +395,7 @@ def test_a_wrong_ending_is_refused_before_the_work(name, clips, monkeypatch, cap
 
 @pytest.mark.parametrize("name", ["evaluate", "tune"])
 def test_without_matplotlib_it_says_what_to_install(name, clips, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
     assert main([*commands(clips)[name], "--plot", "plot.svg"]) == 1
     assert "pip install '.[plots]' in the clone" in capsys.readouterr().err
 

@@ -334,8 +334,8 @@ def test_a_run_with_another_learned_clock_is_not_resumed(network, dark, tmp_path
 
 
 def _recipe(network: Path, folder: Path):
-    from clockseg.cli._recipe import recipe
     from clockseg.cli.main import parser
+    from clockseg.cli.recipe import recipe
 
     for file in (network, network.with_suffix(".json")):
         shutil.copy(file, folder / file.name)

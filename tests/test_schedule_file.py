@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg import DataError, NetworkError, Session, UsageError
-from clockseg.cli._schedules import parse_schedules
+from clockseg.cli.loading import parse_schedules
 from clockseg.planning.schedule_file import FORMAT, ScheduleFile, dump, read_schedule_file, write_schedule_file
 from toy_networks import toy
 

@@ -252,6 +252,7 @@ def _toy_network(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(toy(), engine="torch" if args.network == "torch" else "toy engine", sidecar=said)
 
     monkeypatch.setattr(command, "load_network", load)
+    monkeypatch.setattr("clockseg.cli.loading.load_network", load)
 
 
 def told(capsys, *args: object) -> dict:

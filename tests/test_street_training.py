@@ -17,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the authoring side needs torch")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from clockseg.cli._progress import watched  # noqa: E402
+from clockseg.cli.progress import watched  # noqa: E402
 from clockseg.errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from recipes.batches import Batches  # noqa: E402

@@ -368,6 +368,6 @@ def test_argparse_refuses_what_are_no_numbers(options) -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(capsys, videos, network, monkeypatch) -> None:
-    monkeypatch.setattr("clockseg.cli._options.find_spec", lambda name: None)
+    monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
     assert main(["velocity", videos[0], "--plot", "v.svg"]) == 1
     assert "pip install '.[plots]' in the clone" in capsys.readouterr().err

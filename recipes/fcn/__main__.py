@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import above_zero, add_data_options, count, need_torch, positive, size
-from clockseg.cli._progress import watched
-from clockseg.cli._terminal import percent
 from clockseg.cli.main import run_command
+from clockseg.cli.options import above_zero, add_data_options, count, need, positive, size
+from clockseg.cli.progress import watched
+from clockseg.cli.terminal import percent
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
-    need_torch("training")
+    need("torch", "safetensors", what="training")
     from clockseg.paper.fcn_layers import FCNShape
     from recipes.fcn.phase import FCNChoices
     from recipes.fcn.training import train_fcn

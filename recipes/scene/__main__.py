@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._options import above_zero, count, need_torch, positive, size
-from clockseg.cli._progress import watched
 from clockseg.cli.main import run_command
+from clockseg.cli.options import above_zero, count, need, positive, size
+from clockseg.cli.progress import watched
 from recipes.street.__main__ import add_export, box, percent
 
 TEACH = """Compute the teacher's answers once, into a folder outside of the repository (about 1 MB a picture).
@@ -99,7 +99,7 @@ def teach(args: argparse.Namespace) -> int:
 
 def train(args: argparse.Namespace) -> int:
     """Train, and print the path of the checkpoint."""
-    need_torch("training")
+    need("torch", "safetensors", what="training")
     from recipes.scene.recipe import FINISH, MAIN
     from recipes.scene.training import train
     from recipes.street.training import Choices

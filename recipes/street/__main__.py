@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._options import above_zero, check_new_network, count, need_torch, positive, size
-from clockseg.cli._progress import watched
 from clockseg.cli.main import run_command
+from clockseg.cli.options import above_zero, check_new_network, count, need, positive, size
+from clockseg.cli.progress import watched
 from clockseg.errors import UsageError
 
 TRAIN = """Train street (or, with --large, street-large) on labelled clips.
@@ -100,7 +100,7 @@ def add_export(commands: Any, checkpoint: str) -> None:
 
 def train(args: argparse.Namespace) -> int:
     """Train, and print the path of the checkpoint."""
-    need_torch("training")
+    need("torch", "safetensors", what="training")
     from recipes.street.recipe import STREET, STREET_LARGE
     from recipes.street.training import Choices, train
 
@@ -136,7 +136,7 @@ def train(args: argparse.Namespace) -> int:
 def export(args: argparse.Namespace) -> int:
     """Export, and print the paths that were written."""
     check_new_network(args.out, overwrite=args.overwrite)
-    need_torch("exporting")
+    need("torch", "safetensors", what="exporting")
     from recipes.street.export import export
 
     found = export(args.checkpoint, args.out, size=box(args.size), half=args.half)

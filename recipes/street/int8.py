@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from benchmarks.harness import ROOT, provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, parse_schedule
-from clockseg.cli._options import recommended
-from clockseg.cli._terminal import percent
+from clockseg.cli.loading import recommended
+from clockseg.cli.terminal import percent
 from clockseg.datasets import read_data
 from clockseg.evaluation.labels import Evaluation
 from clockseg.networks.quantization import quantize

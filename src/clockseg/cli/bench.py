@@ -1,4 +1,4 @@
-"""``clockseg bench``: what running costs here; ``clockseg bench pipeline``: latency and throughput of pipelines."""
+"""``clockseg bench pipeline``: latency and throughput of pipelines on this machine."""
 
 from __future__ import annotations
 
@@ -7,16 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import (
-    add_baseline_option,
-    add_network_options,
-    add_options,
-    load_baselines,
-    load_network,
-    new_command,
-    positive,
-)
-from clockseg.cli._terminal import columns, print_result, say
+from clockseg.cli.loading import load_baselines, load_network
+from clockseg.cli.options import add_baseline_option, add_network_options, add_options, new_command, positive
+from clockseg.cli.terminal import columns, print_result, say
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,12 +24,12 @@ Frames are decoded before anything is measured; without VIDEO they are noise."""
 
 
 def add_parser(commands: Any) -> None:
-    """Add ``clockseg bench`` and its subcommands."""
+    """Add ``clockseg bench pipeline``."""
     text = "Measure what running costs on this machine. Options: clockseg bench pipeline --help"
     parser = commands.add_parser("bench", help="measure latency and throughput here", description=text)
     benches = parser.add_subparsers(metavar="WHAT", required=True)
     help = "latency and throughput of pipelines against the full network"
-    pipeline = new_command(benches, "pipeline", run_pipeline, help=help, description=DESCRIPTION)
+    pipeline = new_command(benches, "pipeline", run, help=help, description=DESCRIPTION)
     pipeline.add_argument("video", nargs="?", metavar="VIDEO", help="frames to run on (default: noise)")
     add_network_options(pipeline)
     add_baseline_option(pipeline)
@@ -45,7 +38,7 @@ def add_parser(commands: Any) -> None:
     add_options(pipeline, "--json", "--quiet")
 
 
-def run_pipeline(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     from clockseg.evaluation.latency import measure, noise, pipeline_runners
     from clockseg.execution.machine import threads_or_all
@@ -57,13 +50,13 @@ def run_pipeline(args: argparse.Namespace) -> int:
     net = load_network(args, instances=True)
     threads = threads_or_all(args.threads)
     images = noise(net, args.frames) if args.video is None else _decoded(args.video, args.frames)
-    beside = truncations(args, net, threads) | dict(load_baselines(args, load_network))
+    beside = _truncations(args, net, threads) | dict(load_baselines(args))
     found = measure(pipeline_runners(net, beside=beside), images, rounds=args.rounds, progress=progress)
-    print_result(args, facts(args, net, threads, found), lambda: table(found))
+    print_result(args, _facts(args, net, threads, found), lambda: _table(found))
     return 0
 
 
-def truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> dict[str, StagedNetwork]:
+def _truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> dict[str, StagedNetwork]:
     """The network cut off after each stage but the last that has scores, compiled as ``net`` is; none of one in torch."""
     from clockseg.engines import engine
     from clockseg.graph.staged import truncated
@@ -77,7 +70,7 @@ def truncations(args: argparse.Namespace, net: StagedNetwork, threads: int) -> d
     return {f"truncated({depth})": compile(truncated(graph, depth)) for depth in depths}
 
 
-def facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Sequence[Latency]) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Sequence[Latency]) -> dict[str, Any]:
     """Return what ``--json`` prints; ratios are relative to the first, the uncut network."""
     from clockseg.execution.machine import machine, versions
 
@@ -94,12 +87,12 @@ def facts(args: argparse.Namespace, net: StagedNetwork, threads: int, found: Seq
     }
 
 
-def table(found: Sequence[Latency]) -> str:
+def _table(found: Sequence[Latency]) -> str:
     """Format one row per way to run; ratios are relative to the first, the uncut network."""
-    full = found[0]
+    facts = {one.name: one.facts(found[0]) for one in found}
 
     def milliseconds(which: str) -> Callable[[Latency], str]:
-        return lambda one: f"{one.facts(full)['latency_ms'][which]:.1f}"
+        return lambda one: f"{facts[one.name]['latency_ms'][which]:.1f}"
 
     cells: dict[str, Callable[[Latency], str]] = {
         "": lambda one: one.name,
@@ -107,9 +100,9 @@ def table(found: Sequence[Latency]) -> str:
         "median": milliseconds("median"),
         "p95": milliseconds("p95"),
         "p99": milliseconds("p99"),
-        "of full": lambda one: f"{one.relative(full):.2f}",
+        "of full": lambda one: f"{one.relative(found[0]):.2f}",
         "FPS": lambda one: f"{one.fps:.1f}",
-        "FPS of full": lambda one: f"{one.relative_fps(full):.2f}",
+        "FPS of full": lambda one: f"{one.relative_fps(found[0]):.2f}",
     }
     return columns(found, cells)
 

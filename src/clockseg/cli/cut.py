@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import add_options, check_new_network, new_command, positive, size
-from clockseg.cli._terminal import align, columns, percent, say, sides
+from clockseg.cli.options import add_options, check_new_network, new_command, positive, size
+from clockseg.cli.terminal import align, columns, percent, say, sides
 from clockseg.errors import UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
@@ -161,8 +161,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.cli._class_names import read_class_names, read_palette
-    from clockseg.networks.class_names import ClassNames
+    from clockseg.networks.class_names import ClassNames, read_class_names, read_palette
     from clockseg.networks.cut_source import Said
 
     named = ClassNames(()) if args.classes in (None, "none") else read_class_names(Path(args.classes))

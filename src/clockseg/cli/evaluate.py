@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._clips import Account, clips_of, each, renamed
-from clockseg.cli._options import (
+from clockseg.cli.clips import Account, clips_of, each
+from clockseg.cli.loading import as_planned, load_baselines, load_network, parse_schedules
+from clockseg.cli.options import (
     above_zero,
     add_baseline_option,
     add_data_options,
@@ -16,26 +17,19 @@ from clockseg.cli._options import (
     add_network_options,
     add_options,
     add_plot_option,
+    add_schedule_options,
     check_new_files,
-    load_baselines,
-    load_network,
     new_command,
     plots,
 )
-from clockseg.cli._schedules import add_schedule_options, as_planned, parse_schedules
-from clockseg.cli._terminal import columns, percent, print_result, say, shown
+from clockseg.cli.progress import shown
+from clockseg.cli.terminal import align, print_result, say, warn
 from clockseg.errors import UsageError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Schedule
     from clockseg.datasets.clips import Clip
-    from clockseg.evaluation.labels import Evaluation
-    from clockseg.evaluation.streaming import Streamed
-    from clockseg.evaluation.values import ValueEvaluation
-
-One: TypeAlias = "Callable[[Clip], Sequence[Any]]"
-"""From a clip to the result of each schedule and network on it; results can be added."""
 
 DESCRIPTION = """Measure the accuracy and the speed of schedules.
 
@@ -54,15 +48,12 @@ def add_parser(commands: Any) -> None:
     """Add ``clockseg evaluate`` and its options."""
     help = "measure the accuracy and the speed of schedules"
     parser = new_command(commands, "evaluate", run, help=help, description=DESCRIPTION)
-    parser.add_argument("data", nargs="+", metavar="DATA", help="clips with or without labels, or videos")
-    add_data_options(parser)
-    parser.add_argument(
-        "--map",
-        type=Path,
-        metavar="FILE",
-        help='map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS" or a JSON object; '
-        "* stands for all others, and classes that both have need no line",
+    add_data_options(parser, "DATA", "clips with or without labels, or videos")
+    help = (
+        'map the network\'s classes to those of DATA, many to one: lines "NETWORK CLASS = DATA CLASS" or a JSON object; '
+        "* stands for all others, and classes that both have need no line"
     )
+    parser.add_argument("--map", type=Path, metavar="FILE", help=help)
     add_schedule_options(parser, several=True)
     group = parser.add_argument_group("pipelines and streams")
     help = "let frames come in real time and score the newest finished output at each frame's deadline"
@@ -72,12 +63,17 @@ def add_parser(commands: Any) -> None:
     add_baseline_option(group)
     add_network_options(parser)
     add_frames_options(parser)
+    help = "write all figures to a CSV file, or the table to a LaTeX file"
+    parser.add_argument("--table", type=Path, metavar="FILE.csv|tex", help=help)
     add_plot_option(parser, "the score of each schedule against its time, and the IoU of every class")
     add_options(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was incomplete."""
+    from clockseg.datasets.clips import renamed
+    from clockseg.evaluation.tables import table, write_table
+
     _check_options(args)
     args = as_planned(args, *(args.schedule or ()))
     account = Account()
@@ -85,62 +81,68 @@ def run(args: argparse.Namespace) -> int:
     if not clips:
         return 1
     net = load_network(args)
-    clips = clips if args.map is None else renamed(clips, args.map, net)
+    if args.map is not None:
+        clips, warnings = renamed(clips, args.map, net)
+        for text in warnings:
+            warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
-    baselines = load_baselines(args, load_network)
-    prepared = _runs if args.streaming is None else _streams
-    one = prepared(args, net, schedules, baselines, account)
+    prepared = _clip_by_clip if args.streaming is None else _streaming
+    one = prepared(args, net, schedules, load_baselines(args), account)
     found: list[Any] = []
     for _, of_clip in each(clips, one, account):
         found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
     if not found:
         return 1
+    if args.table is not None:
+        write_table(found, args.table)
     if args.plot is not None:
         from clockseg.report.plots import draw_evaluation
 
         draw_evaluation(found, args.plot)
     facts = _setting(args, net) | {"schedules": [result.facts() for result in found]}
-    print_result(args, facts, lambda: table(found) if args.streaming is None else streaming_table(found))
+    print_result(args, facts, lambda: align(table(found)))
     return 1 if account.troubles else 0
 
 
 def _check_options(args: argparse.Namespace) -> None:
+    from clockseg.evaluation.tables import check_table
+
     if args.ahead and args.streaming is None:
         raise UsageError("--ahead is for --streaming; give both, or neither.")
     if args.plot is not None and args.streaming is not None:
         raise UsageError("--plot can't draw --streaming results; leave one of them out.")
-    check_new_files(*plots(args), overwrite=True)
+    if args.table is not None:
+        check_table(args.table)
+    check_new_files(*plots(args), *([] if args.table is None else [args.table]), overwrite=True)
 
 
-def _runs(
+def _clip_by_clip(
     args: argparse.Namespace,
     net: StagedNetwork,
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
     account: Account,
-) -> One:
-    """Return a function that runs a clip through the uncut network, the schedules and the baselines, in that order."""
-    from clockseg.cli._progress import shown as bar
+) -> Callable[[Clip], Sequence[Any]]:
+    """Return a function that runs a clip through the uncut network, the schedules and the baselines."""
     from clockseg.evaluation.labels import evaluate
     from clockseg.evaluation.values import evaluate_values, gives_numbers
 
-    def one(clip: Clip) -> Sequence[Evaluation | ValueEvaluation]:
-        with bar(clip.name, quiet=args.quiet) as show:
-            return (evaluate_values if gives_numbers(net) else evaluate)(
-                net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short
-            )
+    def one(clip: Clip) -> Sequence[Any]:
+        measure = evaluate_values if gives_numbers(net) else evaluate
+        with shown(clip.name, quiet=args.quiet) as show:
+            return measure(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
 
     return one
 
 
-def _streams(
+def _streaming(
     args: argparse.Namespace,
     net: StagedNetwork,
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
     account: Account,
-) -> One:
-    """Return a function like that of ``_runs``, for frames that come in real time."""
+) -> Callable[[Clip], Sequence[Any]]:
+    """Return a function like that of ``_clip_by_clip``, for frames that come in real time."""
     from clockseg.clockwork.schedule import frame_oracle
     from clockseg.evaluation.streaming import evaluate_streaming
     from clockseg.evaluation.values import gives_numbers
@@ -154,12 +156,10 @@ def _streams(
     scheduled = [(name, runner(net, schedule, ahead=args.ahead)) for name, schedule in schedules]
     whole = [(name, runner(one.uncut(), frame_oracle)) for name, one in (("full", net), *baselines)]
     runners = [whole[0], *scheduled, *whole[1:]]
-
-    def one(clip: Clip) -> Sequence[Streamed]:
-        told = (lambda sentence: None) if args.quiet else say
-        return evaluate_streaming(net, runners, [clip], fps=args.streaming, progress=told, warn=account.cut_short)
-
-    return one
+    progress = (lambda sentence: None) if args.quiet else say
+    return lambda clip: evaluate_streaming(
+        net, runners, [clip], fps=args.streaming, progress=progress, warn=account.cut_short
+    )
 
 
 def _setting(args: argparse.Namespace, net: StagedNetwork) -> dict[str, Any]:
@@ -168,60 +168,3 @@ def _setting(args: argparse.Namespace, net: StagedNetwork) -> dict[str, Any]:
     if args.streaming is None:
         return facts
     return facts | {"fps": args.streaming, "pipelines": "ahead" if args.ahead else "serial"}
-
-
-def table(found: Sequence[Evaluation | ValueEvaluation]) -> str:
-    """Format one row per schedule; ``-`` where there is nothing to report."""
-    from clockseg.evaluation.values import ValueEvaluation
-
-    facts = {id(one): one.facts() for one in found}
-    fires = {  # baselines have other stages
-        f"fires {stage}": lambda one, stage=stage: percent(one.tally.fire_rate.get(stage))
-        for stage in found[0].tally.fire_rate
-    }
-    cells: Mapping[str, Callable[[Any], str]] = {
-        "schedule": lambda one: one.schedule,
-        **(_ERRORS if isinstance(found[0], ValueEvaluation) else _SCORES),
-        **fires,
-        "network rate": lambda one: percent(facts[id(one)]["network_rate"]),
-        "ms/frame": lambda one: shown(facts[id(one)]["seconds_per_frame"], lambda seconds: f"{1000 * seconds:.2f}"),
-        "relative time": lambda one: shown(facts[id(one)]["relative_time"], lambda share: f"{share:.3f}"),
-        "relative mult-adds": lambda one: shown(facts[id(one)]["relative_multiply_adds"], lambda share: f"{share:.3f}"),
-    }
-    return columns(found, cells)
-
-
-_ERRORS: dict[str, Callable[[Any], str]] = {
-    "relative error": lambda one: percent(one.facts()["agreement"]["relative_error"]),
-    "worst frame": lambda one: percent(one.facts()["agreement"]["worst_frame"]),
-}
-_SCORES: dict[str, Callable[[Any], str]] = {
-    "mIoU": lambda one: percent(one.facts()["mean_iu"]),
-    "kept": lambda one: percent(one.kept),
-    "agreement": lambda one: percent(one.facts()["agreement"]["mean_iu"]),
-    "pixels": lambda one: percent(one.facts()["agreement"]["pixel_acc"]),
-    "flicker": lambda one: percent(one.facts()["flicker"]["flicker"]),
-    "uncut flicker": lambda one: percent(one.facts()["uncut_flicker"]["flicker"]),
-    "lag": lambda one: shown(one.facts()["reaction_lag"]["median"], str),
-}
-
-
-def streaming_table(found: Sequence[Streamed]) -> str:
-    """Format one row per network or schedule; ``-`` where there is nothing to report."""
-    cells: Mapping[str, Callable[[Streamed], str]] = {
-        "schedule": lambda one: one.name,
-        "mIoU": lambda one: percent(one.facts()["mean_iu"]),
-        "kept": lambda one: percent(one.facts()["kept"]),
-        "agreement": lambda one: percent(one.facts()["agreement"]["mean_iu"]),
-        "age ms": lambda one: _age(one.facts()["age_ms"], "median"),
-        "p95": lambda one: _age(one.facts()["age_ms"], "p95"),
-        "oldest ms": lambda one: _age(one.facts()["oldest_age_ms"], "median"),
-        "finished": lambda one: str(one.finished),
-        "dropped": lambda one: str(one.dropped),
-        "on time": lambda one: percent(one.on_time / len(one.ages)),
-    }
-    return columns(found, cells)
-
-
-def _age(ages: dict[str, float] | None, which: str) -> str:
-    return shown(None if ages is None else ages[which], lambda value: f"{value:.0f}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import NETWORK_HELP, add_engine_options, add_options, new_command, positive
-from clockseg.cli._terminal import columns, count, in_bytes, percent, shown, sides
+from clockseg.cli.options import ENGINE, NETWORK_HELP, add_group, add_options, engine_options, new_command, positive
+from clockseg.cli.terminal import columns, count, in_bytes, percent, print_result, shown, sides
 from clockseg.errors import UsageError
 from clockseg.networks import DRIVING
 
@@ -31,7 +30,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = new_command(commands, "inspect", run, help=help, description=DESCRIPTION)
     help = f"{NETWORK_HELP} (default: {DRIVING}); of an ONNX file without a sidecar, the cut candidates are shown"
     parser.add_argument("network", nargs="?", default=DRIVING, metavar="NETWORK", help=help)
-    add_engine_options(parser.add_argument_group("network"))
+    add_group(parser, "network", *ENGINE)
     parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="runs to time (default: 30)")
     group = parser.add_argument_group("cut candidates")
     group.add_argument("--cuts", action="store_true", help="list the candidates and the choice of cut --at auto")
@@ -48,54 +47,27 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Inspect the network and print what was found."""
+    from clockseg.engines import clear_cache
+    from clockseg.networks.cut_candidates import inspect_cuts
     from clockseg.networks.inspection import inspect
 
     if args.clear_cache:
-        _clear(quiet=args.json)
-    if args.cuts or _is_bare(args.network):
-        return _run_cuts(args)
+        freed = clear_cache()
+        if not args.json:
+            print(f"cleared the cache of compiled networks: {in_bytes(freed)}\n")
+    path, how = Path(args.network), engine_options(args) | {"repeat": args.repeat}
+    # Of an ONNX file without a sidecar, only the places of cuts can be shown.
+    bare = path.suffix == ".onnx" and path.is_file() and not path.with_suffix(".json").exists()
+    if args.cuts or bare:
+        del how["engine"]
+        cuts = inspect_cuts(args.network, output=args.output, stages=args.stages or 3, **how)
+        print_result(args, cuts.to_json(), lambda: cuts_text(cuts))
+        return 0
     if args.output or args.stages:
         raise UsageError("--output and --stages are for --cuts; add it.")
-    found = inspect(
-        args.network,
-        engine=args.engine,
-        precision=args.precision,
-        threads=args.threads,
-        size=args.size,
-        repeat=args.repeat,
-    )
-    print(json.dumps(found.to_json(), indent=1) if args.json else text(found))
+    found = inspect(args.network, **how)
+    print_result(args, found.to_json(), lambda: text(found))
     return 0
-
-
-def _is_bare(network: str) -> bool:
-    """Return True for an ONNX file without a sidecar: only its cut candidates can be shown."""
-    path = Path(network)
-    return path.suffix == ".onnx" and path.is_file() and not path.with_suffix(".json").exists()
-
-
-def _run_cuts(args: argparse.Namespace) -> int:
-    from clockseg.networks.cut_candidates import inspect_cuts
-
-    found = inspect_cuts(
-        args.network,
-        output=args.output,
-        size=args.size,
-        stages=args.stages or 3,
-        precision=args.precision,
-        threads=args.threads,
-        repeat=args.repeat,
-    )
-    print(json.dumps(found.to_json(), indent=1) if args.json else cuts_text(found))
-    return 0
-
-
-def _clear(*, quiet: bool) -> None:
-    from clockseg.engines import clear_cache
-
-    freed = clear_cache()
-    if not quiet:
-        print(f"cleared the cache of compiled networks: {in_bytes(freed)}\n")
 
 
 def text(found: Inspection) -> str:

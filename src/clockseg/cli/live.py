@@ -10,9 +10,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import above_zero, add_network_options, add_options, count, load_network, new_command
-from clockseg.cli._schedules import add_schedule_options, parse_schedules
-from clockseg.cli._terminal import columns, fail, one_line, percent, say, shown, warn
+from clockseg.cli.loading import load_network, parse_schedules
+from clockseg.cli.options import (
+    above_zero,
+    add_network_options,
+    add_options,
+    add_schedule_options,
+    count,
+    new_command,
+)
+from clockseg.cli.terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
 from clockseg.networks import ANY_VIDEO
 
@@ -49,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_output_options(parser.add_argument_group("output"))
     add_options(parser, "--quiet", help="print warnings and the summary only, no progress")
     add_network_options(parser, default=ANY_VIDEO)
-    add_schedule_options(parser, several=False, default="a budget(fps=..) that follows the source")
+    add_schedule_options(parser, default="a budget(fps=..) that follows the source")
 
 
 def _add_live_options(group: argparse._ArgumentGroup) -> None:

@@ -14,8 +14,7 @@ from clockseg.cli import (
     bench,
     cut,
     evaluate,
-    export,
-    import_caffe,
+    fcn,
     inspect,
     live,
     plan,
@@ -27,7 +26,7 @@ from clockseg.cli import (
     tune,
     velocity,
 )
-from clockseg.cli._terminal import fail, plain_output, say
+from clockseg.cli.terminal import fail, plain_output, say
 from clockseg.errors import ClocksegError, Ended, place_outside
 
 COMMANDS = (
@@ -44,10 +43,7 @@ COMMANDS = (
     inspect,
     train,
     quantize,
-)
-AUTHORING = (
-    import_caffe,
-    export,
+    fcn,
 )
 EXIT_CODES = (
     "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
@@ -81,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in (*COMMANDS, *AUTHORING):
+    for command in COMMANDS:
         command.add_parser(commands)
     return top
 

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._options import (
+from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.options import (
     add_data_options,
     add_frames_options,
     add_options,
     check_new_network,
+    is_quiet,
     new_command,
     positive,
 )
-from clockseg.cli._terminal import columns, percent, print_result, say
+from clockseg.cli.terminal import columns, percent, print_result, say
 from clockseg.errors import UsageError
 from clockseg.libraries import CPU_ENGINES
 
@@ -37,8 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     help = "write a network in 8 bits, calibrated on video"
     parser = new_command(commands, "quantize", run, help=help, description=DESCRIPTION)
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
-    help = "videos, clips, folders of pictures; labels are not read"
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
+    add_data_options(parser, "VIDEO", "videos, clips, folders of pictures; labels are not read")
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     help = "frames to calibrate on, evenly spaced (default: 60)"
@@ -50,7 +50,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--ends", choices=("auto", "int8", "float"), default="auto", help=help)
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="runs to time (default: 20)")
     add_options(parser, "--json")
-    add_data_options(parser)
     group = parser.add_argument_group("network")
     add_options(group, "--size", help="working size to calibrate at and to store in NAME.json (default: the network's)")
     add_options(group, "--engine", choices=("auto", *CPU_ENGINES), help="engine to compare both in (default: auto)")
@@ -69,26 +68,16 @@ def run(args: argparse.Namespace) -> int:
         return 1
     from clockseg.networks.quantization import quantize
 
-    found = quantize(
-        args.network,
-        clips,
-        args.out,
-        frames=args.frames,
-        ends=args.ends,
-        engine=args.engine,
-        threads=args.threads,
-        size=args.size,
-        repeat=args.repeat,
-        say=(lambda what: None) if args.quiet or args.json else say,
-        problem=account.cut_short,
-    )
-    print_result(args, found.facts(), lambda: text(found))
-    if not (args.json or args.quiet):
+    how = {name: getattr(args, name) for name in ("frames", "ends", "engine", "threads", "size", "repeat")}
+    tell = (lambda what: None) if is_quiet(args) else say
+    found = quantize(args.network, clips, args.out, say=tell, problem=account.cut_short, **how)
+    print_result(args, found.facts(), lambda: _text(found))
+    if not is_quiet(args):
         print(f"{found.path}\nnext: clockseg segment VIDEO --network {found.path} --out results")
     return 1 if account.troubles else 0
 
 
-def text(found: Quantization) -> str:
+def _text(found: Quantization) -> str:
     """Return the result as a table for reading."""
     width, height = found.size
     before, now = found.bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from clockseg.cli._options import add_options, check_new_files, new_command
-from clockseg.cli._terminal import warn
+from clockseg.cli.options import add_options, check_new_files, new_command
+from clockseg.cli.terminal import warn
 from clockseg.errors import UsageError
 
 DESCRIPTION = """Write one HTML file that shows a run: the video with the masks over it and, in step with it, which stages

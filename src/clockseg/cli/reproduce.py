@@ -6,21 +6,23 @@ import argparse
 import importlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import (
-    add_engine_options,
+from clockseg.cli.options import (
+    ENGINE,
+    add_group,
     add_options,
     add_plot_option,
     check_new_files,
+    engine_options,
     need,
     new_command,
     plots,
 )
-from clockseg.cli._terminal import align, behind, fail, one_line
+from clockseg.cli.progress import status_line
+from clockseg.cli.terminal import align, fail
 from clockseg.errors import ClocksegError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ minutes each on two cores, the paper's own data many hours without a GPU."""
 
 
 def add_parser(subparsers: Any) -> None:
-    """``clockseg reproduce`` and its options."""
+    """Add ``clockseg reproduce`` and its options."""
     help = "reproduce the paper's tables and figures"
     parser = new_command(subparsers, "reproduce", run, help=help, description=DESCRIPTION)
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), metavar="NAME", help="one of the above, or all")
@@ -73,9 +75,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--standin", nargs="?", const="street", metavar="NETWORK", help=help)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the report and its figures into this folder")
     add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
-    add_options(parser, "--json")
-    add_options(parser, "--quiet")
-    add_engine_options(parser.add_argument_group("network"))
+    add_options(parser, "--json", "--quiet")
+    add_group(parser, "network", *ENGINE)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,9 +110,12 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     if not args.json:
         print(text(report))
     if args.plot is not None:
-        _draw(report, args.plot)
+        from clockseg.paper.published import draw_report
+
+        draw_report(report, args.plot)
     if args.out is not None:
-        files = write(report, args.out, command=_command(name, args))
+        given = f"--standin {args.standin}" if args.standin else "--weights DIR"
+        files = write(report, args.out, command=f"clockseg reproduce {name} --data DIR {given}")
         if not args.json:
             print(f"written: {', '.join(map(str, files))}\n")
     return report
@@ -127,27 +131,13 @@ def experiment(name: str) -> Callable[[Setting], Report]:
     return run
 
 
-def _draw(report: Report, path: Path) -> None:
-    """Of rows, the published beside the measured; else the experiment's own figure, which has both."""
-    from clockseg.paper.published import draw_published, draw_rates
-    from clockseg.paper.rows import records
-
-    if report.rows:
-        draw = draw_rates if report.name == "adaptive-curve" else draw_published
-        draw(report.title, records(report.rows), path)
-    else:
-        report.figures[0].draw(path)
-
-
 def _setting(args: argparse.Namespace) -> Setting:
     from clockseg.networks.load import load
-    from clockseg.paper.source import Setting
+    from clockseg.paper.source import STANDIN_DATA, Setting
 
     given = os.environ.get("CLOCKSEG_DATA")
     data = args.data or (Path(given) / "data" if given else None)
     if data is None:
-        from clockseg.paper.source import STANDIN_DATA
-
         official = "Give --data DIR with the data sets in their official layouts (docs/datasets.md)."
         raise UsageError(f"no data. {STANDIN_DATA if args.standin else official}")
     if not args.standin and args.weights is None:
@@ -156,29 +146,13 @@ def _setting(args: argparse.Namespace) -> Setting:
             "same protocols with the bundled network."
         )
     # The paper runs every picture at its own size.
-    size = args.size or (None if args.standin else "own")
-    engine = {"engine": args.engine, "precision": args.precision, "threads": args.threads, "size": size}
-    return Setting(
-        data, lambda network: load(network, **engine), args.weights, args.standin, say=_telling(args.name, args.quiet)
-    )
-
-
-def _telling(name: str, quiet: bool) -> Callable[[str], None]:
-    """Return a function that shows an experiment's progress on one line of a terminal."""
-
-    def say(text: str) -> None:
-        if sys.stderr.isatty() and not quiet:
-            print(f"\r{one_line(f'{name}: {text}')}\033[K", end="\r", file=behind(sys.stderr), flush=True)
-
-    return say
-
-
-def _command(name: str, args: argparse.Namespace) -> str:
-    return f"clockseg reproduce {name} --data DIR " + (f"--standin {args.standin}" if args.standin else "--weights DIR")
+    engine = engine_options(args) | {"size": args.size or (None if args.standin else "own")}
+    say = status_line(args.name, quiet=args.quiet)
+    return Setting(data, lambda network: load(network, **engine), args.weights, args.standin, say=say)
 
 
 def text(report: Report) -> str:
-    """A report as the terminal shows it."""
+    """Format a report for the terminal."""
     parts = [report.title, ""]
     if report.lines:
         parts += [align(report.lines, left=3), ""]

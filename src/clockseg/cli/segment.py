@@ -9,20 +9,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli._options import (
+from clockseg.cli.loading import as_planned, fetch_network, tell_engine
+from clockseg.cli.options import (
     above_zero,
     add_frames_options,
     add_network_options,
     add_options,
+    add_schedule_options,
+    changed,
     count,
-    fetch_network,
     kinds,
     new_command,
     positive,
-    tell_engine,
 )
-from clockseg.cli._schedules import add_schedule_options, as_planned
-from clockseg.cli._terminal import say, warn
+from clockseg.cli.terminal import say, warn
 from clockseg.errors import DataError, install
 from clockseg.files import MAX_HOURS, printable
 from clockseg.networks import ANY_VIDEO
@@ -30,8 +30,8 @@ from clockseg.networks import ANY_VIDEO
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clockseg.cli._many_report import Report
-    from clockseg.cli._recipe import Recipe
+    from clockseg.cli.outcomes import Report
+    from clockseg.cli.recipe import Recipe
     from clockseg.segmenting.many import Outcome
     from clockseg.segmenting.segmentation import Work
     from clockseg.segmenting.workers import Workers
@@ -70,7 +70,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     text = "add to the summary how much of the change of labels or numbers between frames is not explained by motion"
     parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser, default=ANY_VIDEO)
-    add_schedule_options(parser, several=False)
+    add_schedule_options(parser)
     add_frames_options(parser)
     _add_part_options(parser.add_argument_group("part of each video"))
     _add_many_options(parser.add_argument_group("many videos"))
@@ -114,8 +114,8 @@ def moment(text: str) -> Fraction:
 
 def run(args: argparse.Namespace) -> int:
     """Segment each input; 1 if any failed or was cut short."""
-    from clockseg.cli._many_report import Report
-    from clockseg.cli._recipe import recipe
+    from clockseg.cli.outcomes import Report
+    from clockseg.cli.recipe import recipe
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.many import segment_many
 
@@ -147,7 +147,7 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
     if not (args.resume and args.engine == "auto"):
         return args
     engines = {str(entry.setting.get("engine", "auto")).split()[0] for _, entry in read(args.out)}
-    return argparse.Namespace(**vars(args) | {"engine": min(engines, default="auto")})
+    return changed(args, engine=min(engines, default="auto"))
 
 
 def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:

@@ -8,23 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.cli._clips import Account, clips_of
-from clockseg.cli._options import (
+from clockseg.cli.clips import Account, clips_of
+from clockseg.cli.options import (
+    ENGINE,
+    NETWORK_HELP,
     above_zero,
     add_data_options,
-    add_engine_options,
     add_frames_options,
-    add_network_option,
+    add_group,
     add_options,
     check_new_network,
     count,
-    need_torch,
+    engine_options,
+    is_quiet,
+    need,
     new_command,
     positive,
-    read_data_options,
 )
-from clockseg.cli._progress import counting, watched
-from clockseg.cli._terminal import align, percent, print_result, shown
+from clockseg.cli.progress import counting, watched
+from clockseg.cli.terminal import align, percent, print_result, shown
+from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
@@ -76,7 +79,7 @@ def _add_stale(kinds: Commands) -> None:
     help = "a correction of scores that are some frames old, for any network with classes"
     parser = new_command(kinds, "stale", run_stale, help=help, description=STALE)
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="videos, clips, folders of pictures")
+    add_data_options(parser, "DATA", "videos, clips, folders of pictures")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--name", metavar="NAME", help="name of the file NAME.onnx (default: the network's, with -stale)"
@@ -101,8 +104,7 @@ def _add_heads(kinds: Commands) -> None:
     help = "score maps for the stages of any network with classes, from unlabelled video"
     parser = new_command(kinds, "heads", run_heads, help=help, description=HEADS)
     parser.add_argument("network", metavar="NET", help="a NAME.onnx with its sidecar NAME.json beside it")
-    help = "videos, clips, folders of pictures; labels are not read"
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
+    add_data_options(parser, "VIDEO", "videos, clips, folders of pictures; labels are not read")
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     group = parser.add_argument_group("training")
@@ -118,9 +120,8 @@ def _add_heads(kinds: Commands) -> None:
 def _add_clock(kinds: Commands) -> None:
     help = "a clock that predicts what a firing would change, from unlabelled video"
     parser = new_command(kinds, "clock", run_clock, help=help, description=CLOCK)
-    help = "videos, clips, folders of frames; labels are not read"
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help=help)
-    add_network_option(parser)
+    add_data_options(parser, "VIDEO", "videos, clips, folders of frames; labels are not read")
+    add_options(parser, "--network", default=DRIVING, help=f"{NETWORK_HELP} (default: {DRIVING})")
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     parser.add_argument("--resume", action="store_true", help="continue from NAME.state.pt, if it exists")
@@ -139,14 +140,13 @@ def _add_clock(kinds: Commands) -> None:
 def _add_shared(parser: argparse.ArgumentParser, training: argparse._ArgumentGroup) -> None:
     training.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
     add_options(parser, "--json")
-    add_data_options(parser)
-    add_engine_options(parser.add_argument_group("engine"))
+    add_group(parser, "engine", *ENGINE)
     add_frames_options(parser)
 
 
 def run_stale(args: argparse.Namespace) -> int:
     """Train a correction, write and print; 1 if a clip was left out or cut short."""
-    need_torch("training")
+    need("torch", "safetensors", what="training")
     from clockseg.carry import Flow, Warp
     from clockseg.networks.inspection import corrected_share
     from clockseg.training.stale import RECIPE, Choices, train_stale
@@ -156,12 +156,16 @@ def run_stale(args: argparse.Namespace) -> int:
     choices = Choices(hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=recipe, **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        options = {"name": args.name, "validation": _validation(args), "say": watched(_stale_line, quiet=_quiet(args))}
+        options = {
+            "name": args.name,
+            "validation": _validation(args),
+            "say": watched(_stale_line, quiet=is_quiet(args)),
+        }
         found = train_stale(args.network, clips, args.out, choices=choices, **options, **how)
-        share = corrected_share(found.path, Warp(choices.flow, of="fused"), **_engine(args))
+        share = corrected_share(found.path, Warp(choices.flow, of="fused"), **engine_options(args))
         return replace(found, facts=found.facts | {"corrected_frame": share})
 
-    return _run(args, train, stale_table, lambda found: advice(found.path, found.facts["corrected_frame"]), "samples")
+    return _run(args, train, _stale_table, lambda found: advice(found.path, found.facts["corrected_frame"]), "samples")
 
 
 def advice(path: Path, share: float) -> str:
@@ -197,12 +201,12 @@ def run_heads(args: argparse.Namespace) -> int:
     def next(found: Trained) -> str:
         return f"next: clockseg tune {args.data[0]} --fire-rate 0.5 --network {found.path}"
 
-    return _run(args, train, heads_table, next, "frames")
+    return _run(args, train, _heads_table, next, "frames")
 
 
 def run_clock(args: argparse.Namespace) -> int:
     """Train a clock, write and print; 1 if a clip was left out or cut short."""
-    need_torch("training")
+    need("torch", "safetensors", what="training")
     from clockseg.carry import parse_carry
     from clockseg.training.clock import RECIPE, Choices, train_clock
 
@@ -212,7 +216,7 @@ def run_clock(args: argparse.Namespace) -> int:
     choices = Choices(carry=parse_carry(args.carry), recipe=recipe, **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        say = watched(_clock_line, quiet=_quiet(args))
+        say = watched(_clock_line, quiet=is_quiet(args))
         return train_clock(args.network, clips, args.out, choices=choices, say=say, **how)
 
     def next(found: Trained) -> str:
@@ -222,19 +226,14 @@ def run_clock(args: argparse.Namespace) -> int:
             f"--schedule {schedule}"
         )
 
-    return _run(args, train, clock_table, next, "frames")
+    return _run(args, train, _clock_table, next, "frames")
 
 
 def _validation(args: argparse.Namespace) -> list[Clip]:
-    return [clip for data in args.validation for clip in read_data_options(args, data)]
+    from clockseg.datasets import read_data
 
-
-def _engine(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("engine", "precision", "threads", "size")}
-
-
-def _quiet(args: argparse.Namespace) -> bool:
-    return bool(args.quiet or args.json)
+    how = {"layout": args.layout, "every": args.every, "limit": args.limit}
+    return [clip for data in args.validation for clip in read_data(data, **how)]
 
 
 def _run(
@@ -249,10 +248,10 @@ def _run(
     clips = clips_of(args, account)
     if not clips:
         return 1
-    how = {"progress": counting(unit, quiet=_quiet(args)), "warn": account.cut_short}
-    found = train(clips, _engine(args) | how)
+    how = {"progress": counting(unit, quiet=is_quiet(args)), "warn": account.cut_short}
+    found = train(clips, engine_options(args) | how)
     print_result(args, found.facts, lambda: table(found.facts))
-    if not _quiet(args):
+    if not is_quiet(args):
         print(f"{found.path}\n{next(found)}")
     return 1 if account.troubles else 0
 
@@ -276,7 +275,7 @@ def _clock_line(entry: dict[str, Any]) -> str | None:
     return _step_line(entry) if entry["event"] == "step" else None
 
 
-def stale_table(facts: dict[str, Any]) -> str:
+def _stale_table(facts: dict[str, Any]) -> str:
     """Format the mIoU by age of the scores, and on validation clips."""
     rows = [["frames old", "samples", "propagated", "corrected", "in full"]]
     for age, row in facts["held_out"].items():
@@ -289,7 +288,7 @@ def stale_table(facts: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def heads_table(facts: dict[str, Any]) -> str:
+def _heads_table(facts: dict[str, Any]) -> str:
     """Format one row per head; a dash where nothing was held out to measure on."""
     rows = [["stage", "features", "channels", "cells", "mIoU", "pixels", "change: head", "features"]]
     for head in facts["heads"]:
@@ -300,7 +299,7 @@ def heads_table(facts: dict[str, Any]) -> str:
     return align(rows, left=2)
 
 
-def clock_table(facts: dict[str, Any]) -> str:
+def _clock_table(facts: dict[str, Any]) -> str:
     """Format one row per clock on held-out frames: rank correlation with the change, and pixel agreement at each rate."""
     held = facts["held_out"]
     rows = [["on held-out frames", "correlation", *(f"pixels at 1/{row['period']}" for row in held["agreement"])]]

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._clips import Account, clips_of, each, frames_of
-from clockseg.cli._options import (
+from clockseg.cli.clips import Account, clips_of, each, frames_of
+from clockseg.cli.loading import load_network
+from clockseg.cli.options import (
     add_data_options,
     add_frames_options,
     add_network_options,
     add_options,
     add_plot_option,
     check_new_files,
-    load_network,
     new_command,
     plots,
 )
-from clockseg.cli._terminal import align, columns, percent, print_result, shown
-from clockseg.files import whole
+from clockseg.cli.terminal import align, columns, percent, print_result, shown
 
 if TYPE_CHECKING:
-    from clockseg.clockwork.network import StagedNetwork
     from clockseg.datasets.clips import Clip
     from clockseg.paper.feature_velocity import Shot, Velocity
 
@@ -46,8 +43,7 @@ def add_parser(subparsers: Any) -> None:
     """``clockseg velocity`` and its options."""
     help = "measure how fast each stage changes over videos"
     parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
-    parser.add_argument("data", nargs="+", metavar="VIDEO", help="videos and clips, with or without labels")
-    add_data_options(parser)
+    add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
     help = (
         "leave the first frame of each clip out of its mean (default: compare it with itself, a zero, as the authors' code "
         "does)"
@@ -82,72 +78,37 @@ def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
 
 def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
-    from clockseg.paper.feature_velocity import Velocity
+    from clockseg.paper.feature_velocity import Velocity, depths_of, shot
 
-    _check_files(args)
+    check_new_files(*([] if args.csv is None else [args.csv]), *plots(args), overwrite=args.overwrite)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
         return 1
     net = load_network(args)
-    depths = _depths(args) if args.depths is None else args.depths
-    nothing = Velocity(
-        net.name, tuple(stage.name for stage in net.stages), (), not args.leave_first, depths, args.accuracies or ()
-    )
-    shots = tuple(shot for _, shot in each(clips, lambda clip: _shot(args, net, clip, account), account))
+    depths = depths_of(args.network, args.size) if args.depths is None else args.depths
+    stages = tuple(stage.name for stage in net.stages)
+    nothing = Velocity(net.name, stages, (), not args.leave_first, depths, args.accuracies or ())
+
+    def one(clip: Clip) -> Shot:
+        ignore = 255 if clip.classes is None else clip.classes.ignore
+        return shot(net, clip.name, frames_of(clip, net, account, quiet=args.quiet), ignore=ignore)
+
+    shots = tuple(found for _, found in each(clips, one, account))
     if not shots:
         return 1
     found = replace(nothing, shots=shots)
-    _write(args, found)
-    print_result(args, {"engine": net.engine, **found.facts()}, lambda: text(found))
-    return 1 if account.troubles else 0
-
-
-def _check_files(args: argparse.Namespace) -> None:
-    csv_files = [] if args.csv is None else [args.csv]
-    check_new_files(*csv_files, *plots(args), overwrite=args.overwrite)
-
-
-def _depths(args: argparse.Namespace) -> tuple[int, ...]:
-    """Count the layers up to each stage in the graph of the network's file."""
-    import numpy as np
-
-    from clockseg.graph.cost import depths
-    from clockseg.networks.load import load
-
-    graph = load(args.network, engine=None, size=args.size)
-    frame = np.zeros((graph.sidecar.input.height, graph.sidecar.input.width, 3), np.uint8)
-    height, width = graph.prepare(frame)["image"].shape[1:3]
-    return depths(graph, (width, height))
-
-
-def _shot(args: argparse.Namespace, net: StagedNetwork, clip: Clip, account: Account) -> Shot:
-    from clockseg.paper.feature_velocity import shot
-
-    ignore = 255 if clip.classes is None else clip.classes.ignore
-    return shot(net, clip.name, frames_of(clip, net, account, quiet=args.quiet), ignore=ignore)
-
-
-def _write(args: argparse.Namespace, found: Velocity) -> None:
     if args.csv is not None:
-        _write_csv(found, args.csv)
+        found.write_csv(args.csv)
     if args.plot is not None:
         from clockseg.paper.velocity_plot import draw_velocity
 
         draw_velocity(found, args.plot)
+    print_result(args, {"engine": net.engine, **found.facts()}, lambda: _text(found))
+    return 1 if account.troubles else 0
 
 
-def _write_csv(found: Velocity, path: Path) -> None:
-    """Write one row per frame; a cell without a measurement is empty."""
-    with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["clip", "frame", *found.names])
-        for shot in found.shots:
-            for index, *values in zip(shot.indices, *shot.series, strict=True):
-                rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
-
-
-def text(found: Velocity) -> str:
+def _text(found: Velocity) -> str:
     """Return the table of depths, and that of shots if there are several."""
     told = found.facts()
     others = {name: {"stage": name, **told[name]} for name in ("pixels", "output", "labels")}

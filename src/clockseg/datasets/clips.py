@@ -5,15 +5,16 @@ The other modules of this package find the files of a data set and return them a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clockseg.datasets.classes import Classes
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets.classes import Classes, read_class_map
 from clockseg.datasets.labels import read_labels_png
 from clockseg.errors import DataError, UsageError
 from clockseg.files import SourceFiles
@@ -178,3 +179,32 @@ def _check_ids(labels: Labels, classes: Classes, path: Path) -> None:
             f"label {path} holds {', '.join(map(str, wrong[:5]))}; there are {len(classes.names)} classes "
             f"(0 to {len(classes.names) - 1}) and {classes.ignore} for pixels to ignore."
         )
+
+
+def renamed(clips: Sequence[Clip], file: Path, net: StagedNetwork) -> tuple[list[Clip], list[str]]:
+    """Return the clips with the class map in ``file``, and a warning for classes that no class of the network is mapped to.
+
+    ``DataError`` if the map doesn't fit the classes of the network and of the clips, ``UsageError`` if either names none.
+    """
+    mapped = read_class_map(file)
+    found = [
+        clip if clip.classes is None else replace(clip, classes=replace(clip.classes, renames=mapped)) for clip in clips
+    ]
+    if all(clip.classes is None for clip in found):
+        raise UsageError(f"--map {file}: none of the clips names its classes, so there is nothing to map to.")
+    if net.sidecar is None or not net.sidecar.classes:
+        raise UsageError(f"--map renames classes, but network {net.name!r} names none.")
+    warnings = dict.fromkeys(_unreached(clip, net.sidecar.classes) for clip in found)
+    return found, [text for text in warnings if text]
+
+
+def _unreached(clip: Clip, network: Sequence[str]) -> str:
+    if clip.classes is None:
+        return ""
+    ids = set(clip.classes.lookup(network)[: len(network)].tolist())
+    missing = [name for id, name in enumerate(clip.classes.names) if id not in ids]
+    if len(missing) == len(clip.classes.names):
+        raise DataError(f"{clip.path}: no class of the network is mapped to any of its classes.")
+    return (
+        f"no class of the network is mapped to {', '.join(missing)}: they score 0 where they occur." if missing else ""
+    )

@@ -8,10 +8,12 @@ zero); that of a network is the mean over shots.
 
 from __future__ import annotations
 
+import csv
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,9 @@ from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
+from clockseg.files import whole
+from clockseg.graph.cost import depths
+from clockseg.networks.load import WorkingSize, load
 from clockseg.paper.fcn_checkpoint import MEAN as BGR_MEAN
 from clockseg.types import Array, Image, Labels
 
@@ -138,6 +143,15 @@ class Velocity:
             "curves": {"low_motion": _curve(ordered[0]), "high_motion": _curve(ordered[-1])} if ordered else {},
         }
 
+    def write_csv(self, path: Path) -> None:
+        """Write one row per frame: clip, frame number, and all changes; a cell without a measurement is empty."""
+        with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(["clip", "frame", *self.names])
+            for shot in self.shots:
+                for index, *values in zip(shot.indices, *shot.series, strict=True):
+                    rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
+
     def _stage_facts(self, index: int) -> dict[str, Any]:
         deepest, with_deepest = self.deepest, Spread(None, None)
         if deepest is not None and deepest != index:
@@ -190,6 +204,14 @@ def velocity(
 def _clip_shot(net: StagedNetwork, clip: Clip, warn: Callable[[str], None]) -> Shot:
     frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"))
     return shot(net, clip.name, frames, ignore=255 if clip.classes is None else clip.classes.ignore)
+
+
+def depths_of(network: str, size: WorkingSize | None = None) -> tuple[int, ...]:
+    """Return the number of layers up to each stage in the graph of a network's file."""
+    graph = load(network, engine=None, size=size)
+    frame = np.zeros((graph.sidecar.input.height, graph.sidecar.input.width, 3), np.uint8)
+    height, width = graph.prepare(frame)["image"].shape[1:3]
+    return depths(graph, (width, height))
 
 
 class _Seen(NamedTuple):

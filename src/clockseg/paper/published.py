@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clockseg.errors import DataError
+from clockseg.paper.report import Report
+from clockseg.paper.rows import records
 from clockseg.report.plots.style import CYCLE, DASHES, HALF, MARKERS, MUTED, figure
 
 if TYPE_CHECKING:
@@ -40,6 +43,15 @@ class _Series(NamedTuple):
     rows: tuple[Record, ...]
     look: dict[str, Any]
     aside: float
+
+
+def draw_report(report: Report, path: str | os.PathLike[str]) -> None:
+    """Draw the rows of a report, published beside measured; without rows its own figure, which has both."""
+    if report.rows:
+        draw = draw_rates if report.name == "adaptive-curve" else draw_published
+        draw(report.title, records(report.rows), path)
+    else:
+        report.figures[0].draw(Path(path))
 
 
 def draw_published(title: str, records: Sequence[Record], path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clockseg.carry import Auto, Codec
 from clockseg.clockwork.network import StagedNetwork
@@ -30,6 +30,7 @@ from clockseg.planning.candidates import (
 )
 from clockseg.planning.frontier import Goal as Goal
 from clockseg.planning.frontier import frontier
+from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.search import Search
 from clockseg.planning.taping import Asked, first_frame, taped
 from clockseg.planning.trial import Trial as Trial
@@ -93,6 +94,59 @@ class Plan:
         held_back = self.chosen.held_back
         in_time = self.goal.time is None or not held_back.relative_time > self.goal.time
         return in_time and not self.goal.agreement(held_back) < self.promised
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``clockseg plan --json`` prints."""
+        return {
+            "goal": {"keep": self.goal.keep, "time": self.goal.time, "measure": self.goal.measure},
+            "met": self.met,
+            "kept": self.kept,
+            "reference": self.variants[0].name,
+            "engine": self.variants[0].net.engine,
+            "uncut_seconds": self.uncut_seconds,
+            "frames": self.frames,
+            "frames_reason": self.reason,
+            "tape_bytes": self.bytes,
+            "schedules": len(self.trials),
+            "chosen": self._facts(self.chosen),
+            "frontier": [self._facts(trial) for trial in self.frontier],
+        }
+
+    def _facts(self, trial: Trial) -> dict[str, Any]:
+        variant = self.variants[trial.variant]
+        return {
+            "network": variant.network,
+            "size": variant.size,
+            "precision": variant.precision,
+            "schedule": trial.candidate.text,
+            "promised": self.goal.promised(trial),
+            "tuned": trial.tuned.facts(),
+            "held_back": trial.held_back.facts(),
+        }
+
+    def file(self, clips: Sequence[str], *, every: int = 1) -> ScheduleFile:
+        """Return the schedule file of the plan; ``clips``: their paths, ``every``: the step between frames."""
+        chosen, variant = self.chosen, self.variant
+        run = {"network": variant.network, "precision": variant.precision}
+        run |= {} if variant.size is None else {"size": variant.size}
+        tuned = {
+            "clips": list(clips),
+            "frames": self.frames,
+            "every": every,
+            "engine": variant.net.engine,
+            "reference": self.variants[0].name,
+            "measure": self.goal.measure,
+            "promised": self.promised,
+            "relative_time": chosen.tuned.relative_time,
+            "held_back": self.goal.agreement(chosen.held_back),
+            "held_back_relative_time": chosen.held_back.relative_time,
+            "frontier": [
+                [one.tuned.relative_time, self.goal.promised(one), one.candidate.text, self.variants[one.variant].name]
+                for one in self.frontier
+            ],
+        }
+        stages = tuple(stage.name for stage in variant.net.stages)
+        return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)
 
 
 class Callbacks(NamedTuple):

@@ -16,7 +16,7 @@ from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
-from clockseg.evaluation.metrics import Agreement, agreement, no_agreement
+from clockseg.evaluation.metrics import Agreement, agreement, finite, no_agreement
 from clockseg.execution.replay import Key, Promise
 from clockseg.execution.store import Place, Store
 from clockseg.execution.tape import Tape
@@ -71,6 +71,16 @@ class Sums:
     def network_rate(self) -> float:
         """The share of frames on which any stage ran; NaN without frames."""
         return self.network / self.frames if self.frames else math.nan
+
+    def facts(self) -> dict[str, float | None]:
+        """Return the means as plain values; None without frames."""
+        return {
+            "relative_time": finite(self.relative_time),
+            "pixel_acc": finite(self.agreement.pixel_acc),
+            "mean_iu": finite(self.agreement.mean_iu),
+            "network_rate": finite(self.network_rate),
+            "frames": self.frames,
+        }
 
 
 @dataclass(frozen=True, eq=False)

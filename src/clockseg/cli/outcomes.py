@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from clockseg.cli._progress import together
-from clockseg.cli._terminal import columns, fail, indented, percent, say, warn
+from clockseg.cli.progress import together
+from clockseg.cli.terminal import columns, fail, indented, percent, say, warn
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, place_outside
 from clockseg.segmenting.inputs import Input

@@ -1,29 +1,55 @@
-"""Schedules on the command line: their options, their text, and the options that a plan's file names besides."""
+"""The network and the schedules that the options ask for, and the options that a plan's file names besides."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clockseg.cli._options import SHARED, Unsaid, add_options, working_size
-from clockseg.cli._terminal import warn
+from clockseg.cli.options import Unsaid, changed, engine_options, is_quiet, working_size
+from clockseg.cli.terminal import print_result, say, warn
 from clockseg.errors import NetworkError, UsageError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Named, Schedule
+    from clockseg.planning.schedule_file import ScheduleFile
 
 
-def add_schedule_options(
-    parser: argparse.ArgumentParser, *, several: bool, default: str = "the network's recommendation"
-) -> None:
-    """Add ``--schedule`` and ``--carry``."""
-    group = parser.add_argument_group("schedule")
-    more = "; repeat the option to compare several" if several else ""
-    text = f"{SHARED['--schedule']['help']} (default: {default}){more}"
-    add_options(group, "--schedule", action="append" if several else "store", help=text)
-    add_options(group, "--carry")
+def fetch_network(network: str, *, quiet: bool) -> None:
+    """Download and cut a network named hf:.. or torchvision:.. on first use, and print the progress."""
+    from clockseg.networks import named
+
+    if named.is_named(network):
+        named.file_of(network, tell=named.silent if quiet else say)
+
+
+def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
+    """Load the network these options ask for; ``UsageError`` for one of instances unless the command takes such networks."""
+    from clockseg.instances.network import gives_instances
+    from clockseg.networks.load import load
+
+    fetch_network(args.network, quiet=is_quiet(args))
+    net = load(args.network, **engine_options(args))
+    if gives_instances(net) and not instances:
+        raise UsageError(
+            f"network {net.name!r} gives instances, and this command compares maps; segment, live and bench take it. Masks are "
+            "scored against yours by clockseg.instances.scoring."
+        )
+    tell_engine(args, net)
+    return net
+
+
+def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
+    """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
+    if args.engine == "auto" and not is_quiet(args):
+        say(f"{net.name} runs in {net.engine} (--engine auto)")
+
+
+def load_baselines(args: argparse.Namespace) -> list[tuple[str, StagedNetwork]]:
+    """Return each ``--baseline`` with its network, in the same engine."""
+    return [(text, load_network(changed(args, network=text))) for text in args.baseline]
 
 
 def parse_schedules(
@@ -90,7 +116,7 @@ def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Nam
                 raise UsageError(
                     f"{path} is a plan for --{option} {text}, {before[0]} for {_shown(before[1])}; give one at a time."
                 )
-    return argparse.Namespace(**vars(args) | {name: _agreed(args, name, *one) for name, one in said.items()})
+    return changed(args, **{name: _agreed(args, name, *one) for name, one in said.items()})
 
 
 def _value(path: str, option: str, text: str) -> Any:
@@ -121,3 +147,22 @@ def _same(option: str, given: Any, value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def publish_schedule(
+    args: argparse.Namespace,
+    facts: dict[str, Any],
+    file: ScheduleFile,
+    text: Callable[[], str],
+    draw: Callable[[Path], None],
+) -> None:
+    """Write the schedule file of ``--out``, ``draw`` the picture of ``--plot``, and print the result."""
+    from clockseg.planning.schedule_file import write_schedule_file
+
+    if args.out is not None:
+        write_schedule_file(file, args.out, overwrite=args.overwrite)
+    if args.plot is not None:
+        draw(args.plot)
+    print_result(args, facts, text)
+    if args.out is not None and not args.json:
+        print(f"{args.out} written; run it with clockseg segment VIDEO --schedule {args.out} --out DIR")

@@ -43,7 +43,7 @@ class Recipe:
 
     def __call__(self) -> Work:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
-        from clockseg.cli._schedules import parse_schedules
+        from clockseg.cli.loading import parse_schedules
         from clockseg.evaluation.values import gives_numbers
         from clockseg.instances.network import gives_instances
         from clockseg.networks.load import load

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clockseg.cli._terminal import behind, one_line, say
+from clockseg.cli.terminal import behind, one_line, say
 
 if TYPE_CHECKING:
     from clockseg.clockwork.trace import Progress
@@ -139,6 +139,16 @@ def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
         if not quiet and time.monotonic() - last > PLAIN_SECONDS:
             last = time.monotonic()
             say(f"{what}: {done} of about {of} {unit}")
+
+    return tell
+
+
+def status_line(name: str, *, quiet: bool) -> Callable[[str], None]:
+    """Return a function that shows sentences on one line of a terminal, each in place of the one before."""
+
+    def tell(text: str) -> None:
+        if sys.stderr.isatty() and not quiet:
+            print(f"\r{one_line(f'{name}: {text}')}\033[K", end="\r", file=behind(sys.stderr), flush=True)
 
     return tell
 

@@ -1,4 +1,4 @@
-"""``clockseg import``: from the paper's weights, in Caffe's format, to a checkpoint that everything here reads."""
+"""``clockseg import`` and ``export``: the paper's networks, from Caffe's weights to a checkpoint, and from it to ONNX."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli._options import add_options, check_new_files, need, new_command, positive
-from clockseg.cli.export import NETWORKS
+from clockseg.cli.options import add_options, check_new_files, check_new_network, need, new_command, positive, size
 from clockseg.errors import UsageError
 
-DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.
+NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
+IMPORT = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
 of 2014, interpolation weights stored in full, and the 20th channel of older networks for Cityscapes are converted. The
 factors on pool4 and pool3 (networks trained at once) are multiplied into the weights after them if the file has them as
 layers; if it has not, give --at-once."""
+EXPORT = """Write an imported or trained FCN as an ONNX file and its sidecar NAME.json.
+
+CHECKPOINT is a NAME.safetensors from clockseg import or python -m recipes.fcn. The graph takes any height and width."""
 
 
 def add_parser(commands: Any) -> None:
-    """Add ``clockseg import`` and its options."""
+    """Add ``clockseg import`` and ``clockseg export``."""
+    _add_import(commands)
+    _add_export(commands)
+
+
+def _add_import(commands: Any) -> None:
     help = "convert the paper's weights from Caffe's format"
-    parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
+    parser = new_command(commands, "import", run_import, help=help, description=IMPORT)
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
     parser.add_argument("--out", required=True, metavar="FILE.safetensors", type=Path, help="checkpoint to write")
     parser.add_argument("--network", choices=NETWORKS, help="the architecture (default: recognized from the layers)")
@@ -38,8 +46,19 @@ def add_parser(commands: Any) -> None:
     add_options(parser, "--overwrite", help="replace an existing FILE.safetensors")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Import, and print what was found and what was mended."""
+def _add_export(commands: Any) -> None:
+    help = "write an imported or trained FCN as an ONNX file with its sidecar"
+    parser = new_command(commands, "export", run_export, help=help, description=EXPORT)
+    parser.add_argument("network", choices=NETWORKS, metavar="NETWORK", help=", ".join(NETWORKS))
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="NAME.safetensors")
+    parser.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
+    help = "working size for the sidecar (default: the checkpoint's)"
+    parser.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
+    add_options(parser, "--overwrite", help="replace existing FILE.onnx and FILE.json")
+
+
+def run_import(args: argparse.Namespace) -> int:
+    """Import, and print the findings and repairs."""
     need("safetensors", what="importing")
     from clockseg.paper.fcn_checkpoint import write_state
     from clockseg.paper.import_caffe import import_caffe
@@ -47,26 +66,33 @@ def run(args: argparse.Namespace) -> int:
     if args.out.suffix != ".safetensors":
         raise UsageError(f"--out {args.out}: give a name that ends in .safetensors.")
     check_new_files(args.out, overwrite=args.overwrite)
-    found = import_caffe(
-        args.source,
-        network=args.network,
-        classes=args.classes,
-        labels=args.labels,
-        mean=args.mean,
-        at_once=args.at_once,
-    )
+    names = ("network", "classes", "labels", "mean", "at_once")
+    found = import_caffe(args.source, **{name: getattr(args, name) for name in names})
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     write_state(found.state, found.description, args.out, half=args.half)
-    shape, names = found.description.shape, found.description.classes.names
+    shape, classes = found.description.shape, found.description.classes.names
     weights = sum(value.size for value in found.state.values())
     print(f"{args.out} ({args.out.stat().st_size / 1e6:.1f} MB)")
-    print(f"{shape.variant}, {len(names)} classes ({names[0]} .. {names[-1]}), {weights:,} weights")
+    print(f"{shape.variant}, {len(classes)} classes ({classes[0]} .. {classes[-1]}), {weights:,} weights")
+    return 0
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export, and print the paths that were written."""
+    if isinstance(args.size, int):
+        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
+    check_new_network(args.out, overwrite=args.overwrite)
+    need("safetensors", what="exporting")
+    from clockseg.paper.export_fcn import export
+
+    found = export(args.checkpoint, args.out, variant=args.network, size=args.size)
+    print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
 
 
 def _mean(text: str) -> tuple[float, float, float]:
-    """Three numbers, for argparse.
+    """Parse three numbers, for argparse.
 
     >>> _mean("104,116.7,122.7")
     (104.0, 116.7, 122.7)

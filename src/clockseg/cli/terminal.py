@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import sys
@@ -10,7 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar, cast
 
+from clockseg.evaluation.tables import percent as percent
+
 T = TypeVar("T")
+_WIDEST = 10_000
+"""Columns of a line; longer tables are broken by the terminal, not by us."""
 
 # Control characters but for tab and newline, those of C1, and what turns the direction of writing or breaks lines.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -115,15 +120,6 @@ def print_result(args: argparse.Namespace, facts: Mapping[str, Any], text: Calla
     print(json.dumps(facts, allow_nan=False) if args.json else text())
 
 
-def percent(share: float | None) -> str:
-    """Format a share as a percentage.
-
-    >>> percent(0.6612), percent(None)
-    ('66.1 %', '-')
-    """
-    return shown(share, lambda value: f"{100 * value:.1f} %")
-
-
 def shown(value: float | None, form: Callable[[float], str]) -> str:
     """Format ``value``, or return a dash for None."""
     return "-" if value is None else form(value)
@@ -136,9 +132,18 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     schedule      ms
     alternating  9.1
     """
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(_padded(row, widths, left)).rstrip() for row in rows)
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for number in range(len(rows[0])):
+        table.add_column(justify="left" if number < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    out = io.StringIO()
+    Console(file=out, width=_WIDEST).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def columns(items: Iterable[T], cells: Mapping[str, Callable[[T], str]], *, left: int = 1) -> str:
@@ -150,11 +155,6 @@ def columns(items: Iterable[T], cells: Mapping[str, Callable[[T], str]], *, left
     10     100
     """
     return align([list(cells), *([cell(item) for cell in cells.values()] for item in items)], left=left)
-
-
-def _padded(row: Sequence[str], widths: Sequence[int], left: int) -> list[str]:
-    cells = zip(row, widths, strict=True)
-    return [cell.ljust(width) if at < left else cell.rjust(width) for at, (cell, width) in enumerate(cells)]
 
 
 def count(number: float) -> str:

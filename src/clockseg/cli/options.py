@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they are read."""
+"""Options that several commands share, how they are read, and the checks of the files that they name."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from clockseg.cli._terminal import say
 from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import MAX_PIXELS
 from clockseg.libraries import ALL_ENGINES
 from clockseg.networks import BUNDLED, DRIVING
-
-if TYPE_CHECKING:
-    from clockseg.clockwork.network import StagedNetwork
-    from clockseg.datasets.clips import Clip
 
 
 class Unsaid(str):
@@ -157,6 +152,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--quiet": {"action": "store_true", "help": "print warnings and errors only, no progress"},
 }
 """The options that several commands have, as arguments of ``add_argument``."""
+ENGINE = ("--engine", "--precision", "--threads", "--size")
 
 
 def add_options(group: argparse._ActionsContainer, *names: str, **changed: Any) -> None:
@@ -165,38 +161,49 @@ def add_options(group: argparse._ActionsContainer, *names: str, **changed: Any) 
         group.add_argument(name, **SHARED[name] | changed)
 
 
+def add_group(parser: argparse.ArgumentParser, title: str, *names: str) -> argparse._ArgumentGroup:
+    """Add a group with these options of ``SHARED``, and return it."""
+    group = parser.add_argument_group(title)
+    add_options(group, *names)
+    return group
+
+
 def add_network_options(parser: argparse.ArgumentParser, *, default: str = DRIVING) -> None:
     """Add ``--network`` and the engine options."""
     group = parser.add_argument_group("network")
-    add_network_option(group, default=default)
-    add_engine_options(group)
-
-
-def add_network_option(group: argparse._ActionsContainer, *, default: str = DRIVING) -> None:
-    """Add ``--network``."""
     add_options(group, "--network", default=Unsaid(default), help=f"{NETWORK_HELP} (default: {default})")
+    add_options(group, *ENGINE)
 
 
-def add_engine_options(group: argparse._ActionsContainer) -> None:
-    """Add ``--engine``, ``--precision``, ``--threads`` and ``--size``."""
-    add_options(group, "--engine", "--precision", "--threads", "--size")
+def add_schedule_options(
+    parser: argparse.ArgumentParser, *, several: bool = False, default: str = "the network's recommendation"
+) -> None:
+    """Add ``--schedule`` and ``--carry``."""
+    group = parser.add_argument_group("schedule")
+    more = "; repeat the option to compare several" if several else ""
+    text = f"{SHARED['--schedule']['help']} (default: {default}){more}"
+    add_options(group, "--schedule", action="append" if several else "store", help=text)
+    add_options(group, "--carry")
 
 
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--layout``, which ``read_data_options`` reads."""
-    add_options(parser.add_argument_group("data"), "--layout")
+def add_baseline_option(parser: argparse._ActionsContainer) -> None:
+    """Add ``--baseline``."""
+    help = (
+        "another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
+        "the option for several"
+    )
+    parser.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
 
 
-def read_data_options(args: argparse.Namespace, path: str | Path) -> list[Clip]:
-    """Return the clips in ``path`` as ``--layout``, ``--every`` and ``--limit`` ask for."""
-    from clockseg.datasets import read_data
-
-    return read_data(path, layout=args.layout, every=args.every, limit=args.limit)
+def add_data_options(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
+    """Add one or more clips as positional arguments, and ``--layout``."""
+    parser.add_argument("data", nargs="+", metavar=metavar, help=help)
+    add_group(parser, "data", "--layout")
 
 
 def add_frames_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--every``, ``--limit`` and ``--quiet``."""
-    add_options(parser.add_argument_group("frames"), "--every", "--limit")
+    add_group(parser, "frames", "--every", "--limit")
     add_options(parser, "--quiet")
 
 
@@ -204,6 +211,15 @@ def add_plot_option(group: argparse._ActionsContainer, what: str) -> None:
     """Add ``--plot``, which draws ``what``."""
     text = f"draw {what} (needs {install('plots')})"
     group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=text)
+
+
+def add_schedule_file_options(parser: argparse.ArgumentParser, plot: str) -> None:
+    """Add ``--out FILE.toml``, ``--plot``, which draws ``plot``, ``--overwrite`` and ``--json``."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule to this file")
+    add_plot_option(group, plot)
+    add_options(group, "--overwrite", help="replace existing files")
+    add_options(group, "--json")
 
 
 def new_command(
@@ -220,9 +236,19 @@ def new_command(
     return parser
 
 
-def need_torch(what: str) -> None:
-    """Raise ``MissingDependency`` with the line that installs torch, if it is missing."""
-    need("torch", "safetensors", what=what)
+def changed(args: argparse.Namespace, **options: Any) -> argparse.Namespace:
+    """Return the arguments with other values for these options."""
+    return argparse.Namespace(**vars(args) | options)
+
+
+def is_quiet(args: argparse.Namespace) -> bool:
+    """Return True if ``--quiet`` or ``--json`` was given, for commands that have either."""
+    return getattr(args, "quiet", False) or getattr(args, "json", False)
+
+
+def engine_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the engine options as keyword arguments of the library."""
+    return {name.removeprefix("--"): getattr(args, name.removeprefix("--")) for name in ENGINE}
 
 
 def need(*libraries: str, what: str, extra: str = "torch") -> None:
@@ -230,55 +256,6 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: {install(extra)}")
-
-
-def fetch_network(network: str, *, quiet: bool) -> None:
-    """Download and cut a network named hf:.. or torchvision:.. on first use, and print the progress."""
-    from clockseg.networks import named
-
-    if named.is_named(network):
-        named.file_of(network, tell=named.silent if quiet else say)
-
-
-def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
-    """Load the network these options ask for; ``UsageError`` for one of instances unless the command takes such networks."""
-    from clockseg.instances.network import gives_instances
-    from clockseg.networks.load import load
-
-    fetch_network(args.network, quiet=getattr(args, "quiet", False) or getattr(args, "json", False))
-    net = load(args.network, engine=args.engine, precision=args.precision, threads=args.threads, size=args.size)
-    if gives_instances(net) and not instances:
-        raise UsageError(
-            f"network {net.name!r} gives instances, and this command compares maps; segment, live and bench take it. Masks are "
-            "scored against yours by clockseg.instances.scoring."
-        )
-    tell_engine(args, net)
-    return net
-
-
-def add_baseline_option(parser: argparse._ActionsContainer) -> None:
-    """Add ``--baseline``."""
-    parser.add_argument(
-        "--baseline",
-        action="append",
-        default=[],
-        metavar="NETWORK",
-        help="another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
-        "the option for several",
-    )
-
-
-def load_baselines(
-    args: argparse.Namespace, load: Callable[[argparse.Namespace], StagedNetwork]
-) -> list[tuple[str, StagedNetwork]]:
-    """Return each ``--baseline`` with its network, loaded in the same engine."""
-    return [(text, load(argparse.Namespace(**(vars(args) | {"network": text})))) for text in args.baseline]
-
-
-def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
-    """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
-    if args.engine == "auto" and not (args.quiet or getattr(args, "json", False)):
-        say(f"{net.name} runs in {net.engine} (--engine auto)")
 
 
 def check_new_files(*files: Path, overwrite: bool) -> None:
@@ -297,7 +274,12 @@ def check_new_files(*files: Path, overwrite: bool) -> None:
         if file.exists() and not overwrite:
             raise UsageError(f"{file} exists already; give --overwrite to replace it, or another name.")
     for folder in {file.parent for file in files}:
-        _check_folder(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise DataError(f"{folder}: this folder is not writable ({error.strerror}). Give another one.") from error
 
 
 def check_new_network(file: Path, *, overwrite: bool) -> None:
@@ -313,13 +295,17 @@ def check_new_network(file: Path, *, overwrite: bool) -> None:
     check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
 
 
-def _check_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise DataError(f"{folder}: this folder is not writable ({error.strerror}). Give another one.") from error
+def check_schedule_file(args: argparse.Namespace) -> None:
+    """Check the files of ``--out`` and ``--plot``, if given, like ``check_new_files``.
+
+    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
+    """
+    if args.out is not None and args.out.suffix != ".toml":
+        raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")
+    check_new_files(*([] if args.out is None else [args.out]), *plots(args), overwrite=args.overwrite)
 
 
 def plots(args: argparse.Namespace) -> list[Path]:

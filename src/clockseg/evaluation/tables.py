@@ -1,0 +1,129 @@
+"""Tables of evaluations: text for people, and CSV and LaTeX files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from clockseg.errors import UsageError
+from clockseg.files import whole
+
+
+class Evaluated(Protocol):
+    """Any evaluation of one schedule: of labels, of numbers, or of a stream."""
+
+    def facts(self) -> dict[str, Any]: ...
+
+
+def percent(share: float | None) -> str:
+    """Format a share as a percentage.
+
+    >>> percent(0.6612), percent(None)
+    ('66.1 %', '-')
+    """
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+_SCORES: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "mIoU": ("mean_iu", percent),
+    "kept": ("kept", percent),
+    "agreement": ("agreement.mean_iu", percent),
+    "pixels": ("agreement.pixel_acc", percent),
+    "flicker": ("flicker.flicker", percent),
+    "uncut flicker": ("uncut_flicker.flicker", percent),
+    "lag": ("reaction_lag.median", str),
+}
+_ERRORS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "relative error": ("agreement.relative_error", percent),
+    "worst frame": ("agreement.worst_frame", percent),
+}
+_COSTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "network rate": ("network_rate", percent),
+    "ms/frame": ("seconds_per_frame", lambda seconds: f"{1000 * seconds:.2f}"),
+    "relative time": ("relative_time", lambda share: f"{share:.3f}"),
+    "relative mult-adds": ("relative_multiply_adds", lambda share: f"{share:.3f}"),
+}
+_STREAM: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "mIoU": ("mean_iu", percent),
+    "kept": ("kept", percent),
+    "agreement": ("agreement.mean_iu", percent),
+    "age ms": ("age_ms.median", lambda value: f"{value:.0f}"),
+    "p95": ("age_ms.p95", lambda value: f"{value:.0f}"),
+    "oldest ms": ("oldest_age_ms.median", lambda value: f"{value:.0f}"),
+    "finished": ("finished", str),
+    "dropped": ("dropped", str),
+    "on time": ("on_time_share", percent),
+}
+"""Columns of tables: for each heading, the place of its value in the facts, and its format."""
+
+
+def table(found: Sequence[Evaluated]) -> list[list[str]]:
+    """Return rows of text, one per evaluation below a row of headings; ``-`` where there is nothing to report."""
+    rows = [_flat(one) for one in found]
+    if "on_time" in rows[0]:
+        columns = _STREAM
+    else:
+        scores = _ERRORS if "agreement.relative_error" in rows[0] else _SCORES
+        # Baselines have other stages.
+        fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
+        columns = scores | fires | _COSTS
+    body = [[str(row["schedule"]), *(_cell(row, *column) for column in columns.values())] for row in rows]
+    return [["schedule", *columns], *body]
+
+
+def write_table(found: Sequence[Evaluated], path: Path) -> None:
+    """Write all figures as FILE.csv, in full precision, or the rows of ``table`` as FILE.tex (a LaTeX tabular).
+
+    >>> write_table([], Path("table.xls"))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: table.xls: give a name that ends in .csv or .tex.
+    """
+    check_table(path)
+    rows = [_flat(one) for one in found]
+    with whole(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        if path.suffix == ".tex":
+            file.write(_latex(table(found)))
+        else:
+            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def check_table(path: Path) -> None:
+    """Raise ``UsageError`` if no table can have this name."""
+    if path.suffix not in (".csv", ".tex"):
+        raise UsageError(f"{path}: give a name that ends in .csv or .tex.")
+
+
+def _latex(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}", r"\hline", head, r"\hline", *body, r"\hline"]
+    return "\n".join([*lines, r"\end{tabular}"]) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{one}" if one in "%_&#${}" else one for one in text)
+
+
+def _cell(row: Mapping[str, Any], place: str, form: Callable[[Any], str]) -> str:
+    value = row.get(place)
+    return "-" if value is None else form(value)
+
+
+def _flat(one: Evaluated) -> dict[str, Any]:
+    """Return all figures by their place, such as ``agreement.mean_iu``."""
+    facts = one.facts() | {"kept": getattr(one, "kept", None)}
+    if facts.get("frames"):
+        facts["on_time_share"] = facts["on_time"] / facts["frames"]
+    return dict(_leaves(facts))
+
+
+def _leaves(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

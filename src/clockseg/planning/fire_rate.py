@@ -1,0 +1,159 @@
+"""A clock given as text, its threshold tuned to a fire rate on recorded clips, and the schedule file that comes of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from clockseg.carry.names import MARK, marked
+from clockseg.clocks import Watch
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.watching import check
+from clockseg.errors import UsageError
+from clockseg.execution.recording import Recording, label_map, needs
+from clockseg.planning.schedule_file import ScheduleFile
+from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune, tune_near
+
+CLOCKS = ("adaptive", "difference", "confidence")
+
+
+@dataclass(frozen=True)
+class ClockText:
+    """A clock as text, by its threshold; ``pace``: the rate to keep, None for a fixed threshold; ``cap``: most frames held.
+
+    >>> ClockText('difference', 'of="pixels"', cap=8).text(0.1)
+    'either(difference(0.1, of="pixels"), at_least_every(8))'
+    >>> ClockText("adaptive", pace=0.5).text(0.02)
+    'paced(adaptive(0.02), 0.5)'
+    """
+
+    name: str
+    arguments: str = ""
+    cap: int | None = None
+    pace: float | None = None
+
+    def text(self, threshold: float) -> str:
+        """Return the clock with this threshold."""
+        clock = f"{self.name}({', '.join(filter(None, (repr(threshold), self.arguments)))})"
+        paced = clock if self.pace is None else f"paced({clock}, {self.pace!r})"
+        return paced if self.cap is None else f"either({paced}, at_least_every({self.cap}))"
+
+    def __call__(self, threshold: float) -> Schedule | Named:
+        return parse_schedule(self.text(threshold))
+
+
+def clock_text(text: str, *, watch: int | None = None, cap: int | None = None) -> ClockText:
+    """Parse a clock without its threshold; ``watch``: the stage it looks at. ``UsageError`` for anything else.
+
+    >>> clock_text("adaptive()", watch=1).text(0.25)
+    'adaptive(0.25, watch=1)'
+    """
+    try:
+        node = ast.parse(marked(text.strip()), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        node = ast.Constant(None)
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    name = ast.unparse(call.func).replace(MARK, ":")
+    if call.args or not (name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)):
+        raise UsageError(
+            f"--clock {text!r}: give {', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by "
+            'name, such as difference(of="pixels").'
+        )
+    arguments = [ast.unparse(keyword).replace("'", '"') for keyword in call.keywords]
+    if watch is not None:
+        arguments.append(f"watch={watch}")
+    return ClockText(name, ", ".join(arguments), cap)
+
+
+def to_record(net: StagedNetwork, clock: ClockText) -> frozenset[Watch]:
+    """Return what a recording must hold: what the clock watches, and the last stage's labels, which tell what holding costs."""
+    schedule = schedule_for(clock(0.5), len(net))
+    check(net, schedule)
+    last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
+    return needs(schedule) | last
+
+
+@dataclass(frozen=True)
+class FireRate:
+    """The schedule found, its rate on the clips (``point``), and the search for the fixed threshold it starts from.
+
+    ``clips``: the path, the number of frames and the trial of each. ``setting``: the options the threshold is valid for.
+    """
+
+    net: StagedNetwork
+    schedule: str
+    fixed_schedule: str
+    point: Point
+    fixed: Tuned
+    clips: tuple[tuple[str, int, Trial], ...]
+    setting: Mapping[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``clockseg tune --json`` prints."""
+        return {
+            "network": self.net.name,
+            "engine": self.net.engine,
+            "asked": self.fixed.asked,
+            "schedule": self.schedule,
+            **_facts(self.point),
+            "fixed": {"schedule": self.fixed_schedule, **_facts(self.fixed.point)},
+            "clips": [
+                {"clip": path, "frames": frames, "fire_rate": trial.fire_rate if trial.tally.later else None}
+                for path, frames, trial in self.clips
+            ],
+            "curve": [_facts(point) for point in self.fixed.curve],
+        }
+
+    def file(self) -> ScheduleFile:
+        """Return the schedule file, with how the schedule was found."""
+        tuned = {
+            "clips": [path for path, _, _ in self.clips],
+            "frames": sum(frames for _, frames, _ in self.clips),
+            "engine": self.net.engine,
+            **self.setting,
+            "asked": self.fixed.asked,
+            "fire_rate": self.point.fire_rate,
+            "fixed": self.fixed_schedule,
+            "fixed_fire_rate": self.fixed.point.fire_rate,
+            "curve_threshold": [point.threshold for point in self.fixed.curve],
+            "curve_fire_rate": [point.fire_rate for point in self.fixed.curve],
+        }
+        return ScheduleFile(self.schedule, self.net.name, tuple(stage.name for stage in self.net.stages), tuned)
+
+
+def at_fire_rate(
+    net: StagedNetwork,
+    clock: ClockText,
+    recorded: Sequence[tuple[str, Recording]],
+    rate: float,
+    *,
+    paced: bool = True,
+    setting: Mapping[str, Any] | None = None,
+) -> FireRate:
+    """Find the threshold at which ``clock`` fires on a share ``rate`` of the frames of the recordings, each with its path.
+
+    ``paced``: adapt the threshold while it runs, to keep the rate. Errors as of ``tune``.
+    """
+    recordings = [recording for _, recording in recorded]
+    fixed = tune(recordings, clock, rate)
+    chosen, point = clock, fixed.point
+    if paced and 0 < rate < 1 and point.threshold > 0:
+        chosen = replace(clock, pace=rate)
+        point = tune_near(recordings, chosen, rate, point.threshold).point
+    clips = tuple((path, len(recording), tried([recording], chosen(point.threshold))) for path, recording in recorded)
+    schedule, start = chosen.text(point.threshold), clock.text(fixed.point.threshold)
+    return FireRate(net, schedule, start, point, fixed, clips, setting or {})
+
+
+def _facts(point: Point) -> dict[str, Any]:
+    return {
+        "threshold": point.threshold,
+        "fire_rate": point.fire_rate,
+        "held_agreement": point.trial.held_agreement,
+        "relative_time_estimate": point.trial.relative_time_estimate,
+    }
