@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from clockseg.graph.folding import folded
+from clockseg.graph.nodes import folded
 from recipes.street.half_precision import narrowed
 
 

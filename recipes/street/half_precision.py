@@ -25,7 +25,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import copied
 from clockseg.networks.load import load
 
 SMALLEST = 256

@@ -14,7 +14,8 @@ import onnx
 from onnx import helper
 
 from clockseg.errors import NetworkError, nearest
-from clockseg.graph.folding import captured, copied, keep_nodes
+from clockseg.graph.nodes import captured, copied, keep_nodes, renamed, upstream
+from clockseg.graph.nodes import reads as reads_of
 from clockseg.graph.sidecar import Correction, Sidecar
 from clockseg.graph.static import Static, fix
 from clockseg.types import Size
@@ -45,15 +46,15 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
     [output] = _named(graph.output, (correction.output,), "output", said)
     wanted = {value.name for value in graph.output} - {correction.output}
     wanted |= {said.output, *filter(None, said.scores), *(tensor for cut in said.cuts for tensor in cut)}
-    own = _needed(graph.node, wanted)
+    own = upstream(graph.node, wanted)
     fed = {value.name for value in inputs}
-    if wrong := [node for node in graph.node if node.name in own and fed.intersection(_reads(node))]:
+    if wrong := [node for node in graph.node if node.name in own and fed.intersection(reads_of(node))]:
         raise NetworkError(
             f"node {wrong[0].name!r} of network {said.name!r} itself reads an input of its correction; the network has to "
             "stand without it. Train the correction anew (clockseg train stale)."
         )
     added = [node for node in graph.node if node.name not in own]
-    read = {name for node in added for name in _reads(node)}
+    read = {name for node in added for name in reads_of(node)}
     alone = copied(model)
     keep_nodes(alone.graph, [node for node in graph.node if node.name in own])
     _without(alone.graph.input, fed)
@@ -75,7 +76,7 @@ def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
     if twice := sorted(taken.intersection(new)):
         raise NetworkError(f"the network has a tensor {twice[0]!r} already; it was given a correction before.")
     known = {*taken, *new, ""}
-    if lost := sorted({name for node in added.nodes for name in _reads(node)} - known):
+    if lost := sorted({name for node in added.nodes for name in reads_of(node)} - known):
         raise NetworkError(f"the correction reads {lost[0]!r}, which this network doesn't have; train one for it.")
     graph.input.extend(added.inputs)
     graph.initializer.extend(weights)
@@ -90,50 +91,28 @@ def repeated(graph: onnx.GraphProto, start: str, end: str, *, reads: str, prefix
     What they make is called as before, behind ``prefix``. Constants on the way are repeated as well; what else they read is
     the graph's own.
     """
-    needed, names = _needed(graph.node, {end}), {start: reads}
-    constants: dict[str, onnx.NodeProto] = {}
-    fixed = {weight.name for weight in graph.initializer} | {""}
-    found: dict[str, onnx.NodeProto] = {}
-    for node in graph.node:
-        if fixed.issuperset(_reads(node)):
+    needed = upstream(graph.node, [end], [start])
+    fixed, made = {weight.name for weight in graph.initializer}, {start}
+    constants: list[onnx.NodeProto] = []
+    chain: list[onnx.NodeProto] = []
+    for node in (node for node in graph.node if node.name in needed):
+        if fixed.issuperset(reads_of(node)):
             fixed.update(node.output)
-            constants.update(dict.fromkeys(node.output, node))
-        elif node.name in needed and not names.keys().isdisjoint(_reads(node)):
-            if not names.keys().isdisjoint(captured(node)):
+            constants.append(node)
+        elif not made.isdisjoint(reads_of(node)):
+            if not made.isdisjoint(captured(node)):
                 raise NetworkError(
                     f"node {node.name!r} ({node.op_type}) reads the score map from inside a branch or loop; a correction "
                     "can't repeat that. Export the network traced, at a fixed size."
                 )
-            _repeat(node, names, constants, found, prefix)
-    if end not in names:
+            made.update(filter(None, node.output))
+            chain.append(node)
+    if end not in made:
         raise NetworkError(f"{end!r} isn't made from {start!r}.")
-    return tuple(found.values())
-
-
-def _repeat(
-    node: onnx.NodeProto,
-    names: dict[str, str],
-    constants: dict[str, onnx.NodeProto],
-    found: dict[str, onnx.NodeProto],
-    prefix: str,
-) -> None:
-    """Add copies of ``node`` and of the constants that it reads to ``found``; ``names``: tensor -> the tensor of its copy."""
-    before: dict[str, onnx.NodeProto] = {}
-    todo = [*_reads(node)]
-    while todo:
-        maker = constants.get(todo.pop())
-        if maker is not None and maker.name not in before:
-            before[maker.name] = maker
-            todo += _reads(maker)
-    made = {name: f"{prefix}{name}" for one in (*before.values(), node) for name in one.output if name}
-    in_order = {one.name: one for one in constants.values() if one.name in before}
-    for one in (*in_order.values(), node):
-        copy = copied(one)
-        copy.name = f"{prefix}{one.name}"
-        copy.input[:] = [made.get(name, names.get(name, name)) for name in one.input]
-        copy.output[:] = [made.get(name, "") for name in one.output]
-        found[copy.name] = copy
-    names |= {name: made[name] for name in node.output if name}
+    own = upstream(constants, {name for node in chain for name in reads_of(node)})
+    nodes = [*(node for node in constants if node.name in own), *chain]
+    names = {name: f"{prefix}{name}" for node in nodes for name in node.output if name} | {start: reads}
+    return renamed(nodes, names, prefix=prefix)
 
 
 def mended_at(
@@ -157,7 +136,7 @@ def mended_at(
     return found
 
 
-def renamed(model: onnx.ModelProto, names: dict[str, str]) -> onnx.ModelProto:
+def with_inputs(model: onnx.ModelProto, names: dict[str, str]) -> onnx.ModelProto:
     """Rename the inputs of ``model``, to the names of the values that the session passes."""
     for value in model.graph.input:
         value.name = names.get(value.name, value.name)
@@ -176,20 +155,6 @@ def _named(
                 f"the sidecar's correction names {name!r}, which is no {what} of network {said.name!r}. {nearest(name, known)}"
             )
     return tuple(known[name] for name in names)
-
-
-def _needed(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> set[str]:
-    """Return the names of the nodes that make ``wanted``; nodes stand in order in a file."""
-    wanted, found = set(wanted), set[str]()
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            found.add(node.name)
-            wanted.update(_reads(node))
-    return found
-
-
-def _reads(node: onnx.NodeProto) -> tuple[str, ...]:
-    return (*node.input, *captured(node))
 
 
 def _without(values: object, names: set[str]) -> None:

@@ -11,8 +11,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from clockseg.clockwork.network import StagedNetwork
+from clockseg.graph.nodes import attribute
 from clockseg.graph.part import GraphPart
-from clockseg.graph.static import Static, attribute, fix_declared
+from clockseg.graph.static import Static, fix_declared
 from clockseg.types import Size
 
 Shape: TypeAlias = tuple[int, ...]

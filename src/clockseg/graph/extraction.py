@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
+from clockseg.graph.nodes import reads, upstream
 from clockseg.graph.part import Built
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, declared_shape
@@ -26,31 +27,23 @@ SCORES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProt
 
 def extract(static: Static, inputs: Sequence[str], outputs: Sequence[str], *, name: str) -> onnx.ModelProto:
     """Extract the nodes between ``inputs`` and ``outputs`` as a model with static shapes and only the weights it needs."""
-    made = {tensor: node for node in static.nodes for tensor in node.output if tensor}
-    met: set[str] = set()
-    constants: dict[str, TensorProto] = {}
-    todo = [tensor for tensor in outputs if tensor not in inputs]
-    while todo:
-        tensor = todo.pop()
-        if tensor in inputs or tensor in constants:
-            continue
-        if tensor in made:
-            node = made[tensor]
-            if node.name not in met:
-                met.add(node.name)
-                todo.extend(filter(None, static.reads(node)))
-        elif (value := static.constant(tensor)) is not None:
-            constants[tensor] = value
-        else:
-            raise NetworkError(f"part {name!r} doesn't reach {tensor!r} from {', '.join(inputs)}.")
+    met = upstream(static.nodes, outputs, inputs)
+    nodes = [node for node in static.nodes if node.name in met]
+    made = {tensor for node in nodes for tensor in node.output}
+    read = dict.fromkeys([*outputs, *(tensor for node in nodes for tensor in reads(node))])
+    constants: list[TensorProto] = []
+    for tensor in read:
+        if tensor not in made and tensor not in inputs:
+            if (value := static.constant(tensor)) is None:
+                raise NetworkError(f"part {name!r} doesn't reach {tensor!r} from {', '.join(inputs)}.")
+            constants.append(value)
     # Engines drop inputs that nothing reads, and then don't find them.
-    read = {tensor for node in static.nodes if node.name in met for tensor in static.reads(node)} | set(outputs)
     graph = helper.make_graph(
-        [node for node in static.nodes if node.name in met],
+        nodes,
         name,
         [_info(static, tensor) for tensor in inputs if tensor in read],
         [_info(static, tensor) for tensor in outputs],
-        list(constants.values()),
+        constants,
     )
     return helper.make_model(graph, opset_imports=static.opsets, ir_version=static.ir_version, producer_name="clockseg")
 

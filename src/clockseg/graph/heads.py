@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import copied, renamed
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.graph.static import Static
@@ -134,14 +134,11 @@ def _fixed(static: Static, node: onnx.NodeProto) -> bool:
 
 def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx.NodeProto, ...]:
     """Return the chain once more, under names of its own: the network's own belongs to the next stage."""
-    nodes, tensor = [], cut
-    for index, node in enumerate(chain):
-        copy = copied(node)
-        copy.name = copy.output[0] = f"{_map_name(stage)}.{index}"
-        copy.input[0] = tensor
-        tensor = copy.output[0]
-        nodes.append(copy)
-    return tuple(nodes)
+    names = {node.output[0]: f"{_map_name(stage)}.{index}" for index, node in enumerate(chain)}
+    nodes = renamed(chain, {cut: cut, **names})
+    for node in nodes:
+        node.name = node.output[0]
+    return nodes
 
 
 def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelProto:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -13,7 +12,6 @@ from onnx import external_data_helper, inliner, version_converter
 from clockseg.errors import DataError, NetworkError, first_line
 from clockseg.files import whole_together
 from clockseg.graph import sidecar
-from clockseg.graph.folding import captured
 from clockseg.graph.limits import Limits
 from clockseg.graph.neutral import (
     CHANNELWISE,
@@ -30,51 +28,10 @@ from clockseg.graph.neutral import (
     convolution,
     scaling,
 )
+from clockseg.graph.nodes import attribute, in_order, reads
 from clockseg.graph.quantized import reading
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.static import Static, attribute
-
-
-def in_order(graph: onnx.GraphProto) -> None:
-    """Sort the nodes of ``graph`` in place so that each comes behind what it reads; as they were where they already do.
-
-    ONNX wants them so, engines don't mind, and converters to half precision append their casts at the end. Nodes in a
-    circle are left at the end, for the checker to complain of.
-
-    >>> add = onnx.helper.make_node
-    >>> graph = onnx.helper.make_graph([add("Relu", ["a"], ["b"]), add("Neg", ["x"], ["a"])], "g", [], [])
-    >>> in_order(graph)
-    >>> [node.op_type for node in graph.node]
-    ['Neg', 'Relu']
-    """
-    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
-    needs = [{makers[name] for name in (*node.input, *captured(node)) if name in makers} for node in graph.node]
-    if all(max(before, default=-1) < index for index, before in enumerate(needs)):
-        return
-    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
-    order = _sorted(needs)
-    del graph.node[:]
-    graph.node.extend(nodes[index] for index in order)
-
-
-def _sorted(needs: list[set[int]]) -> list[int]:
-    """Return an order in which each node comes after those it needs; the earliest of those that can come next is next."""
-    readers: dict[int, list[int]] = {}
-    for index, before in enumerate(needs):
-        for one in before:
-            readers.setdefault(one, []).append(index)
-    left = [len(before) for before in needs]
-    ready = [index for index, count in enumerate(left) if not count]
-    found: list[int] = []
-    while ready:
-        index = heapq.heappop(ready)
-        found.append(index)
-        for reader in readers.get(index, ()):
-            left[reader] -= 1
-            if not left[reader]:
-                heapq.heappush(ready, reader)
-    return [*found, *(index for index, count in enumerate(left) if count)]
-
+from clockseg.graph.static import Static
 
 _KINDS = {
     POINT: "Softmax LogSoftmax Sigmoid ArgMax Cast Identity Squeeze Unsqueeze",
@@ -254,7 +211,7 @@ def neutral(static: Static, frame: str) -> Graph:
     """Convert a static graph to the cut rule's, with the input ``frame``; quantizing is part of making or reading a map."""
     seen = reading(static)
     nodes = tuple(
-        Node(node.name, seen.all(static.reads(node)), seen.all(node.output), *kind(static, node))
+        Node(node.name, seen.all(reads(node)), seen.all(node.output), *kind(static, node))
         for node in static.nodes
         if node.name not in seen.left_out
     )

@@ -12,10 +12,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from clockseg.graph import onnx_reader
-from clockseg.graph.folding import copied, folded, keep_nodes
+from clockseg.graph.nodes import attribute, copied, folded, keep_nodes, reads
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, Term, splits
-from clockseg.graph.static import Static, attribute, fix, walk
+from clockseg.graph.static import Static, fix, walk
 from clockseg.types import Size
 
 
@@ -50,7 +50,7 @@ class _Terms:
         """Tensors that do not depend on the frame."""
         found = {"", *self.static.weights, *self.static.folded}
         for node in self.nodes.values():
-            if found.issuperset(self.static.reads(node)):
+            if found.issuperset(reads(node)):
                 found.update(node.output)
         return found
 

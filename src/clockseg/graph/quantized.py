@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import attribute, captured, readers_of, renamed
 from clockseg.graph.part import Tensors
 from clockseg.types import Array
 
@@ -35,8 +35,6 @@ class Shaped(Protocol):
 
     def constant(self, name: str) -> TensorProto | None: ...
 
-    def reads(self, node: onnx.NodeProto) -> tuple[str, ...]: ...
-
 
 def name_bytes(static: Shaped) -> None:
     """Let the bytes of each map of which nothing else is read take its name; ``static.floats`` keep theirs.
@@ -44,7 +42,7 @@ def name_bytes(static: Shaped) -> None:
     Doing it again changes nothing.
     """
     # What subgraphs read goes by the name it has.
-    static.floats |= {name for node in static.nodes for name in static.reads(node)[len(node.input) :]}
+    static.floats |= {name for node in static.nodes for name in captured(node)}
     _join_equal(static)
     made = {tensor for node in static.nodes for tensor in node.output}
     readers = readers_of(static.nodes)
@@ -78,28 +76,16 @@ def _join_equal(static: Shaped) -> None:
 def _how(static: Shaped, node: onnx.NodeProto) -> tuple[object, ...]:
     values = [static.constant(name) for name in node.input[1:]]
     known = [value and (value.data_type, numpy_helper.to_array(value).tobytes()) for value in values]
-    options = sorted(attribute.SerializeToString() for attribute in node.attribute)
+    options = sorted(entry.SerializeToString() for entry in node.attribute)
     return (node.input[0], *(known if all(known) else node.input[1:]), *options)
-
-
-def readers_of(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto]]:
-    """Return the nodes that read each tensor."""
-    found: dict[str, list[onnx.NodeProto]] = {}
-    for node in nodes:
-        for tensor in dict.fromkeys(node.input):
-            found.setdefault(tensor, []).append(node)
-    return found
 
 
 def _rename(static: Shaped, new: Mapping[str, str]) -> None:
     if not new:
         return
-    for index, node in enumerate(static.nodes):
-        if any(name in new for name in (*node.input, *node.output)):
-            copy = copied(node)
-            copy.input[:] = [new.get(name, name) for name in node.input]
-            copy.output[:] = [new.get(name, name) for name in node.output]
-            static.nodes[index] = copy
+    static.nodes[:] = [
+        node if new.keys().isdisjoint((*node.input, *node.output)) else renamed([node], new)[0] for node in static.nodes
+    ]
     static.types |= {to: static.types[name] for name, to in new.items()}
 
 
@@ -165,7 +151,7 @@ def floats_of(static: Shaped, tensor: str) -> Floats | None:
     if node is None or node.op_type != TO_BYTES:
         return None
     shape = static.types[tensor][1]
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    axis = attribute(node, "axis", 1)
     scale, zero = (_along(static.constant(name), axis, len(shape)) for name in (*node.input[1:], "", "")[:2])
     return None if scale is None else Floats(tensor, scale, np.zeros(1, np.uint8) if zero is None else zero)
 

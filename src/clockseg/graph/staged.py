@@ -11,7 +11,7 @@ import onnx
 from clockseg.clockwork.network import Correction, Group, Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
-from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, renamed
+from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
 from clockseg.graph.fusion import GraphFusion
 from clockseg.graph.onnx_split import applied
@@ -174,7 +174,7 @@ class _Source:
 
         def build(size: Size) -> Built:
             made = onnx.load_from_string(part.build(size).model)
-            return built(renamed(made, called))
+            return built(with_inputs(made, called))
 
         inputs = tuple(called.get(name, name) for name in part.inputs)
         return Correction(replace(part, inputs=inputs, build=build), said.reads)

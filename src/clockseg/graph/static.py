@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from clockseg.errors import NetworkError
-from clockseg.graph.folding import captured, copied
 from clockseg.graph.limits import Limits
+from clockseg.graph.nodes import attribute, computed, reads, renamed
 from clockseg.graph.quantized import name_bytes
 from clockseg.types import Array
 
@@ -88,10 +86,6 @@ class Static:
         if math.prod(weight.dims) <= MOST_FOLDED:
             self.folded[weight.name] = _array(weight)
 
-    def reads(self, node: onnx.NodeProto) -> tuple[str, ...]:
-        """Return the inputs of ``node``, including the outer tensors that its subgraphs read."""
-        return (*node.input, *captured(node))
-
     def channelwise(self, node: onnx.NodeProto) -> bool:
         """Return True if each output channel of a ConvTranspose depends on one input channel alone."""
         groups = int(attribute(node, "group", 1))
@@ -102,11 +96,6 @@ class Static:
             return False
         values = numpy_helper.to_array(weights)
         return not values[~np.eye(len(values), dtype=bool)].any()
-
-
-def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    """Return an attribute of ``node``, or its default."""
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: Iterable[str] = ()) -> Static:
@@ -247,12 +236,9 @@ def _inline(found: Static, node: onnx.NodeProto) -> None:
     names = {name: f"{node.name}/{name}" for inner in branch.node for name in inner.output if name}
     for weight in branch.initializer:
         found.hold(weight)
-    for index, inner in enumerate(branch.node):
-        copy = copied(inner)
-        copy.name = f"{node.name}/{inner.name or inner.op_type}_{index}"
-        # Two branches may call different tensors the same.
-        copy.input[:] = [names.get(name, name) for name in inner.input]
-        copy.output[:] = [names.get(name, name) for name in inner.output]
+    # Two branches may call different tensors the same.
+    for index, copy in enumerate(renamed(branch.node, names)):
+        copy.name = f"{node.name}/{copy.name or copy.op_type}_{index}"
         walk(found, copy)
     for inside, outside in zip(branch.output, node.output, strict=True):
         given = names.get(inside.name, inside.name)
@@ -272,7 +258,7 @@ def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
 
 def _is_known(found: Static, node: onnx.NodeProto) -> bool:
     """Return True if all inputs of ``node`` are known constants, so that it can be computed here."""
-    return node.op_type in _COMPUTED and all(name in found.folded for name in found.reads(node) if name)
+    return node.op_type in _COMPUTED and all(name in found.folded for name in reads(node))
 
 
 def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
@@ -280,27 +266,16 @@ def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) ->
     told = all(name in made for name in node.output if name) or node.op_type in _NO_LARGER
     if not told or any(math.prod(shape) > MOST_FOLDED for _, shape in made.values()):
         return []
-    names = list(dict.fromkeys(filter(None, found.reads(node))))
-    graph = helper.make_graph(
-        [node],
-        "fold",
-        [helper.make_tensor_value_info(name, *found.types[name]) for name in names],
-        [onnx.ValueInfoProto(name=name) for name in node.output if name],
-    )
-    model = helper.make_model(graph, opset_imports=found.opsets, ir_version=found.ir_version)
     try:
-        values = ReferenceEvaluator(model).run(None, {name: found.folded[name] for name in names})
+        values = computed(node, {name: found.folded[name] for name in reads(node)}, found.opsets, found.ir_version)
     except Exception:  # whatever it raises, the engine may yet know this operator
         return []
-    values = [np.asarray(value) for value in values]
     return values if all(value.size <= MOST_FOLDED for value in values) else []
 
 
 def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
     """Infer the types and shapes of the outputs of ``node``, as far as its inputs tell them."""
-    types = {
-        name: helper.make_tensor_type_proto(*found.types[name]) for name in found.reads(node) if name in found.types
-    }
+    types = {name: helper.make_tensor_type_proto(*found.types[name]) for name in reads(node) if name in found.types}
     data = {name: found.constant(name) for name in node.input if name in found.folded}
     try:
         schema = onnx.defs.get_schema(node.op_type, _opset(found, node.domain), node.domain)

@@ -13,7 +13,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.extraction import built, with_frame
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import copied
 from clockseg.graph.part import IMAGE, Built, GraphPart, Pick
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.instances.heads import Head

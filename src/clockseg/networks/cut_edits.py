@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import copied
 from clockseg.types import Size
 
 NEAR = "clockseg.input"

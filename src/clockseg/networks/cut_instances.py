@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from clockseg.errors import UsageError
-from clockseg.graph.folding import copied
+from clockseg.graph.nodes import copied
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.static import declared_shape
 from clockseg.instances.network import STAGE

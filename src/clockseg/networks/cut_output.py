@@ -11,8 +11,9 @@ from onnx import TensorProto
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
+from clockseg.graph.nodes import attribute
 from clockseg.graph.places import Grid
-from clockseg.graph.static import Static, attribute
+from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS
 from clockseg.networks.cut_edits import above_zero, appended, channels_first
 from clockseg.networks.cut_source import Told

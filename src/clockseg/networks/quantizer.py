@@ -20,8 +20,8 @@ import onnx
 from onnx import numpy_helper, version_converter
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.folding import folded, keep_nodes
-from clockseg.graph.quantized import TO_BYTES, TO_FLOATS, readers_of
+from clockseg.graph.nodes import folded, keep_nodes, readers_of
+from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
 

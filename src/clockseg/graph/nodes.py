@@ -1,0 +1,164 @@
+"""ONNX nodes: the walks over them, copies of them, and constants that are computed in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeVar
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from clockseg.types import Array
+
+REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
+"""What rewrites weights without changing what they say."""
+
+
+Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, TensorProto)
+
+
+def copied(message: Message) -> Message:
+    """Copy a model, a node or a weight, to change the copy."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+def renamed(
+    nodes: Iterable[onnx.NodeProto], names: Mapping[str, str], *, prefix: str = ""
+) -> tuple[onnx.NodeProto, ...]:
+    """Copy ``nodes`` with tensors renamed by ``names``, and ``prefix`` before their own names."""
+    copies = []
+    for node in nodes:
+        copy = copied(node)
+        copy.name = f"{prefix}{node.name}"
+        copy.input[:] = [names.get(name, name) for name in node.input]
+        copy.output[:] = [names.get(name, name) for name in node.output]
+        copies.append(copy)
+    return tuple(copies)
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """Return an attribute of ``node``, or its default."""
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs inside ``node``: branches of an If, the body of a Loop."""
+    for entry in node.attribute:
+        if entry.HasField("g"):
+            yield entry.g
+        yield from entry.graphs
+
+
+def captured(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield the outer tensors that a node's subgraphs read."""
+    for graph in subgraphs(node):
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        for inner in graph.node:
+            yield from (name for name in reads(inner) if name not in own)
+            own.update(inner.output)
+
+
+def reads(node: onnx.NodeProto) -> tuple[str, ...]:
+    """Return the tensors that ``node`` reads, those that its subgraphs read included."""
+    return tuple(name for name in (*node.input, *captured(node)) if name)
+
+
+def readers_of(nodes: Iterable[onnx.NodeProto]) -> dict[str, list[onnx.NodeProto]]:
+    """Return the nodes that read each tensor."""
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in nodes:
+        for tensor in dict.fromkeys(node.input):
+            found.setdefault(tensor, []).append(node)
+    return found
+
+
+def upstream(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str], given: Collection[str] = ()) -> set[str]:
+    """Return the names of those of ``nodes``, which stand in order, that make ``wanted`` from ``given`` and constants."""
+    left, found = set(wanted).difference(given), set[str]()
+    for node in reversed(nodes):
+        if not left.isdisjoint(node.output):
+            found.add(node.name)
+            left.update(name for name in reads(node) if name not in given)
+    return found
+
+
+def in_order(graph: onnx.GraphProto) -> None:
+    """Sort the nodes of ``graph`` in place so that each comes behind what it reads; as they were where they already do.
+
+    ONNX wants them so, engines don't mind, and converters to half precision append their casts at the end. Nodes in a
+    circle are left as they are, for the checker to complain of.
+
+    >>> add = onnx.helper.make_node
+    >>> graph = onnx.helper.make_graph([add("Relu", ["a"], ["b"]), add("Neg", ["x"], ["a"])], "g", [], [])
+    >>> in_order(graph)
+    >>> [node.op_type for node in graph.node]
+    ['Neg', 'Relu']
+    """
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    needs = {
+        index: {makers[name] for name in reads(node) if name in makers and makers[name] != index}
+        for index, node in enumerate(graph.node)
+    }
+    if all(max(before, default=-1) < index for index, before in needs.items()):
+        return
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError:
+        return
+    nodes = [copied(graph.node[index]) for index in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Copy ``model`` with weights that are only cast or rearranged stored as plain weights.
+
+    >>> weight = numpy_helper.from_array(np.zeros(2, np.float16), "half")
+    >>> nodes = [helper.make_node("Cast", ["half"], ["w"], to=1), helper.make_node("Add", ["x", "w"], ["y"])]
+    >>> ends = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    >>> model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight]))
+    >>> [(node.op_type, list(node.input)) for node in folded(model).graph.node]
+    [('Add', ['x', 'w'])]
+    """
+    made = copied(model)
+    known = {weight.name: weight for weight in made.graph.initializer}
+    left = []
+    for node in made.graph.node:
+        if node.op_type in REARRANGES and all(name in known for name in node.input if name):
+            given = {name: numpy_helper.to_array(known[name]) for name in node.input if name}
+            [value] = computed(node, given, model.opset_import, model.ir_version)
+            known[node.output[0]] = numpy_helper.from_array(value, node.output[0])
+        else:
+            left.append(node)
+    keep_nodes(made.graph, left, known)
+    return made
+
+
+def computed(
+    node: onnx.NodeProto, given: Mapping[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], ir_version: int
+) -> list[Array]:
+    """Compute ``node`` from the values it reads, with the reference implementation of its operator."""
+    types = {name: (helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in given.items()}
+    inputs = [helper.make_tensor_value_info(name, *known) for name, known in types.items()]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = helper.make_graph([node], "fold", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
+    return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, dict(given))]
+
+
+def keep_nodes(
+    graph: onnx.GraphProto, nodes: list[onnx.NodeProto], weights: Mapping[str, TensorProto] | None = None
+) -> None:
+    """Make these the nodes of ``graph``, and of its weights (or ``weights``) keep those that something reads."""
+    weights = weights or {weight.name: weight for weight in graph.initializer}
+    read = {name for node in nodes for name in reads(node)} | {value.name for value in graph.output}
+    left = [copied(weight) for name, weight in weights.items() if name in read]
+    nodes = [copied(node) for node in nodes]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(left)
