@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from clockseg.graph import onnx_reader
 from clockseg.graph.nodes import attribute, copied, folded, keep_nodes, reads
 from clockseg.graph.sidecar import Sidecar
-from clockseg.graph.split import Split, Term, splits
+from clockseg.graph.split import Split, SplitNode, Term, splits
 from clockseg.graph.static import Static, fix, walk
 from clockseg.types import Size
 
@@ -30,16 +30,17 @@ def _applied(static: Static, split: Split) -> Static:
     made = replace(static, nodes=[], weights=dict(static.weights), types=dict(static.types), folded=dict(static.folded))
     terms = _Terms(made, split, {node.name: node for node in static.nodes})
     for node in static.nodes:
-        if node.name == split.product:
-            terms.add()
-        else:
+        if node.name != split.product:
             made.nodes.append(node)
+            continue
+        for step in split.steps(lambda name: terms.nodes[name].input[0]):
+            walk(made, terms.node(step))
     return made
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """Adds the nodes of a split's terms to ``static``; ``nodes``: the graph's, by name."""
+    """Makes the nodes of a split's terms, and their weights in ``static``; ``nodes``: the graph's, by name."""
 
     static: Static
     split: Split
@@ -54,64 +55,36 @@ class _Terms:
                 found.update(node.output)
         return found
 
-    def add(self) -> None:
-        """Add all terms and their sums."""
-        before = ""
-        for index, term in enumerate(self.split.terms):
-            tensor = self._term(index, term)
-            if index:
-                name, total = self.split.total(index)
-                walk(self.static, helper.make_node("Add", [before, tensor], [total], name=name))
-                tensor = total
-            before = tensor
-
-    def _term(self, index: int, term: Term) -> str:
-        enlarge = self.nodes[term.enlarge] if term.enlarge else None
-        reads = [enlarge.input[0]] if enlarge else [self.split.leaves[leaf] for leaf in term.leaves]
-        tensor = reads[0]
-        if len(reads) > 1:
-            tensor = self.split.named(index, "joined")
-            walk(self.static, helper.make_node("Concat", reads, [tensor], name=tensor, axis=self.split.axis))
-        channels = self._channels(term)
-        for step, name in enumerate(self.split.between):
-            tensor = self._repeated(self.nodes[name], tensor, self.split.named(index, step), channels)
-        product = self.nodes[self.split.product]
-        tensor = self._product(product, tensor, index, channels)
-        if enlarge:
-            tensor = self._repeated(enlarge, tensor, self.split.named(index, "enlarged"), channels)
-        return tensor
+    def node(self, step: SplitNode) -> onnx.NodeProto:
+        """Return the node of ``step``; its numbers for each channel are cut to the channels of its term."""
+        if step.term is None:
+            return helper.make_node("Add", step.inputs, [step.made], name=step.name)
+        if not step.like:
+            return helper.make_node("Concat", step.inputs, [step.made], name=step.name, axis=self.split.axis)
+        node, channels = self.nodes[step.like], self._channels(step.term)
+        copy = copied(node)
+        copy.name, copy.output[:] = step.name, [step.made]
+        copy.input[self._dynamic(node)] = step.inputs[0]
+        if step.like == self.split.product:
+            axis = 1 if node.op_type == "Conv" or attribute(node, "transB", 0) else 0
+            copy.input[1] = self._cut(node.input[1], axis, channels, f"{step.name}.weights")
+            if step.term is not self.split.terms[self.split.bias]:
+                del copy.input[2:]
+            return copy
+        for position, axis in self._by_channel(node):
+            copy.input[position] = self._cut(node.input[position], axis, channels, f"{step.name}.{position}")
+        for entry in copy.attribute:
+            if node.op_type == "Conv" and entry.name == "group":
+                entry.i = len(channels)
+        if node.op_type == "Resize" and len(node.input) > 3 and node.input[3]:
+            copy.input[3] = self._sizes(node, step.inputs[0], f"{step.name}.sizes")
+        return copy
 
     def _channels(self, term: Term) -> list[int]:
         """Return the positions along the joined axis that ``term`` has."""
         sizes = [self.static.shape(leaf)[self.split.axis] for leaf in self.split.leaves]
         starts = [0, *itertools.accumulate(sizes)]
         return [channel for leaf in term.leaves for channel in range(starts[leaf], starts[leaf + 1])]
-
-    def _repeated(self, node: onnx.NodeProto, reads: str, name: str, channels: list[int]) -> str:
-        """Add a copy of ``node`` that reads ``reads``; its numbers for each channel are cut to ``channels``."""
-        copy = _copy(node, name)
-        copy.input[self._dynamic(node)] = reads
-        for position, axis in self._by_channel(node):
-            copy.input[position] = self._cut(node.input[position], axis, channels, f"{name}.{position}")
-        for entry in copy.attribute:
-            if node.op_type == "Conv" and entry.name == "group":
-                entry.i = len(channels)
-        if node.op_type == "Resize" and len(node.input) > 3 and node.input[3]:
-            copy.input[3] = self._sizes(node, reads, f"{name}.sizes")
-        walk(self.static, copy)
-        return name
-
-    def _product(self, node: onnx.NodeProto, reads: str, index: int, channels: list[int]) -> str:
-        """Add the product with the weights of ``channels``, and the bias if this term has it."""
-        name = self.split.named(index, "product")
-        copy = _copy(node, name)
-        copy.input[0] = reads
-        axis = 1 if node.op_type == "Conv" or attribute(node, "transB", 0) else 0
-        copy.input[1] = self._cut(node.input[1], axis, channels, f"{name}.weights")
-        if index != self.split.bias:
-            del copy.input[2:]
-        walk(self.static, copy)
-        return name
 
     def _dynamic(self, node: onnx.NodeProto) -> int:
         """Return the position of the one input that isn't constant: the joined maps, or a map computed from them."""
@@ -148,13 +121,6 @@ class _Terms:
             sizes[axes.index(self.split.axis)] = self.static.shape(reads)[self.split.axis]
         self.static.hold(numpy_helper.from_array(sizes, to))
         return to
-
-
-def _copy(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
-    copy = copied(node)
-    copy.name = name
-    copy.output[:] = [name]
-    return copy
 
 
 def split_model(model: onnx.ModelProto, said: Sidecar, size: Size) -> onnx.ModelProto:

@@ -14,10 +14,10 @@ The plan is made on the neutral graph, and each reader carries it out on its own
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, PRODUCT, Graph, Node
+from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, OTHER, PRODUCT, Graph, Node
 from clockseg.graph.rule import Sources, sources
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -64,17 +64,41 @@ class Split:
         plain = [index for index, term in enumerate(self.terms) if term.enlarge is None]
         return plain[-1] if plain else len(self.terms) - 1
 
-    def named(self, term: int, step: str | int) -> str:
-        """Return the name of a node of term number ``term`` (0 is the first), and of the tensor that it makes.
+    def steps(self, reads: Callable[[str], str]) -> Iterator[SplitNode]:
+        """Yield the nodes that take the place of ``product``, in order; ``reads``: a node's name -> the one map it reads."""
+        before = ""
+        for index, term in enumerate(self.terms):
+            start = f"{self.made}.term{index + 1}"
+            inputs = (reads(term.enlarge),) if term.enlarge else tuple(self.leaves[leaf] for leaf in term.leaves)
+            order = [("joined", "")] if len(inputs) > 1 else []
+            order += [(str(place), name) for place, name in enumerate(self.between)]
+            order += [("product", self.product), *([("enlarged", term.enlarge)] if term.enlarge else [])]
+            for step, like in order:
+                name = f"{start}.{step}"
+                yield SplitNode(name, name, like, inputs, term)
+                inputs = (name,)
+            if index:
+                name = f"{self.made}.sum{index + 1}"
+                inputs = (before, *inputs)
+                made = self.made if index == len(self.terms) - 1 else name
+                yield SplitNode(name, made, "", inputs, None)
+                inputs = (made,)
+            [before] = inputs
 
-        ``step``: "joined", the position of one of ``between``, "product" or "enlarged".
-        """
-        return f"{self.made}.term{term + 1}.{step}"
 
-    def total(self, term: int) -> tuple[str, str]:
-        """Return the node that adds term number ``term`` to those before it, and the tensor it makes."""
-        node = f"{self.made}.sum{term + 1}"
-        return node, self.made if term == len(self.terms) - 1 else node
+@dataclass(frozen=True)
+class SplitNode:
+    """A node called ``name`` that reads the maps ``inputs`` and makes ``made``.
+
+    It is a copy of the node ``like`` that computes on the channels of ``term`` alone, or, where that is empty, the
+    concatenation of the term's maps; without a term it is a sum.
+    """
+
+    name: str
+    made: str
+    like: str
+    inputs: tuple[str, ...]
+    term: Term | None
 
 
 def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: Shapes) -> tuple[Split, ...]:
@@ -190,32 +214,15 @@ def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
 
 def _summed(graph: Graph, split: Split) -> list[Node]:
     nodes = {node.name: node for node in graph.nodes}
-    product = nodes[split.product]
     made: list[Node] = []
-    before = ""
-    for index, term in enumerate(split.terms):
-
-        def add(step: str | int, like: Node, reads: Sequence[str], index: int = index) -> str:
-            name = split.named(index, step)
+    for step in split.steps(lambda name: graph.reads(nodes[name])[0]):
+        if step.like:
+            like = nodes[step.like]
             constants = [tensor for tensor in like.inputs if tensor not in graph.dynamic]
-            made.append(Node(name, (*reads, *constants), (name,), like.kind, like.axis))
-            return name
-
-        enlarge = nodes[term.enlarge] if term.enlarge else None
-        reads = graph.reads(enlarge) if enlarge else tuple(split.leaves[leaf] for leaf in term.leaves)
-        tensor = reads[0]
-        if len(reads) > 1:
-            tensor = add("joined", Node("", (), (), CONCAT, split.axis), reads)
-        for step, name in enumerate(split.between):
-            tensor = add(step, nodes[name], [tensor])
-        tensor = add("product", product, [tensor])
-        if enlarge:
-            tensor = add("enlarged", enlarge, [tensor])
-        if index:
-            name, total = split.total(index)
-            made.append(Node(name, (before, tensor), (total,)))
-            tensor = total
-        before = tensor
+            made.append(Node(step.name, (*step.inputs, *constants), (step.made,), like.kind, like.axis))
+        else:
+            kind = (CONCAT, split.axis) if step.term else OTHER
+            made.append(Node(step.name, step.inputs, (step.made,), *kind))
     return made
 
 
@@ -238,14 +245,14 @@ def shared_work(graph: Graph, split: Split, shapes: Shapes, work: Mapping[str, f
     channels = [shapes[leaf][split.axis] for leaf in split.leaves]
     nodes = {node.name: node for node in graph.nodes}
     found: dict[str, float] = {}
-    for index, term in enumerate(split.terms):
-        share = sum(channels[leaf] for leaf in term.leaves) / sum(channels)
-        for step, name in enumerate(split.between):
-            found[split.named(index, step)] = work.get(name, 0.0) * share
-        if term.enlarge:
-            [small] = graph.reads(nodes[term.enlarge])
-            share *= math.prod(shapes[small]) / math.prod(shapes[split.leaves[term.leaves[0]]])
-            wider = shapes[split.made][split.axis] / channels[term.leaves[0]]
-            found[split.named(index, "enlarged")] = work.get(term.enlarge, 0.0) * wider
-        found[split.named(index, "product")] = work.get(split.product, 0.0) * share
+    for step in split.steps(lambda name: graph.reads(nodes[name])[0]):
+        if step.term is None or not step.like:
+            continue
+        first = step.term.leaves[0]
+        share = sum(channels[leaf] for leaf in step.term.leaves) / sum(channels)
+        if step.like == step.term.enlarge:
+            share = shapes[split.made][split.axis] / channels[first]
+        elif step.term.enlarge:
+            share *= math.prod(shapes[step.inputs[0]]) / math.prod(shapes[split.leaves[first]])
+        found[step.name] = work.get(step.like, 0.0) * share
     return found

@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
-from clockseg.graph.split import Split, Term
+from clockseg.graph.split import Split, SplitNode, Term
 from clockseg.graph.torch_export import operation
 from clockseg.graph.torch_reader import ARITHMETIC, NORMS, Names, Program, owner, shape
 
@@ -49,10 +49,10 @@ class _Sum:
 
     def carry_out(self) -> None:
         product = next(node for node in self.graph.nodes if node.name == self.split.product)
+        total = product
         with self.graph.inserting_before(product):
-            total, *others = [self._term(index, term, product) for index, term in enumerate(self.split.terms)]
-            for index, made in enumerate(others, start=1):
-                total = self._add(self.split.total(index)[0], product, torch.ops.aten.add.Tensor, total, made)
+            for step in self.split.steps(lambda name: self.names.chosen[self._node(name).args[0]]):
+                total = self._made(step, product)
         product.replace_all_uses_with(total)
         for name, node in list(self.names.known.items()):
             if node is product:
@@ -60,24 +60,22 @@ class _Sum:
         self.names.chosen[total] = self.names.chosen.pop(product)
         self.graph.erase_node(product)
 
-    def _term(self, index: int, term: Term, product: fx.Node) -> fx.Node:
-        leaves = [self.names.known[self.split.leaves[leaf]] for leaf in term.leaves]
-        enlarge = self._node(term.enlarge) if term.enlarge else None
-        [made, *others] = [enlarge.args[0]] if enlarge else leaves
-        if others:
-            made = self._add(
-                self.split.named(index, "joined"), product, torch.ops.aten.cat.default, leaves, self.split.axis
-            )
-        for step, name in enumerate(self.split.between):
-            made = self._between(self.split.named(index, step), self._node(name), made, term)
-        weights = self._sliced(product.args[1], 0 if operation(product) in ("matmul", "mm") else 1, term)
+    def _made(self, step: SplitNode, product: fx.Node) -> fx.Node:
+        given = [self.names.known[name] for name in step.inputs]
+        if step.term is None:
+            return self._add(step.name, product, torch.ops.aten.add.Tensor, *given)
+        if not step.like:
+            return self._add(step.name, product, torch.ops.aten.cat.default, given, self.split.axis)
+        like = self._node(step.like)
+        if step.like == step.term.enlarge:
+            return self._add(step.name, like, like.target, *given, *like.args[1:])
+        if like is not product:
+            return self._between(step.name, like, given[0], step.term)
+        weights = self._sliced(product.args[1], 0 if operation(product) in ("matmul", "mm") else 1, step.term)
         rest = list(product.args[2:])
-        if rest and index != self.split.bias:
+        if rest and step.term is not self.split.terms[self.split.bias]:
             rest[0] = None
-        made = self._add(self.split.named(index, "product"), product, product.target, made, weights, *rest)
-        if enlarge:
-            made = self._add(self.split.named(index, "enlarged"), enlarge, enlarge.target, made, *enlarge.args[1:])
-        return made
+        return self._add(step.name, product, product.target, *given, weights, *rest)
 
     def _between(self, name: str, like: fx.Node, given: fx.Node, term: Term) -> fx.Node:
         """Repeat ``like`` on ``given``, with the constants that belong to the term's channels."""
@@ -93,7 +91,7 @@ class _Sum:
             args[6] = shape(given)[1]
         made = self._add(name, like, like.target, *args)
         made.meta[SPLIT] = True
-        return self._add(f"{name}.taken", like, operator.getitem, made, 0) if _gives_several(like) else made
+        return self._add(name, like, operator.getitem, made, 0) if _gives_several(like) else made
 
     def _node(self, name: str) -> fx.Node:
         """Return a node of the plan: by its name in the graph, or, if a split made it, by that of its tensor."""
