@@ -11,7 +11,7 @@ import pytest
 
 from clockseg.cli.main import main
 from clockseg.errors import MissingDependency
-from clockseg.segmenting.cluster import Actors
+from clockseg.segmenting.cluster import Cluster
 from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
 
@@ -27,7 +27,7 @@ def kill_one(pieces):
         time.sleep(0.02)
     for comm in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if comm.read_text().startswith("ray::_Actor"):
+            if comm.read_text().startswith("ray::_Remote"):
                 os.kill(int(comm.parent.name), signal.SIGKILL)
                 print("killed", flush=True)
                 return
@@ -43,7 +43,7 @@ sys.exit(main(sys.argv[2:]))
 def test_without_ray_the_line_that_installs_it_is_told(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependency, match=r"pip install '\.\[ray\]'"):
-        Actors(lambda: None, 1, address="auto", cores=1)
+        Cluster(lambda: None, 1, address="auto", cores=1)
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]' in the clone")

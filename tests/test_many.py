@@ -24,11 +24,11 @@ from clockseg.clockwork.trace import Progress, Tally
 from clockseg.segmenting.figures import Figures
 from clockseg.segmenting.inputs import Input, inputs
 from clockseg.segmenting.manifest import Entry, manifest, read, read_line
-from clockseg.segmenting.many import ClipProgress
 from clockseg.segmenting.pieces import Piece, PieceResult, elapsed
 from clockseg.segmenting.results import ResultFolder
-from clockseg.segmenting.segmentation import Planned
-from clockseg.segmenting.workers import Processes, Task
+from clockseg.segmenting.segmentation import ClipRun
+from clockseg.segmenting.work import Planned
+from clockseg.segmenting.workers import Pool, Process, WorkerLost
 from clockseg.video import boundaries, open_clip
 from long_videos import FRAMES, different, long_videos
 from networks import write_tiny
@@ -213,44 +213,55 @@ def test_a_video_that_fails_does_not_stop_the_others(network, videos, tmp_path, 
     assert read_summary(out / "bad")["frames"] == FRAMES
 
 
-def _die_once(work: object, on_progress: object, *, mark: Path) -> str:
-    if not mark.exists():
-        mark.touch()
+def _die(work: object, on_progress: object, *, times: int, folder: Path) -> str:
+    """End the process, the first times that it is called."""
+    before = len(list(folder.iterdir()))
+    if before < times:
+        (folder / str(before)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return "alive"
+    return f"alive after {before}"
 
 
 def _nothing() -> None:
     return None
 
 
-def test_a_worker_that_dies_is_told_and_replaced(tmp_path) -> None:
-    workers = Processes(_nothing, 1)
-    try:
-        task = Task(1, partial(_die_once, mark=tmp_path / "mark"))
-        workers.start(task, print)
-        result = workers.next_result()
-        assert result.died
-        assert "SIGKILL" in str(result.error)
-        assert workers.idle == 1
-        workers.start(task, print)
-        assert workers.next_result().value == "alive"
-    finally:
-        workers.close()
+@pytest.fixture
+def pool():
+    workers = Pool(partial(Process, _nothing), 1)
+    yield workers
+    workers.close()
+
+
+def test_a_worker_that_dies_is_replaced_and_its_step_tried_three_times(pool, tmp_path) -> None:
+    (tmp_path / "two").mkdir()
+    (tmp_path / "more").mkdir()
+    twice = pool.submit(partial(_die, times=2, folder=tmp_path / "two"), print)
+    more = pool.submit(partial(_die, times=4, folder=tmp_path / "more"), print)
+    assert twice.result() == "alive after 2"
+    with pytest.raises(WorkerLost, match="SIGKILL"):
+        more.result()
+    assert pool.submit(partial(_die, times=3, folder=tmp_path / "more"), print).result() == "alive after 3"
+
+
+def test_closing_the_pool_ends_a_step_that_is_running(pool) -> None:
+    step = pool.submit(_sleep, print)
+    pool.close()
+    assert isinstance(step.exception(), WorkerLost)
+    assert not multiprocessing.active_children()
+
+
+def _sleep(work: object, on_progress: object) -> None:
+    time.sleep(60)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_ctrl_c_does_not_reach_a_worker_that_is_starting(tmp_path) -> None:
+def test_ctrl_c_does_not_reach_a_worker_that_is_starting(pool, tmp_path) -> None:
     """It goes to all processes of a terminal; a worker that is importing would end with a traceback."""
-    workers = Processes(_nothing, 1)
-    try:
-        for child in multiprocessing.active_children():
-            os.kill(child.pid, signal.SIGINT)
-        (tmp_path / "mark").touch()
-        workers.start(Task(1, partial(_die_once, mark=tmp_path / "mark")), print)
-        assert workers.next_result() == (1, "alive", None, False)
-    finally:
-        workers.close()
+    [child] = multiprocessing.active_children()
+    os.kill(child.pid, signal.SIGINT)
+    assert pool.submit(partial(_die, times=0, folder=tmp_path), print).result() == "alive after 0"
+    assert multiprocessing.active_children() == [child]
 
 
 def test_the_seconds_of_pieces_that_run_at_once_count_once() -> None:
@@ -269,7 +280,7 @@ def test_an_interrupted_run_keeps_the_pieces_that_are_whole(network, videos, tmp
     assert run(video, *options(network, tmp_path / "undisturbed")) == 0
 
     def stop(self, input: object, progress: Progress) -> None:
-        if progress.tally.frames == 30 and (out / "video0" / ".part" / "000000").exists():
+        if progress.done == 90 and (out / "video0" / ".part" / "000000").exists():
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -332,16 +343,18 @@ def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos,
 def test_progress_is_of_the_whole_clip_whichever_piece_tells(tmp_path) -> None:
     pieces = (Piece(0, None, Fraction(60)), Piece(1, Fraction(60), None))
     planned = Planned(tmp_path, ResultFolder(tmp_path), pieces, None, expected=90)
-    clip = ClipProgress(Input("clip.mp4", Path("clip")), planned)
-    done = [
-        clip.update(pieces[number], Progress("clip", frames, 50, Tally(("one",), frames=frames))).done
-        for number, frames in ((0, 20), (1, 3), (0, 40), (1, 30))
-    ]
-    assert done == [20, 23, 43, 70]
-    assert clip.update(pieces[1], Progress("clip", 31, 50, Tally(("one",), frames=31)))[2:] == (
-        90,
-        Tally(("one",), frames=71),
-    )
+    clip = ClipRun(Input("clip.mp4", Path("clip")), tmp_path, planned=planned, waiting=list(pieces))
+    steps = clip.next_step(), clip.next_step()
+
+    def tally(frames: int) -> Tally:
+        return Tally(("one",), frames=frames)
+
+    def done(number: int, frames: int) -> int:
+        return clip.update(steps[number], Progress("clip", frames, 50, tally(frames))).done
+
+    assert [done(0, 20), done(1, 3), done(0, 40), done(1, 30)] == [20, 23, 43, 70]
+    clip.settle(steps[0], PieceResult(Figures(tally(42))))
+    assert clip.update(steps[1], Progress("clip", 31, 50, tally(31)))[1:] == (73, 90, tally(73))
 
 
 def test_an_input_that_is_another_now_is_done_again(network, videos, tmp_path) -> None:

@@ -19,8 +19,8 @@ from clockseg.datasets import read_data
 from clockseg.live import live
 from clockseg.report.run import read_run
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.many import segment_many
-from clockseg.segmenting.segmentation import Work
+from clockseg.segmenting.segmentation import segment_many
+from clockseg.segmenting.work import Work
 from clockseg.segmenting.workers import Here
 from clockseg.video import InputChanged, open_clip, write_png
 from networks import write_tiny
@@ -119,7 +119,7 @@ def test_the_error_comes_whole_out_of_another_process(dark) -> None:
 # The main job.
 def cut_at(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
     """Cut videos there, however short the pieces are."""
-    monkeypatch.setattr("clockseg.segmenting.segmentation.boundaries", lambda *a, **k: tuple(map(Fraction, seconds)))
+    monkeypatch.setattr("clockseg.segmenting.work.boundaries", lambda *a, **k: tuple(map(Fraction, seconds)))
 
 
 @pytest.mark.parametrize("options", [{}, {"limit": 5}, {"end_seconds": 0.3}])
@@ -151,7 +151,7 @@ def test_a_video_in_pieces_that_is_replaced_leaves_nothing(net, dark, light, tmp
         return found
 
     def finished(self, planned, results):
-        monkeypatch.setattr("clockseg.segmenting.segmentation.join_pieces", lambda *a: swap(dark, light) or ())
+        monkeypatch.setattr("clockseg.segmenting.work.join_pieces", lambda *a: swap(dark, light) or ())
         return finish(self, planned, results)
 
     monkeypatch.setattr(Work, "run", watched)
@@ -247,7 +247,7 @@ def test_what_a_result_is_of_is_what_was_read_not_what_is_there_at_the_end(net, 
 
     given = [Input(str(dark), Path("clip"))]
     for _ in range(2):
-        [outcome] = segment_many(given, tmp_path / "out", lambda: Here(lambda: Late()), {}, resume=True)
+        [outcome] = segment_many(given, tmp_path / "out", lambda: Here(Late()), {}, resume=True)
         assert outcome.before is None
         assert outcome.error is None
 

@@ -124,7 +124,6 @@ _FAMILIES = {
     "equations": "clockseg.paper.equations",
     "graph": "clockseg.graph",
     "live": "clockseg.live",
-    "many": "clockseg.segmenting.many",
     "metrics": "clockseg.evaluation.metrics",
     "plots": "clockseg.report.plots",
     "report": "clockseg.report",

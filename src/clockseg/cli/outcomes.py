@@ -12,8 +12,8 @@ from clockseg.cli.terminal import columns, fail, indented, percent, say, warn
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, place_outside
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.many import Outcome
-from clockseg.segmenting.segmentation import Segmented
+from clockseg.segmenting.segmentation import Outcome
+from clockseg.segmenting.work import Segmented
 
 LONGEST_NAME = 60
 LONGEST_TABLE = 40

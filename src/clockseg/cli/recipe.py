@@ -13,7 +13,7 @@ from clockseg.errors import DataError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
-    from clockseg.segmenting.segmentation import Work
+    from clockseg.segmenting.work import Work
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Recipe:
         from clockseg.networks.load import load
         from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
-        from clockseg.segmenting.segmentation import Work
+        from clockseg.segmenting.work import Work
 
         digest = self.digest()
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)

@@ -6,6 +6,7 @@ import argparse
 import re
 from contextlib import closing
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from clockseg.cli.outcomes import Report
     from clockseg.cli.recipe import Recipe
-    from clockseg.segmenting.many import Outcome
-    from clockseg.segmenting.segmentation import Work
+    from clockseg.segmenting.segmentation import Outcome
+    from clockseg.segmenting.work import Work
     from clockseg.segmenting.workers import Workers
 
 
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.cli.outcomes import Report
     from clockseg.cli.recipe import recipe
     from clockseg.segmenting.inputs import inputs
-    from clockseg.segmenting.many import segment_many
+    from clockseg.segmenting.segmentation import segment_many
 
     found = inputs(args.inputs, warn=lambda text: warn(printable(text)))
     args = as_planned(args, args.schedule)
@@ -152,16 +153,18 @@ def _pinned(args: argparse.Namespace) -> argparse.Namespace:
 
 def _workers(args: argparse.Namespace, how: Recipe, work: Work) -> Workers:
     from clockseg.execution.machine import cores
-    from clockseg.segmenting.workers import Here, Processes
+    from clockseg.segmenting.workers import Here, Pool, Process
 
     threads = max(1, cores() // args.jobs)
     if args.cluster is not None:
-        from clockseg.segmenting.cluster import Actors
+        from clockseg.segmenting.cluster import Cluster
 
-        return Actors(how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads)
+        return Cluster(
+            how.pinned(work, threads=threads), args.jobs, address=args.cluster, cores=args.threads or threads
+        )
     if args.jobs == 1:
-        return Here(lambda: work)
-    return Processes(how.pinned(work, threads=threads), args.jobs)
+        return Here(work)
+    return Pool(partial(Process, how.pinned(work, threads=threads)), args.jobs)
 
 
 def _through(outcomes: Iterable[Outcome], report: Report, *, alone: bool, page: bool) -> int:

@@ -1,56 +1,38 @@
-"""Segmentation of one clip: its pieces, each by itself, joined into a result folder."""
+"""Segmentation of one clip or of many, step by step; a manifest records the state of each clip, so that a run can be resumed."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import closing
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
-from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
-from clockseg.errors import ClocksegError, DataError, UsageError, VideoError
+from clockseg.clockwork.trace import Progress
+from clockseg.errors import ClocksegError, DataError, UsageError
 from clockseg.evaluation.values import gives_numbers
-from clockseg.execution.machine import machine, versions
-from clockseg.files import printable
-from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import gives_instances
-from clockseg.segmenting.certainty import doubt, stated
-from clockseg.segmenting.figures import Figures
-from clockseg.segmenting.joining import join_pieces, starts_of
-from clockseg.segmenting.pieces import (
-    Job,
-    Piece,
-    PieceResult,
-    class_numbers,
-    elapsed,
-    expected,
-    flickers,
-    pieces,
-    run_piece,
-)
-from clockseg.segmenting.results import ResultFolder, check_writes
-from clockseg.segmenting.scale import value_scale
+from clockseg.segmenting import workers
+from clockseg.segmenting.inputs import Input
+from clockseg.segmenting.manifest import Entry, Manifest, State, manifest
+from clockseg.segmenting.pieces import Job, Piece, PieceResult
+from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
+from clockseg.segmenting.work import Planned, Segmented, Work
+from clockseg.segmenting.workers import OnProgress, Workers
 from clockseg.segmenting.writer import STRIPS
-from clockseg.types import Size
-from clockseg.video import Clip, Span, boundaries, open_clip
+from clockseg.video import InputChanged
+from clockseg.video.read import source_identity
 
-
-@dataclass(frozen=True)
-class Segmented:
-    """The result of one clip: its folder, its summary, and a sentence for each loss while decoding and writing."""
-
-    folder: Path
-    summary: dict[str, Any]
-    problems: tuple[str, ...]
+FIGURES = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "network_seconds", "wall_seconds", "fps")
+"""Keys of a summary that the manifest repeats."""
 
 
 def segment(
@@ -103,13 +85,18 @@ def segment(
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
     job = Job(writes, every, limit, flicker, name, start, end, stream, strip=strip, classes=tuple(classes))
     work = Work(net, schedule_for(schedule, len(net)), job)
-    planned = work.plan(source, Path(folder), overwrite=overwrite)
+    clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder), limit=limit, overwrite=overwrite)
+    done: Segmented | None = None
     try:
-        return work.finish(planned, work.run_all(planned, progress=progress))
+        while done is None:
+            step = clip.next_step()
+            done = clip.settle(step, step.call(work, partial(_tell, progress, clip, step)))
+        return done
     except BaseException as error:
-        planned.result.abandon()
-        if refused := unwritable(folder, error):
-            raise refused from error
+        if clip.planned is not None:
+            clip.planned.result.abandon()
+            if refused := unwritable(folder, error):
+                raise refused from error
         raise
 
 
@@ -120,203 +107,291 @@ def unwritable(folder: str | os.PathLike[str], error: BaseException) -> DataErro
     return DataError(f"{folder}: can't be written ({error}). Give an --out that can be written and has room.")
 
 
-class Planned(NamedTuple):
-    """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
+class Step(NamedTuple):
+    """A step of a clip: ``call`` runs it in any process that has a ``Work``. ``piece``: the one it segments, if it is one's."""
 
-    ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
-    ``scale``: the numbers for the ends of the overlay's colours (``scale.value_scale``), for networks that give numbers.
+    call: workers.Step
+    piece: Piece | None = None
+
+
+@dataclass
+class ClipRun:
+    """One clip on its way to its result: it is planned, its pieces are segmented, and their files are joined.
+
+    While it is ``ready``, take a step from ``next_step``, run it, and give its value to ``settle``. Steps of several pieces
+    may run at once, unless a ``limit`` decides which of them are needed. Pieces that are complete on disk are not run again.
     """
 
-    source: Path
-    result: ResultFolder
-    pieces: tuple[Piece, ...]
-    size: Size | None
-    expected: int | None
-    identity: str | None = None
-    scale: tuple[float, float] | None = None
+    input: Input
+    folder: Path
+    limit: int | None = None
+    overwrite: bool = False
+    resume: bool = False
+    planned: Planned | None = None
+    results: dict[int, PieceResult] = field(default_factory=dict)
+    waiting: list[Piece] = field(default_factory=list)
+    running: int = 0
+    progress: dict[int, Progress] = field(default_factory=dict)
+
+    @property
+    def frames(self) -> int:
+        """Frames of the pieces that are done."""
+        return sum(result.figures.tally.frames for result in self.results.values())
+
+    @property
+    def ready(self) -> bool:
+        """True if there is a step that needs no result of those that are running."""
+        return not self.running or (self.planned is not None and self.limit is None and bool(self.waiting))
+
+    def next_step(self) -> Step:
+        """Return the next step."""
+        self.running += 1
+        if self.planned is None:
+            source, folder = self.input.source, self.folder
+            return Step(partial(_plan, source=source, folder=folder, overwrite=self.overwrite, resume=self.resume))
+        left = None if self.limit is None else self.limit - self.frames
+        if self.waiting and (left is None or left > 0):
+            piece = self.waiting.pop(0)
+            return Step(partial(_run, planned=self.planned, piece=piece, left=left), piece)
+        results = tuple(result for _, result in sorted(self.results.items()))
+        return Step(partial(_finish, planned=self.planned, results=results))
+
+    def settle(self, step: Step, value: Any) -> Segmented | None:
+        """Take the value of a step; return the result of the clip if this was its last step."""
+        self.running -= 1
+        if isinstance(value, Segmented):
+            return value
+        if step.piece is not None:
+            self.progress.pop(step.piece.number, None)
+            self.results[step.piece.number] = value
+        else:
+            self.planned, self.results = value, value.complete()
+            self.waiting = [piece for piece in value.pieces if piece.number not in self.results]
+        return None
+
+    def update(self, step: Step, now: Progress) -> Progress:
+        """Return the progress of the clip, given that of one of its steps."""
+        if step.piece is None or self.planned is None:
+            return now
+        self.progress[step.piece.number] = now
+        tallies = [result.figures.tally for result in self.results.values()]
+        tally = reduce(add, tallies + [one.tally for one in self.progress.values()])
+        return Progress(now.clip, tally.frames, self.planned.expected, tally)
 
 
-@dataclass(frozen=True)
-class Work:
-    """A network, a schedule and a job, applied to each clip in steps that may run in different processes.
+class Outcome(NamedTuple):
+    """The outcome of one input: ``done`` in this run, done ``before`` by an earlier one, or the ``error`` it failed with."""
 
-    Call ``plan`` once, ``run`` for each piece, then ``finish``. Errors are those of ``segment``; after one, ``abandon`` the
-    result folder or leave it to be resumed.
+    input: Input
+    done: Segmented | None = None
+    error: Exception | None = None
+    before: Entry | None = None
+
+    @property
+    def whole(self) -> bool:
+        """True if all of the input was decoded and written."""
+        if self.before is not None:
+            return not self.before.problems
+        return self.done is not None and not self.done.problems
+
+
+def segment_many(
+    inputs: Sequence[Input],
+    out: Path,
+    workers: Callable[[], Workers],
+    setting: dict[str, Any],
+    *,
+    limit: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    on_progress: Callable[[Input, Progress], None] = lambda clip, progress: None,
+) -> Generator[Outcome, None, None]:
+    """Segment clips into folders in ``out``, and yield the outcome of each as soon as it is known.
+
+    ``workers`` are opened once and closed at the end, however the run ends. ``setting``: plain values that identify the
+    network, the schedule and the options; ``limit``: the most frames of each clip, as in its ``Job``. ``resume``: skip inputs
+    and pieces that the manifest of ``out`` lists as done with the same setting (``UsageError`` if with another). A clip that
+    fails does not stop the others. After an interruption, complete pieces stay for a later run.
     """
+    with manifest(out) as known:
+        run = _Run(out, known, setting, limit, overwrite=overwrite, resume=resume)
+        waiting = []
+        for input in run.named(inputs):
+            outcome = run.known(input)
+            if outcome is not None:
+                yield outcome
+            else:
+                waiting.append(input)
+        try:
+            with closing(workers()) as opened:
+                yield from run.through(waiting, opened, on_progress)
+        finally:
+            run.leave()
 
-    net: StagedNetwork
-    schedule: Schedule
-    job: Job
 
-    def __post_init__(self) -> None:
-        check(self.net, self.schedule)
-        _check_classes(self.net)
-        class_numbers(self.net, self.job.classes)
-        if self.job.flicker:
-            flickers(self.net)
+class _Run:
+    """A run over many clips: which of them are open, and what the manifest says of each."""
 
-    def plan(
-        self, source: str | os.PathLike[str], folder: Path, *, overwrite: bool = False, resume: bool = False
-    ) -> Planned:
-        """Open the clip, cut it into pieces and make its folder; with ``resume``, complete pieces stay."""
-        job = self.job
-        with self._open(source, job.start, job.end) as clip:
-            _check_length(clip, job)
-            found = tuple(pieces(job, _boundaries(clip, job)))
-            size = clip.size if len(found) > 1 else None
-            clip.check_unchanged()
-            mark = _mark(clip, self.net, self.schedule, job)
-            result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, self._scale(clip))
-
-    def done(self, planned: Planned) -> dict[int, PieceResult]:
-        """Return the results of the complete pieces by their numbers."""
-        found = {piece.number: PieceResult.read(planned.result.piece(piece.number)) for piece in planned.pieces}
-        return {number: result for number, result in found.items() if result is not None}
-
-    def run(
+    def __init__(
         self,
-        planned: Planned,
-        piece: Piece,
+        out: Path,
+        known: Manifest,
+        setting: dict[str, Any],
+        limit: int | None,
         *,
-        left: int | None = None,
-        progress: Callable[[Progress], None] = lambda progress: None,
-    ) -> PieceResult:
-        """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
-        clip, job = (
-            self._open(planned.source, piece.start, piece.end),
-            replace(self.job, limit=left, scale=planned.scale),
-        )
-        clip.check_unchanged(planned.identity)
-        folder = planned.result.piece(piece.number)
-        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
+        overwrite: bool,
+        resume: bool,
+    ) -> None:
+        self._out, self._manifest, self._setting, self._limit = out, known, setting, limit
+        self._overwrite, self._resume = overwrite, resume
+        self._open: list[ClipRun] = []
+        # Progress is told by the threads of workers.
+        self._lock = threading.Lock()
 
-    def run_all(
-        self, planned: Planned, *, progress: Callable[[Progress], None] = lambda progress: None
-    ) -> list[PieceResult]:
-        """Segment the pieces one after the other, up to the limit; complete ones are not run again."""
-        results: list[PieceResult] = []
-        known = self.done(planned)
-        for piece in planned.pieces:
-            before = total(results, self.net).tally
-            left = None if self.job.limit is None else self.job.limit - before.frames
-            if left == 0:
-                break
+    def named(self, inputs: Sequence[Input]) -> list[Input]:
+        """Return the inputs with the folders that an earlier run gave them."""
+        known = {key: Path(entry.folder) for key, entry in self._manifest.entries.items()} if self._resume else {}
+        new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
+        return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
 
-            def tell(now: Progress, before: Tally = before) -> None:
-                progress(Progress(now.clip, before.frames + now.done, planned.expected, before + now.tally))
+    def known(self, input: Input) -> Outcome | None:
+        """Return the outcome of an input that needs no work: an earlier run did it, or its folder holds another result."""
+        before = self._done_before(input)
+        if before is not None:
+            return Outcome(input, before=before)
+        try:
+            ResultFolder.check_free(self._out / input.folder, overwrite=self._may_replace(input), resume=self._resume)
+        except UsageError as error:
+            # The manifest goes on saying what the result is.
+            return Outcome(input, error=error)
+        return None
 
-            results.append(known.get(piece.number) or self.run(planned, piece, left=left, progress=tell))
-        return results
+    def _may_replace(self, input: Input) -> bool:
+        """True also for a result that an earlier run began: it may have been killed while the files got their names."""
+        return self._overwrite or (self._resume and input.key in self._manifest.entries)
 
-    def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
-        """Join the files of the pieces, and move them into the result folder."""
-        begun = time.perf_counter()
-        figures = total(results, self.net)
-        problems = _problems(planned, results)
-        if not figures.tally.frames:
-            raise VideoError(results[0].empty)
-        with self._open(planned.source, None, None) as clip:
-            clip.check_unchanged(planned.identity)
-            folders = [planned.result.piece(piece.number) for piece in planned.pieces[: len(results)]]
-            made = planned.result.part / "joined"
-            problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
-            clip.check_unchanged()
-            wall = elapsed(results) + time.perf_counter() - begun
-            summary: dict[str, Any] = {
-                "input": printable(clip.name),
-                "source": printable(str(clip.path.absolute())),
-                "source_identity": clip.identity,
-                "stream": self.job.stream,
-            }
-        summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
-        files = [file for result in results for file in result.files]
-        summary |= {"files": files} if files else {}
-        summary |= {} if planned.scale is None else {"value_scale": list(planned.scale)}
-        doubts = doubt(figures.confidence, stated(self.net))
-        summary |= {"problems": list(problems), "warnings": [doubts] if doubts else []}
-        planned.result.publish(made, summary)
-        return Segmented(planned.result.path, summary, problems)
-
-    def _scale(self, clip: Clip) -> tuple[float, float] | None:
-        if not gives_numbers(self.net) or "overlay" not in self.job.writes:
+    def _done_before(self, input: Input) -> Entry | None:
+        entry = self._manifest.entries.get(input.key)
+        if entry is None or not self._resume:
             return None
-        start, end = self.job.start, self.job.end
-        last = clip.duration_seconds if clip.kind == "video" else None
-        last = last if end is None or last is None else min(last, float(end))
-        begin = None if last is None else float(start or 0)
-        return value_scale(
-            self.net, lambda at: self._open(clip.path, start if at is None else at, end), begin=begin, end=last
+        self._check_setting(entry)
+        same = entry.identity == source_identity(input.source)
+        there = (self._out / entry.folder / SUMMARY).is_file()
+        return entry if entry.state == "done" and same and there else None
+
+    def through(
+        self, inputs: Sequence[Input], workers: Workers, on_progress: Callable[[Input, Progress], None]
+    ) -> Iterator[Outcome]:
+        """Keep the workers busy until all inputs are done."""
+
+        coming = iter(inputs)
+        running: dict[Future[Any], tuple[ClipRun, Step]] = {}
+        while True:
+            while len(running) < workers.jobs and (clip := self._next(coming)) is not None:
+                step = clip.next_step()
+                running[workers.submit(step.call, partial(self._tell, on_progress, clip, step))] = clip, step
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                outcome = self._settle(*running.pop(future), future)
+                if outcome is not None:
+                    yield outcome
+
+    def leave(self) -> None:
+        """Clean up after a run that ends early: clips without a complete piece leave nothing, others keep their pieces."""
+        for clip in self._open:
+            # The interrupted step may be the one that made the folder.
+            result = ResultFolder(clip.folder, (clip.folder,)) if clip.planned is None else clip.planned.result
+            if not result.begun():
+                result.abandon()
+            self._put(clip, "waiting")
+
+    def _tell(self, on_progress: Callable[[Input, Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
+        with self._lock:
+            on_progress(clip.input, clip.update(step, now))
+
+    def _next(self, coming: Iterator[Input]) -> ClipRun | None:
+        """Return a clip with a step to run: one already begun if there is one, so that few are open at once."""
+        for clip in self._open:
+            if clip.ready:
+                return clip
+        input = next(coming, None)
+        if input is None:
+            return None
+        overwrite = self._may_replace(input)
+        clip = ClipRun(input, self._out / input.folder, self._limit, overwrite=overwrite, resume=self._resume)
+        self._open.append(clip)
+        self._put(clip, "running")
+        return clip
+
+    def _settle(self, clip: ClipRun, step: Step, future: Future[Any]) -> Outcome | None:
+        """Record the result of a step; return the outcome of its clip if that is now known."""
+        if clip not in self._open:  # another of its pieces failed meanwhile
+            return None
+        error = future.exception()
+        if isinstance(error, Exception):
+            return self._failed(clip, error)
+        with self._lock:
+            done = clip.settle(step, future.result())
+        if done is None:
+            if step.piece is not None:
+                self._put(clip, "running")
+            return None
+        self._open.remove(clip)
+        self._put(clip, "done", done)
+        return Outcome(clip.input, done)
+
+    def _failed(self, clip: ClipRun, error: Exception) -> Outcome:
+        self._open.remove(clip)
+        # Pieces of a file that was replaced are of no use to a later run.
+        useless = isinstance(error, UsageError | InputChanged) or not clip.frames
+        if clip.planned is not None and useless:
+            clip.planned.result.abandon()
+        error = unwritable(clip.folder, error) or error
+        self._put(clip, "failed", error=str(error))
+        return Outcome(clip.input, error=error)
+
+    def _put(self, clip: ClipRun, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
+        summary = {} if done is None else done.summary
+        # With a limit not all pieces are needed.
+        pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
+        self._manifest.put(
+            Entry(
+                clip.input.key,
+                str(clip.input.folder),
+                state,
+                pieces=pieces,
+                whole=len(clip.results),
+                frames=clip.frames if clip.planned else None,
+                figures={name: summary[name] for name in FIGURES if name in summary},
+                problems=() if done is None else done.problems,
+                error=error,
+                setting=self._setting,
+                identity=clip.planned.identity if clip.planned else source_identity(clip.input.source),
+            )
         )
 
-    def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
-        vectors = self.schedule.carry.reads_vectors and self.job.every == 1
-        span = None if start is None and end is None else Span(start, end)
-        job = self.job
-        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=span, stream=job.stream)
-
-    def _setting(self, results: Sequence[PieceResult]) -> dict[str, Any]:
-        said = self.net.sidecar
-        return {
-            "network": self.net.name,
-            "schedule": self.job.name or repr(self.schedule),
-            "carry": results[0].carry,
-            "engine": self.net.engine,
-            "classes": [] if said is None else list(said.classes),
-            "palette": [] if said is None else [list(colour) for colour in said.palette],
-            "only_classes": list(self.job.classes),
-            "versions": versions(),
-            "machine": machine(),
-        }
+    def _check_setting(self, entry: Entry) -> None:
+        for name in self._setting:
+            there, here = entry.setting.get(name), self._setting[name]
+            if there != here:
+                raise UsageError(
+                    f"{self._out}: its manifest is of another run: {name} {there!r} there, {here!r} now. Give what it was made "
+                    "with, another --out, or --overwrite in place of --resume."
+                )
 
 
-def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
-    """Return the sum of the pieces' figures; zero for no pieces."""
-    found = [result.figures for result in results]
-    return reduce(add, found) if found else Figures(Tally(tuple(stage.name for stage in net.stages)))
+def _tell(progress: Callable[[Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
+    progress(clip.update(step, now))
 
 
-def _check_length(clip: Clip, job: Job) -> None:
-    hours = (clip.duration_seconds or 0.0) / 3600
-    if hours > job.max_hours:
-        raise VideoError(
-            f"{clip.path}: its header says {hours:.1f} hours; at most {job.max_hours:g} are taken. Give an --end, or more "
-            "--max-hours if it is really so long."
-        )
+def _plan(work: Work, on_progress: OnProgress, *, source: str, folder: Path, overwrite: bool, resume: bool) -> Planned:
+    return work.plan(source, folder, overwrite=overwrite, resume=resume)
 
 
-def _boundaries(clip: Clip, job: Job) -> tuple[Fraction, ...]:
-    if clip.kind != "video":
-        return ()
-    return boundaries(clip.path, start=job.start, end=job.end, stream=job.stream)
+def _run(work: Work, on_progress: OnProgress, *, planned: Planned, piece: Piece, left: int | None) -> PieceResult:
+    return work.run(planned, piece, left=left, progress=on_progress)
 
 
-def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:
-    """Return the problems of all pieces; if there are several, each problem says where its piece begins."""
-    if len(planned.pieces) == 1:
-        return results[0].problems
-    starts = [float(piece.start or 0) for piece in planned.pieces]
-    told = zip(starts, results, strict=False)
-    return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
-
-
-def _mark(clip: Clip, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
-    """Return plain values that identify the clip, network, schedule and job; pieces of any other are not resumed."""
-    return {
-        "source": {"path": printable(str(clip.path.absolute())), "identity": clip.identity},
-        "network": net.name,
-        "engine": net.engine,
-        "schedule": job.name or repr(schedule),
-        "carry": str(schedule.carry),
-        "job": job.facts(),
-        "clockseg": __version__,
-    }
-
-
-def _check_classes(net: StagedNetwork) -> None:
-    count = len(net.sidecar.classes) if net.sidecar is not None else MOST_CLASSES
-    if count > MOST_CLASSES:
-        raise UsageError(
-            f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
-            "(a byte a pixel, 255 for none). Give a network of class scores."
-        )
+def _finish(work: Work, on_progress: OnProgress, *, planned: Planned, results: tuple[PieceResult, ...]) -> Segmented:
+    return work.finish(planned, results)

@@ -1,7 +1,7 @@
-"""Workers run the steps of many clips: in this process, in processes of this machine, or on a cluster.
+"""Workers run the steps of many clips: in this process, in processes of this machine, or on a cluster (``cluster``).
 
-A task is a function of the ``Work`` that each worker makes for itself, once, from a recipe. Tasks hold paths, times and
-figures, never frames.
+A step is a function of the ``Work`` that each worker makes for itself, once, from a recipe. Steps and their results hold paths,
+times and figures, never frames.
 """
 
 from __future__ import annotations
@@ -13,159 +13,157 @@ import pickle
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeAlias
 
 from clockseg.clockwork.trace import Progress
-from clockseg.segmenting.segmentation import Work
+from clockseg.errors import ClocksegError
+from clockseg.segmenting.work import Work
 
 Recipe: TypeAlias = Callable[[], Work]
 """Makes a worker's ``Work``; for other processes it must be one that can be pickled."""
 OnProgress: TypeAlias = Callable[[Progress], None]
 Step: TypeAlias = Callable[[Work, OnProgress], Any]
-"""The function of a task: one at the top level of a module, or a ``partial`` of one."""
+"""A function at the top level of a module, or a ``partial`` of one."""
+TRIES = 3
+"""Attempts at a step whose worker is lost during it."""
 PROGRESS_SECONDS = 0.5
 """Interval between two progress messages from another process."""
 
 
-class Task(NamedTuple):
-    """One step; ``number`` identifies it in its ``TaskResult``."""
-
-    number: int
-    step: Step
-
-
-class TaskResult(NamedTuple):
-    """The ``value`` that a task returned, or the ``error`` it ended with.
-
-    ``died``: the worker ended during the task, and ``error`` says how; another worker has taken its place.
-    """
-
-    task: int
-    value: Any = None
-    error: Exception | None = None
-    died: bool = False
-
-
 class Workers(Protocol):
-    """Call ``start`` while ``idle`` is above 0; ``next_result`` waits for the next task that ends; ``close`` ends all workers.
+    """Runs up to ``jobs`` steps at once; ``submit`` returns the future result of one, and ``close`` ends all at once.
 
-    ``on_progress`` is called in this process.
+    ``on_progress`` is called in this process, in one thread at a time.
     """
 
     @property
-    def idle(self) -> int: ...
-    def start(self, task: Task, on_progress: OnProgress) -> None: ...
-    def next_result(self) -> TaskResult: ...
+    def jobs(self) -> int: ...
+    def submit(self, step: Step, on_progress: OnProgress) -> Future[Any]: ...
     def close(self) -> None: ...
 
 
 class Here:
-    """One worker in this process: ``start`` returns when the task has ended.
+    """Runs each step in this thread: ``submit`` returns when it has ended.
 
-    >>> here = Here(lambda: None)
-    >>> here.start(Task(7, lambda work, on_progress: 1 / 0), print)
-    >>> result = here.next_result()
-    >>> result.task, type(result.error).__name__
-    (7, 'ZeroDivisionError')
+    >>> type(Here(None).submit(lambda work, on_progress: 1 / 0, print).exception()).__name__
+    'ZeroDivisionError'
     """
+
+    jobs = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def submit(self, step: Step, on_progress: OnProgress) -> Future[Any]:
+        """Run the step."""
+        future = Future[Any]()
+        try:
+            future.set_result(step(self._work, on_progress))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        """Do nothing: no step is running."""
+
+
+class WorkerLost(ClocksegError):
+    """A worker ended during a step."""
+
+
+class Worker(Protocol):
+    """Runs one step at a time elsewhere: ``WorkerLost`` if it ends during the step. ``close`` ends it at once."""
+
+    def run(self, step: Step, on_progress: OnProgress) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Pool:
+    """``jobs`` workers, each of which ``begin`` makes. One that is lost is replaced, and its step is tried again."""
+
+    def __init__(self, begin: Callable[[], Worker], jobs: int) -> None:
+        self.jobs, self._begin = jobs, begin
+        self._workers = [begin() for _ in range(jobs)]
+        self._free = SimpleQueue[int]()
+        for number in range(jobs):
+            self._free.put(number)
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="clockseg-worker")
+        self._replacing, self._telling = threading.Lock(), threading.Lock()
+        self._closed = False
+
+    def submit(self, step: Step, on_progress: OnProgress) -> Future[Any]:
+        """Run the step in the next worker that is free."""
+        return self._threads.submit(self._run, step, on_progress)
+
+    def close(self) -> None:
+        """End all workers at once."""
+        with self._replacing:
+            self._closed = True
+            for worker in self._workers:
+                worker.close()
+        self._threads.shutdown()
+
+    def _run(self, step: Step, on_progress: OnProgress) -> Any:
+        def tell(now: Progress) -> None:
+            with self._telling:
+                on_progress(now)
+
+        number, tries = self._free.get(), 0
+        try:
+            while True:
+                try:
+                    return self._workers[number].run(step, tell)
+                except WorkerLost:
+                    tries += 1
+                    if not self._replaced(number) or tries == TRIES:
+                        raise
+        finally:
+            self._free.put(number)
+
+    def _replaced(self, number: int) -> bool:
+        """Replace a lost worker; return False if all are being closed."""
+        with self._replacing:
+            if not self._closed:
+                self._workers[number].close()
+                self._workers[number] = self._begin()
+            return not self._closed
+
+
+class Process:
+    """A process of this machine, which ends with this one, however it ends."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._work: Work | None = None
-        self._results: deque[TaskResult] = deque()
-
-    @property
-    def idle(self) -> int:
-        """1 unless a result is waiting to be fetched."""
-        return int(not self._results)
-
-    def start(self, task: Task, on_progress: OnProgress) -> None:
-        """Run the task."""
-        try:
-            self._work = self._work or self._recipe()
-            self._results.append(TaskResult(task.number, task.step(self._work, on_progress)))
-        except Exception as error:
-            self._results.append(TaskResult(task.number, error=error))
-
-    def next_result(self) -> TaskResult:
-        """Return the result of the task."""
-        return self._results.popleft()
-
-    def close(self) -> None:
-        """Do nothing: no task is running."""
-
-
-class _Worker(NamedTuple):
-    process: SpawnProcess
-    connection: Connection
-    on_progress: OnProgress = lambda now: None
-
-
-class Processes:
-    """``jobs`` processes, each with a ``Work`` of its own. A process that dies is replaced, and its task's result says so.
-
-    The processes end with this one, however it ends.
-    """
-
-    def __init__(self, recipe: Recipe, jobs: int) -> None:
-        self._recipe, self._context = recipe, multiprocessing.get_context("spawn")
-        self._free = [self._begin() for _ in range(jobs)]
-        self._busy: dict[int, _Worker] = {}
-
-    @property
-    def idle(self) -> int:
-        """Number of processes without a task."""
-        return len(self._free)
-
-    def start(self, task: Task, on_progress: OnProgress) -> None:
-        """Send the task to an idle process."""
-        worker = self._free.pop()._replace(on_progress=on_progress)
-        self._busy[task.number] = worker
-        with contextlib.suppress(OSError):  # it died while idle: next_result says so
-            worker.connection.send(task)
-
-    def next_result(self) -> TaskResult:
-        """Wait for the next task that ends, in any process."""
-        while True:
-            connections = {worker.connection: number for number, worker in self._busy.items()}
-            first = wait(list(connections))[0]
-            number = connections[first]  # type: ignore[index]
-            worker = self._busy[number]
-            try:
-                message: TaskResult | Progress = worker.connection.recv()
-            except (EOFError, OSError):
-                return self._replace(number, worker)
-            if isinstance(message, TaskResult):
-                self._free.append(self._busy.pop(number))
-                return message
-            worker.on_progress(message)
-
-    def close(self) -> None:
-        """End all processes at once."""
-        for worker in (*self._free, *self._busy.values()):
-            worker.process.kill()
-            worker.process.join()
-            worker.connection.close()
-        self._free, self._busy = [], {}
-
-    def _begin(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, self._recipe), daemon=True, name="clockseg-worker")
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, recipe), daemon=True, name="clockseg-worker")
         with _without_interrupts():
-            process.start()
+            self._process.start()
         theirs.close()
-        return _Worker(process, ours)
 
-    def _replace(self, number: int, worker: _Worker) -> TaskResult:
-        worker.process.join()
-        worker.connection.close()
-        del self._busy[number]
-        self._free.append(self._begin())
-        return TaskResult(number, error=RuntimeError(_cause(worker.process.exitcode)), died=True)
+    def run(self, step: Step, on_progress: OnProgress) -> Any:
+        """Run a step there, and return its value or raise its error."""
+        with contextlib.suppress(OSError):  # it died while idle: there is nothing to receive
+            self._connection.send(step)
+        while isinstance(message := self._received(), Progress):
+            on_progress(message)
+        return unpacked(message)
+
+    def close(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+    def _received(self) -> Any:
+        try:
+            return self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            raise WorkerLost(_cause(self._process.exitcode)) from None
 
 
 def _cause(code: int | None) -> str:
@@ -189,34 +187,65 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _serve(connection: Connection, recipe: Recipe) -> None:
-    """Run tasks in a worker process until the connection closes."""
+    """Run steps in a worker process until the connection closes."""
     # For systems whose signals can't be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    here = Here(recipe)
+    serving = Serving(recipe)
     while True:
         try:
-            task: Task = connection.recv()
+            step: Step = connection.recv()
         except (EOFError, OSError):
             return
-        here.start(task, _sending(connection))
-        connection.send(sendable(here.next_result()))
+        connection.send(serving.packed(step, _sending(connection)))
 
 
-def sendable(result: TaskResult) -> TaskResult:
-    """Return the result; an error that cannot be pickled, as some libraries' cannot, is replaced by its text.
+class Serving:
+    """The part of a worker that is in another process: it makes its ``Work`` at the first step.
 
-    >>> sendable(TaskResult(1, error=ValueError("no"))).error
+    >>> serving = Serving(lambda: None)
+    >>> unpacked(serving.packed(lambda work, on_progress: 7, print))
+    7
+    >>> unpacked(serving.packed(lambda work, on_progress: 1 / 0, print))
+    Traceback (most recent call last):
+        ...
+    ZeroDivisionError: division by zero
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._work: Work | None = None
+
+    def packed(self, step: Step, on_progress: OnProgress) -> tuple[Any, Exception | None]:
+        """Run a step, and return its value or its error for ``unpacked`` in the first process."""
+        try:
+            self._work = self._work or self._recipe()
+            return step(self._work, on_progress), None
+        except Exception as error:
+            return None, sendable(error)
+
+
+def unpacked(result: tuple[Any, Exception | None]) -> Any:
+    """Return the value of a step, or raise its error."""
+    value, error = result
+    if error is not None:
+        raise error
+    return value
+
+
+def sendable(error: Exception) -> Exception:
+    """Return the error; one that cannot be pickled, as some libraries' cannot, is replaced by its text.
+
+    >>> sendable(ValueError("no"))
     ValueError('no')
-    >>> sendable(TaskResult(1, error=ValueError(lambda: 0))).error.args[0][:12]
+    >>> sendable(ValueError(lambda: 0)).args[0][:12]
     'ValueError: '
     """
-    error = result.error
     try:
         again = pickle.loads(pickle.dumps(error))
     except Exception:
-        return result._replace(error=RuntimeError(f"{type(error).__name__}: {error}"))
-    return result if type(again) is type(error) else result._replace(error=RuntimeError(str(error)))
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error if type(again) is type(error) else RuntimeError(str(error))
 
 
 def _sending(connection: Connection) -> OnProgress:
