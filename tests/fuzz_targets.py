@@ -33,6 +33,7 @@ from clockseg.segmenting.manifest import read as read_manifest
 from clockseg.segmenting.results import read_values
 from clockseg.segmenting.segmentation import segment
 from clockseg.video import open_clip
+from fuzz_commands import odd_arguments, odd_folder, run_arguments, segment_folder
 from fuzzing import as_json, changed_bytes, changed_text, changed_value, changed_words
 from hostile_graphs import changed_graph
 from toy_networks import toy
@@ -285,5 +286,7 @@ TARGETS: dict[str, Target] = {
     "learned clocks": Target(_clock, load_clock),
     "Caffe models": Target(_caffe, lambda path: import_caffe(Path(path))),
     "checkpoints": Target(_safetensors, lambda path: load(path, engine=None)),
+    "folders": Target(odd_folder, segment_folder),
+    "command lines": Target(odd_arguments, run_arguments),
 }
 """By what they are called in the table."""

@@ -21,6 +21,8 @@ INPUTS = {
     "result folders": 40,
     "data sets": 40,
     "learned clocks": 60,
+    "folders": 25,
+    "command lines": 40,
 }
 """How many; of what is quick, 150."""
 

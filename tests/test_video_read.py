@@ -301,7 +301,14 @@ def test_text_is_no_video(tmp_path):
 
 
 def test_a_folder_without_images(tmp_path):
-    with pytest.raises(VideoError, match="no image in this folder"):
+    with pytest.raises(VideoError, match=r"no image in this folder .*Give a folder that contains images"):
+        open_clip(tmp_path)
+
+
+def test_a_folder_whose_subfolder_has_the_images(tmp_path):
+    (tmp_path / "camera" / "left").mkdir(parents=True)
+    (tmp_path / "camera" / "left" / "a.png").touch()
+    with pytest.raises(VideoError, match=r"no image in this folder .*give .*left, and others like it"):
         open_clip(tmp_path)
 
 

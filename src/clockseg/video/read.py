@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -28,6 +29,8 @@ IMAGE_SUFFIXES = tuple(
     for name in names.split()
 )
 """Suffixes of images in a folder; any other image can be given by its name."""
+MOST_FOLDERS = 1000
+"""Subfolders in which images are looked for, to name one in the error of a folder without images."""
 _NO_FILES = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -135,10 +138,17 @@ def image_files(path: Path) -> list[Path]:
         raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
     if not files:
         suffixes = " ".join(suffix[1:] for suffix in IMAGE_SUFFIXES)
-        told = f"Give {path / 'images'}." if (path / "images").is_dir() else "Give a folder that contains images."
-        raise VideoError(f"{path}: no image in this folder ({suffixes}). {told}")
+        raise VideoError(f"{path}: no image in this folder ({suffixes}). {_folders_to_give(path)}")
     files.sort(key=lambda file: natural_key(file.name))
     return files
+
+
+def _folders_to_give(path: Path) -> str:
+    """Return advice on a folder without images: the first of its subfolders that contains some, if any does."""
+    for folder, _, names in islice(os.walk(path), MOST_FOLDERS):
+        if any(Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith(".") for name in names):
+            return f"A subfolder contains images: give {folder}, and others like it, by name."
+    return "Give a folder that contains images."
 
 
 def _check_file(path: Path) -> None:
