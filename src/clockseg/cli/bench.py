@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from clockseg.types import Image
 
 DESCRIPTION = """Measure latency (from a frame to its output) and throughput, on equal numbers of threads, in interleaved
-rounds: the uncut network ("full"), schedules, and pipelines run serially and ahead (delayed segments when the output has
-left); beside them the network cut off after a stage, that stage's scores enlarged, and the --baseline networks.
-Frames are decoded before anything is measured; without VIDEO they are noise."""
+rounds: the uncut network ("full"), schedules, and pipelines run serially and ahead (delayed stages run after the output is
+returned). For comparison, also the network cut off after each stage, with that stage's scores enlarged, and the --baseline
+networks. Frames are decoded before the measurement; without VIDEO they are noise."""
 
 
 def add_parser(commands: Any) -> None:

@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
     from clockseg.datasets.clips import Clip
 
-DESCRIPTION = """Measure the accuracy and the speed of schedules.
+DESCRIPTION = """Measure the accuracy and speed of schedules.
 
 DATA is a folder of clips (CLIP/images/*, CLIP/labels/*.png for some or all frames, classes.json beside the clips), one such
 clip, a folder of pictures, a video, or a data set in its official layout (see docs/datasets.md).
 
 With labels, the table has the mIoU and the share of the every-frame mIoU that a schedule keeps. Agreement compares with the
-uncut network on every frame, and needs no labels; for a network whose output is numbers, such as depth, it is the relative
+uncut network on every frame, and needs no labels; for a network that outputs numbers, such as depth, it is the relative
 error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run.
 
-With --streaming FPS, frames come in real time instead: at each frame's deadline, when the next one comes, the newest output
-that is finished is scored."""
+With --streaming FPS, frames arrive in real time. The deadline of a frame is the arrival of the next one; at each deadline, the
+newest finished output is scored."""
 
 
 def add_parser(commands: Any) -> None:
     """Add ``clockseg evaluate`` and its options."""
-    help = "measure the accuracy and the speed of schedules"
+    help = "measure the accuracy and speed of schedules"
     parser = new_command(commands, "evaluate", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "DATA", "clips with or without labels, or videos")
     help = (

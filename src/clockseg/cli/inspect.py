@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clockseg.networks.inspection import Inspected, Inspection
 
 
-DESCRIPTION = """Show a network's stages, cuts and fuse groups, with the parameters, multiply-adds, cached values and measured
+DESCRIPTION = """Show a network's stages, cuts and groups, with the parameters, multiply-adds, cached values and measured
 time of each part, compared with the uncut network. With --cuts, or for an ONNX file without a sidecar, show where it can be
 cut."""
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
 
 Every network runs once on a few hundred frames. Hundreds of schedules (clock, rate, carry) are then replayed on the
-recording, label for label as they would run, and timed by what their frames cost in sessions measured here. The reference
-is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. Half of the
-video, in alternating blocks, chooses the plan and the other half checks it: both results are printed.
+recording, with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
+reference is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. The
+plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both results are printed.
 
-FILE.toml holds the network and the schedule; run it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
+FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

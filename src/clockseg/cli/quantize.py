@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Write a network in 8 bits: a quarter of the size, and two to three times as fast on processors with 8-bit arithmetic.
 
-The range of every feature map is measured on frames of VIDEO, which needs no labels: take footage like that on which the
+The range of every feature map is measured on frames of VIDEO, which needs no labels. Use footage like that on which the
 network will be used. NAME.onnx is an ordinary network with the same tensors and cuts, with its sidecar NAME.json beside it,
 and every command takes it. The output shows how well it agrees with the original on frames that were not used for
 calibration, and the time of each part on this machine."""

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 DESCRIPTION = """Segment videos. Each input gets a folder DIR/STEM with labels.mkv (FFV1, one grey byte per pixel: the class id),
-overlay.mp4, trace.jsonl (one JSON object per frame: what fired and what it cost) and summary.json; a network whose output is
-numbers, such as depth, gets values.mkv (one float16 per pixel) instead of labels.mkv, and one of instances instances.jsonl
-(COCO run lengths, with identities). DIR/manifest.jsonl has one line per
-video. One bad input does not stop the others."""
+overlay.mp4, trace.jsonl (one JSON object per frame: what fired, why, and how long it took) and summary.json.
+Networks that output numbers, such as depth, write values.mkv (one float16 per pixel) instead of labels.mkv; instance networks
+write instances.jsonl (COCO run lengths, with identities). DIR/manifest.jsonl has one line per video. One bad input does not
+stop the others."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,9 +66,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, "--overwrite")
     text = "draw and write only these classes, such as person,car; all others get the label 255"
     parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
-    text = "what the overlay shows of when the network ran: one bar, or a row for each stage (default: activity)"
+    text = "how the overlay shows when the network ran: one bar, or a row for each stage (default: activity)"
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
-    text = "add to the summary how much of the change of labels or numbers between frames is not explained by motion"
+    text = "add to the summary how much labels or numbers change between frames in a way that motion does not explain"
     parser.add_argument("--flicker", action="store_true", help=text)
     add_network_options(parser, default=ANY_VIDEO)
     add_schedule_options(parser)

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-STALE = """Teach a network to correct scores that are some frames old.
+STALE = """Train a correction for propagated scores.
 
 Under a carry that estimates motion (--carry "warp(flow)"), most frames show the scores of an earlier frame, propagated along
 the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture
 (--reads frame: no stage of the network runs on such a frame) or the features of a stage that fires on every frame
 (--reads stage1). The network stays as it is; its own scores are the target, and labels too if DATA has labels of the same
-classes. Videos teach by their own frames. Pictures in a folder may be far apart in time, so the frames before each are
-synthesized by a random zoom, shift, turn, deformation, change of light and occlusion.
+classes. Frames of videos are used as they are. Pictures in a folder may be far apart in time, so the frames before each are
+synthesized by a random zoom, shift, rotation, deformation, change of light and occlusion.
 
-DIR gets NAME.onnx (the network, unchanged, and its correction behind it) with its sidecar, log.jsonl, and state.pt, from
+DIR gets NAME.onnx (the unchanged network followed by its correction) with its sidecar, log.jsonl, and state.pt, from
 which --resume continues. The correction is not used on frames on which every stage fires."""
 HEADS = """Give the stages of a network class scores, so that adaptive clocks can watch them.
 
@@ -53,12 +53,12 @@ that the network itself gives: VIDEO needs no labels, and the network stays as i
 network with the heads' score maps as further outputs, which its sidecar NAME.json names. The last fifth of each clip is held
 out to measure how well each head agrees with the output (over the cells of its map), and how well the change of its labels
 predicts the change of the output's labels: the rank correlation over pairs of frames, next to that of the features."""
-CLOCK = """Teach a small graph when the network is worth running.
+CLOCK = """Train a clock: a small network that predicts how much a firing would change.
 
 The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
-replayed under --carry, and the graph learns to predict the share of labels that differ from the network's own: what a firing
-would change. --form frames reads small pictures of now and of the last firing, and the motion residual; history reads five
-numbers for each of the last 16 frames. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
+replayed under --carry, and the clock learns to predict the share of labels that differ from the network's own. --form frames
+reads small pictures of this frame and of the last firing, and the motion residual; history reads five numbers for each of the
+last 16 frames. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
 budget(learned("NAME.onnx"), network_rate=0.25). NAME.json holds its inputs and its scores on the last fifth of the frames,
 which are held out; NAME.log.jsonl is the log, and --resume continues from NAME.state.pt."""
 
@@ -76,7 +76,7 @@ def add_parser(commands: Commands) -> None:
 
 
 def _add_stale(kinds: Commands) -> None:
-    help = "a correction of scores that are some frames old, for any network with classes"
+    help = "a correction for propagated scores, for any network with classes"
     parser = new_command(kinds, "stale", run_stale, help=help, description=STALE)
     parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
     add_data_options(parser, "DATA", "videos, clips, folders of pictures")

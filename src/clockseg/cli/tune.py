@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
-Every stage runs once on every frame and is recorded; schedules are then replayed on the recording, decision by decision.
-Rates count the frames after each clip's first. The schedule is printed, and with --out written to a file for
+Every stage runs once on every frame and is recorded. Schedules are then replayed on the recording, with exactly the decisions
+of a real run. Rates count the frames after each clip's first. The schedule is printed, and with --out written to a file for
 --schedule FILE.toml.
 
 With a fixed threshold the fire rate follows the motion, so it changes from video to video. By default the schedule is
@@ -63,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
     add_network_options(parser)
     add_frames_options(parser)
-    add_schedule_file_options(parser, "the fire rate at each threshold, and what each rate keeps and costs")
+    add_schedule_file_options(parser, "the fire rate at each threshold, and the agreement and time at each rate")
 
 
 def _share(text: str) -> float:
