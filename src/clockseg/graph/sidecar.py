@@ -25,148 +25,45 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from clockseg.errors import NetworkError, nearest
 from clockseg.types import Array
 
-_MISSING = object()
-_WORDS = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    dict: "an object",
-    list: "a list",
-    type(None): "null",
-}
-Kinds = type | tuple[type, ...]
+
+class Kind(NamedTuple):
+    """The values that a field of a sidecar may have: in words, and as a test of what JSON gives."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+    def or_null(self) -> Kind:
+        """Return this kind with null."""
+        return Kind(f"{self.words} or null", lambda value: value is None or self.fits(value))
+
+    def listed(self, words: str, length: int | None = None) -> Kind:
+        """Return the kind of lists of this kind, ``length`` long where that is given."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, list) and length in (None, len(value)) and all(map(self.fits, value))
+
+        return Kind(words, fits)
 
 
-@dataclass
-class Fields:
-    """The fields of one JSON object; ``end`` refuses those that nobody took."""
-
-    data: dict[str, Any]
-    source: str
-    prefix: str
-    taken: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, data: object, source: str, prefix: str) -> Fields:
-        """Return the fields of ``data``, which must be a JSON object."""
-        if not isinstance(data, dict):
-            raise NetworkError(
-                f"{source}: {prefix.rstrip('.') or 'the file'} is {_show(data)}; it must be an object, {{..}}."
-            )
-        return cls(data, source, prefix)
-
-    def wrong(self, name: str, allowed: str) -> NetworkError:
-        """Return the error to raise about field ``name``: what it is, and what is allowed."""
-        return NetworkError(f"{self.source}: {self.prefix}{name} is {_show(self.data.get(name))}; {allowed}.")
-
-    def take(self, name: str, kinds: Kinds, *, default: Any = _MISSING) -> Any:
-        """Field ``name``, of one of ``kinds``; its default where it is absent."""
-        self.taken.append(name)
-        if name not in self.data:
-            if default is _MISSING:
-                raise NetworkError(f"{self.source} has no {self.prefix}{name}; it needs one: {_words(kinds)}.")
-            return default
-        if not _is(self.data[name], kinds):
-            raise self.wrong(name, f"it must be {_words(kinds)}")
-        return self.data[name]
-
-    def list(
-        self, name: str, kinds: Kinds, *, default: Any = _MISSING, length: int | None = None, why: str = ""
-    ) -> tuple[Any, ...]:
-        """Field ``name``: a list of items of ``kinds``, ``length`` of them where that is given."""
-        items = self.take(name, list, default=default)
-        if items is default:
-            return tuple(items)
-        if not all(_is(item, kinds) for item in items):
-            raise self.wrong(name, f"its items must each be {_words(kinds)}")
-        if length is not None and len(items) != length:
-            raise self.wrong(name, f"it has {len(items)} items and must have {length}, {why}")
-        return tuple(items)
-
-    def lists(self, name: str, kind: type) -> tuple[tuple[Any, ...], ...]:
-        """Field ``name``: a list of lists; a single item stands for a list of one."""
-        items = [item if isinstance(item, list) else [item] for item in self.take(name, list)]
-        if not all(_is(entry, kind) for item in items for entry in item):
-            raise self.wrong(name, f"it must be a list of lists, each item {_words(kind)}")
-        return tuple(tuple(item) for item in items)
-
-    def count(self, name: str, *, default: Any = _MISSING) -> int:
-        """Field ``name``: a whole number of at least 1 and at most 65535."""
-        value: int = self.take(name, int, default=default)
-        if not 1 <= value <= 65535:
-            raise self.wrong(name, "it must be 1 to 65535")
-        return value
-
-    def number(self, name: str, *, default: float) -> float:
-        """Field ``name``: a finite number."""
-        value = _finite(self.take(name, float, default=default))
-        if value is None:
-            raise self.wrong(name, "it must be finite")
-        return value
-
-    def numbers(self, name: str, *, default: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Field ``name``: three finite numbers, one per channel."""
-        values = [_finite(value) for value in self.list(name, float, default=default)]
-        finite = [value for value in values if value is not None]
-        if len(values) != 3 or len(finite) != 3:
-            raise self.wrong(name, "it must be three finite numbers, one per channel")
-        return finite[0], finite[1], finite[2]
-
-    def colour(self, name: str, *, default: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Field ``name``: one RGB colour, each channel 0..255."""
-        return _colour(self.list(name, int, default=default)) or self._bad_colour(name)
-
-    def colours(self, name: str, *, length: int) -> tuple[tuple[int, int, int], ...]:
-        """Field ``name``: ``length`` RGB colours, or absent."""
-        items = self.take(name, list, default=[])
-        if items and len(items) != length:
-            raise NetworkError(
-                f"{self.source}: {self.prefix}{name} has {len(items)} colours for {length} classes; one each."
-            )
-        return tuple(_colour(item) or self._bad_colour(name) for item in items)
-
-    def _bad_colour(self, name: str) -> tuple[int, int, int]:
-        raise self.wrong(name, "a colour is three whole numbers, 0 to 255: red, green, blue")
-
-    def end(self) -> None:
-        """Refuse fields that nobody took."""
-        for name in self.data:
-            if name not in self.taken:
-                raise NetworkError(f"{self.source}: unknown field {self.prefix}{name}. {nearest(name, self.taken)}")
+def _whole(least: int, most: int) -> Kind:
+    return Kind(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
 
 
-def _colour(item: Any) -> tuple[int, int, int] | None:
-    fits = isinstance(item, (list, tuple)) and len(item) == 3 and all(_is(c, int) and 0 <= c <= 255 for c in item)
-    return (item[0], item[1], item[2]) if fits else None
-
-
-def _finite(value: float) -> float | None:
+def _is_finite(value: Any) -> bool:
     try:
-        number = float(value)
+        return type(value) in (int, float) and math.isfinite(value)
     except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _is(value: object, kinds: Kinds) -> bool:
-    allowed = kinds if isinstance(kinds, tuple) else (kinds,)
-    if isinstance(value, bool):
-        return bool in allowed
-    return isinstance(value, allowed) or (float in allowed and isinstance(value, int))
-
-
-def _words(kinds: Kinds) -> str:
-    return " or ".join(_WORDS[kind] for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        return False
 
 
 def _show(value: object) -> str:
@@ -248,90 +145,115 @@ class Sidecar:
         return replace(self, scores=tuple(scores.get(index, name) for index, name in enumerate(have)))
 
 
+_COUNT = _whole(1, 65535)
+_TEXT = Kind("a string", lambda value: isinstance(value, str))
+_TEXTS = _TEXT.listed("a list of strings")
+_OBJECT = Kind("an object", lambda value: isinstance(value, dict))
+_NUMBER = Kind("a finite number", _is_finite)
+_FACTOR = Kind("a finite number other than 0", lambda value: _is_finite(value) and value != 0)
+_BYTE = _whole(0, MOST_CLASSES)
+_COLOUR = _BYTE.listed(f"a colour, three whole numbers from 0 to {MOST_CLASSES}: red, green, blue", 3)
+_INPUT = {
+    "name": _TEXT,
+    "width": _COUNT,
+    "height": _COUNT,
+    "colour": Kind(
+        "rgb or bgr, the order of channels the network was trained with", lambda value: value in ("rgb", "bgr")
+    ),
+    "scale": _FACTOR,
+    "mean": _NUMBER.listed("three finite numbers, one per channel", 3),
+    "std": _FACTOR.listed("three finite numbers other than 0, one per channel", 3),
+    "pad_multiple": _COUNT,
+    "pad_value": _COLOUR,
+}
+_CORRECTION = {**dict.fromkeys(("output", "of", "moved", "unexplained"), _TEXT), "reads": _TEXT.or_null()}
+_SIDECAR = {
+    "name": _TEXT,
+    "input": _OBJECT,
+    "output": _TEXT,
+    "cuts": Kind(
+        "a list of one cut or more, each a tensor's name or a list of names",
+        lambda value: isinstance(value, list) and bool(value) and all(_TEXT.fits(cut) or _is_cut(cut) for cut in value),
+    ),
+    "stages": _TEXTS,
+    "scores": _TEXT.or_null().listed("a list of strings, or null for a stage that has none"),
+    "classes": _TEXTS,
+    "palette": _COLOUR.listed(f"a list of colours; {_COLOUR.words}"),
+    "ignore": _BYTE.or_null(),
+    "schedule": _TEXT.or_null(),
+    "correction": _OBJECT.or_null(),
+    "confidence": Kind("a number above 0 and at most 1", lambda value: _is_finite(value) and 0 < value <= 1).or_null(),
+    "instances": _OBJECT.or_null(),
+}
+Made = TypeVar("Made")
+
+
+def _is_cut(value: Any) -> bool:
+    return bool(value) and _TEXTS.fits(value)
+
+
 def parse(text: str, *, source: str) -> Sidecar:
     """Parse a sidecar from JSON ``text``; ``source`` names it in errors."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NetworkError(f"{source} is no JSON: {error}. Mend it, or write it anew.") from error
-    top = Fields.of(data, source, "")
-    if top.take("format", str) != FORMAT:
-        raise top.wrong("format", f"this version reads {FORMAT!r}")
-    found = _sidecar(top, source)
-    top.end()
-    return found
-
-
-def _sidecar(top: Fields, source: str) -> Sidecar:
-    cuts = top.lists("cuts", str)
-    classes = top.list("classes", str, default=())
-    found = Sidecar(
-        name=top.take("name", str, default=Path(source).stem),
-        input=_input(Fields.of(top.take("input", dict), source, "input.")),
-        output=top.take("output", str),
-        cuts=cuts,
-        stages=top.list("stages", str, default=(), length=len(cuts), why="one per cut"),
-        scores=top.list("scores", (str, type(None)), default=(), length=len(cuts), why="one per cut, or null"),
-        classes=classes,
-        palette=top.colours("palette", length=len(classes)),
-        ignore=top.take("ignore", (int, type(None)), default=None),
-        schedule=top.take("schedule", (str, type(None)), default=None),
-        correction=_correction(top.take("correction", (dict, type(None)), default=None), source),
-        confidence=top.take("confidence", (float, type(None)), default=None),
-        instances=top.take("instances", (dict, type(None)), default=None),
-    )
-    _check(found, top)
-    return found
-
-
-def _input(fields: Fields) -> Input:
-    plain = Input("", 1, 1)
-    found = Input(
-        name=fields.take("name", str),
-        width=fields.count("width"),
-        height=fields.count("height"),
-        colour=fields.take("colour", str, default="rgb"),
-        scale=fields.number("scale", default=plain.scale),
-        mean=fields.numbers("mean", default=plain.mean),
-        std=fields.numbers("std", default=plain.std),
-        pad_multiple=fields.count("pad_multiple", default=1),
-        pad_value=fields.colour("pad_value", default=plain.pad_value),
-    )
-    if found.colour not in ("rgb", "bgr"):
-        raise fields.wrong("colour", "it is rgb or bgr, the order of channels the network was trained with")
-    for name, values in (("std", found.std), ("scale", (found.scale,))):
-        if 0 in values:
-            raise fields.wrong(name, "it must not be 0")
-    fields.end()
-    return found
-
-
-def _correction(data: dict[str, Any] | None, source: str) -> Correction | None:
-    if data is None:
-        return None
-    fields = Fields.of(data, source, "correction.")
-    names = {name: fields.take(name, str) for name in ("output", "of", "moved", "unexplained")}
-    found = Correction(**names, reads=fields.take("reads", (str, type(None)), default=None))
-    fields.end()
-    return found
-
-
-def _check(found: Sidecar, top: Fields) -> None:
-    if not found.cuts or not all(found.cuts):
-        raise top.wrong("cuts", "name at least one cut, and at least one tensor in each")
-    if len(found.classes) > MOST_CLASSES:
+    if not isinstance(data, dict):
+        raise NetworkError(f"{source}: the file is {_show(data)}; it must be an object, {{..}}.")
+    if "format" not in data:
+        raise NetworkError(f"{source} has no format; it needs one: {FORMAT!r}.")
+    if data["format"] != FORMAT:
         raise NetworkError(
-            f"{top.source}: {len(found.classes)} classes; label maps are bytes, so at most {MOST_CLASSES}."
+            f"{source}: format is {_show(data['format'])}; this version reads {FORMAT!r}. Write it anew."
         )
-    if len(set(found.classes)) != len(found.classes):
-        raise top.wrong("classes", "each name may stand there once")
-    if found.confidence is not None and not 0 < found.confidence <= 1:
-        raise top.wrong("confidence", "it is above 0 and at most 1, or null")
-    if found.ignore is not None and not 0 <= found.ignore <= MOST_CLASSES:
-        raise top.wrong("ignore", f"it is 0 to {MOST_CLASSES}, or null")
+    del data["format"]
+    found = _made(Sidecar, {"name": Path(source).stem, **data}, _SIDECAR, source)
+    given = _made(Input, data["input"], _INPUT, source, "input.")
+    cuts = tuple((cut,) if isinstance(cut, str) else cut for cut in found.cuts)
+    found = replace(found, input=given, cuts=cuts)
+    if found.correction is not None:
+        correction = _made(Correction, data["correction"], _CORRECTION, source, "correction.")
+        found = replace(found, correction=correction)
+    _check(found, source)
+    return found
+
+
+def _made(
+    cls: Callable[..., Made], data: Mapping[str, Any], kinds: Mapping[str, Kind], source: str, prefix: str = ""
+) -> Made:
+    """Make ``cls``, a dataclass, from the fields of a JSON object, each of its kind; lists become tuples."""
+    for name, value in data.items():
+        if name not in kinds:
+            raise NetworkError(f"{source}: unknown field {prefix}{name}. {nearest(name, kinds)}")
+        if not kinds[name].fits(value):
+            raise NetworkError(f"{source}: {prefix}{name} is {_show(value)}; it must be {kinds[name].words}.")
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.name not in data and field.default is MISSING:
+            raise NetworkError(f"{source} has no {prefix}{field.name}; it needs one: {kinds[field.name].words}.")
+    return cls(**{name: _in_tuples(value) for name, value in data.items()})
+
+
+def _in_tuples(value: Any) -> Any:
+    return tuple(map(_in_tuples, value)) if isinstance(value, list) else value
+
+
+def _check(found: Sidecar, source: str) -> None:
+    """Check that the fields fit each other."""
+    stages, classes = len(found.cuts), len(found.classes)
+    if classes > MOST_CLASSES:
+        raise NetworkError(f"{source}: {classes} classes; label maps are bytes, so at most {MOST_CLASSES}.")
+    if len(set(found.classes)) != classes:
+        raise NetworkError(f"{source}: classes has a name twice; each name may stand there once.")
+    for name, wanted, per in (("stages", stages, "cut"), ("scores", stages, "cut"), ("palette", classes, "class")):
+        items = len(getattr(found, name))
+        if items not in (0, wanted):
+            raise NetworkError(f"{source}: {name} has {items} items and must have {wanted}, one per {per}.")
     reads = None if found.correction is None else found.correction.reads
     if reads is not None and reads not in found.stage_names:
-        raise top.wrong("correction", f"it reads one of the stages {', '.join(found.stage_names)}, or null: the frame")
+        raise NetworkError(
+            f"{source}: correction.reads is {_show(reads)}; it must be one of the stages {', '.join(found.stage_names)}, "
+            "or null: the frame."
+        )
 
 
 def read(path: Path) -> Sidecar:
