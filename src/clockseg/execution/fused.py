@@ -24,8 +24,7 @@ from clockseg.errors import NetworkError
 from clockseg.execution.liveness import Live, fixed, liveness, patterns
 from clockseg.execution.pieces import Batch, Piece, Takes
 from clockseg.execution.verdicts import key, recall, remember
-from clockseg.graph.fusion import GraphFusion
-from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart, Pick, Tensors
+from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
 
 BYTES = 256_000_000

@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from clockseg.errors import NetworkError, UsageError
+from clockseg.graph.nodes import subgraphs
 
 BYTES, NODES, TENSOR_BYTES = "CLOCKSEG_MAX_NETWORK_BYTES", "CLOCKSEG_MAX_NODES", "CLOCKSEG_MAX_TENSOR_BYTES"
 """Environment variables that allow more, or less."""
@@ -55,7 +56,7 @@ class Limits:
             left -= sum(len(one.node) for one in level)
             if left < 0:
                 raise NetworkError(f"the network has more than {self.nodes:,} nodes. {_allow(NODES)}")
-            level = [inner for one in level for node in one.node for inner in _inside(node)]
+            level = [inner for one in level for node in one.node for inner in subgraphs(node)]
             if not level:
                 return
         raise NetworkError(f"the network has graphs inside of graphs, {MOST_DEPTH} deep and deeper; export it traced.")
@@ -96,13 +97,6 @@ def _allow(variable: str) -> str:
 
 def _by(sides: tuple[int, ...]) -> str:
     return "x".join(map(str, sides))
-
-
-def _inside(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
-    for entry in node.attribute:
-        if entry.HasField("g"):
-            yield entry.g
-        yield from entry.graphs
 
 
 def _item_bytes(kind: int) -> int:

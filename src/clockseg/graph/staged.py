@@ -13,14 +13,13 @@ from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
-from clockseg.graph.fusion import GraphFusion
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphPart, Pick, Take
+from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick, Take
 from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.split import Split, rewritten, splits
-from clockseg.graph.static import Static, fix, fix_declared
+from clockseg.graph.static import Static, fix
 from clockseg.types import Size
 
 _SIZES = 2
@@ -213,32 +212,14 @@ def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:
     if not 1 <= stage <= len(net):
         raise UsageError(f"truncated after stage {stage}; {net.name!r} has stages 1 to {len(net)}.")
     last = net.stages[stage - 1]
-    bodies = [one.body for one in net.stages[:stage] if isinstance(one.body, GraphPart)]
-    if len(bodies) < stage:
+    if not isinstance(net.executor, GraphFusion):
         raise UsageError(
             f"network {net.name!r} is no graph, or compiled already; give one from clockseg.load(.., engine=None) "
             "and compile what comes of it."
         )
     if not isinstance(last.scores, Take):
         raise UsageError(f"stage {stage} ({last.name}) of {net.name!r} has no class scores; truncate after another.")
-    scores, name = last.scores.name, f"{net.name} to {last.name}"
-
-    def build(size: Size) -> Built:
-        models = [body.build(size) for body in bodies]
-        upto = extract(_joined(models), models[0].inputs, (scores,), name=name)
-        return built(with_labels(upto, scores, size))
-
-    part = GraphPart(name, bodies[0].inputs, (LABELS,), build)
+    name = f"{net.name} to {last.name}"
+    part = net.executor.make(name, (net.executor.frame,), (), (last.scores.name,))
     only = (Stage(last.name, part, scores=None),)
     return replace(net, name=name, stages=only, groups=(), finish=Pick((LABELS,)), whole=part)
-
-
-def _joined(models: Sequence[Built]) -> Static:
-    """Join models, each of which reads the outputs of those before it by the same names, into one graph."""
-    first, *others = (onnx.load_model_from_string(one.model) for one in models)
-    for other in others:
-        there = {weight.name for weight in first.graph.initializer}
-        first.graph.node.extend(other.graph.node)
-        first.graph.initializer.extend(one for one in other.graph.initializer if one.name not in there)
-        first.graph.output.extend(other.graph.output)
-    return fix_declared(first)
