@@ -39,7 +39,7 @@ class Flow:
             raise UsageError(f"flow at the scale {self.scale!r}; give a number above 0 and at most 1, such as 0.5.")
 
     def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """Return the picture, uint8 RGB [h, w, 3], in grey, scaled down."""
+        """Return the picture, uint8 RGB [h, w, 3] or grey [h, w], in grey, scaled down."""
         cv2 = opencv()
         height, width = picture.shape[:2]
         scale = max(self.scale, min(1.0, SMALLEST / min(height, width)))
@@ -64,7 +64,7 @@ def _grey(cv2: Any, picture: Image, size: tuple[int, int]) -> Array:
     if (picture.shape[1], picture.shape[0]) != size:
         smaller = size[0] < picture.shape[1]
         picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
-    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+    return np.asarray(picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
 
 
 SIZES = 4

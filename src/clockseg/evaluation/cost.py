@@ -276,7 +276,7 @@ class Meter:
     def _find(self, image: Any) -> Prices | None:
         parts = _parts(self.net).values()
         if all(isinstance(part, GraphPart | CompiledPart) or _computes_nothing(part) for part in parts):
-            prepared = self.net.prepare(image)
+            prepared = self.net.prepare(np.asarray(image))
             try:
                 return priced(self.net, _working(prepared)) if isinstance(prepared, dict) else None
             except NetworkError:

@@ -310,7 +310,7 @@ def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Arr
 def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
     """Raise ``UsageError`` for an output that cannot be written as a map of numbers."""
     values = np.asarray(output)
-    if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.image.shape[:2]:
+    if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.picture.shape[:2]:
         raise UsageError(
             f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)} for a frame of "
             f"{frame.size[0]}x{frame.size[1]}; maps of floats, [h, w] or [channels, h, w] of its size, can be written. "
@@ -345,7 +345,7 @@ class _Run:
 
     def over(self, frames: Iterable[Frame]) -> Iterator[tuple[Frame, Array, Record]]:
         """Yield each frame with its output and its record, in order, once its output is known."""
-        seen = (self.stream.see(frame.image, vectors=frame.vectors, item=frame) for frame in frames)
+        seen = (self.stream.see(frame.picture, vectors=frame.vectors, item=frame) for frame in frames)
         with closing(self.stream), closing(prefetch(seen) if self.stream.sees_ahead else seen) as ahead:
             for one in self._awaited(ahead):
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
@@ -388,7 +388,7 @@ class _Run:
 
     def _count(self, frame: Frame, record: Record, joules: float | None) -> None:
         first = not self.figures.tally.frames
-        prices = None if first else self._meter.prices(frame.image)
+        prices = None if first else self._meter.prices(frame.picture)
         price, whole = (None, None) if prices is None else (prices.frame(record), prices.whole)
         self.figures = self.figures.add(
             record, first=first, price=price, whole=whole, joules=joules, decode_seconds=frame.decode_seconds

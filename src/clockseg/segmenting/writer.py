@@ -45,7 +45,7 @@ from clockseg.video.colour import matrix_for
 from clockseg.video.maps import LARGEST
 from clockseg.video.output import CloseOrAbort
 from clockseg.video.overlay import HEAT_COLOURS, palette
-from clockseg.video.planar import FORMAT, Tint, ToPlanes, even, planes_of, put
+from clockseg.video.planar import FORMAT, Decoded, Tint, ToPlanes, even, planes_of, put
 
 Append: TypeAlias = Callable[[Frame, Any, Record], None]
 STRIPS = ("activity", "stages")
@@ -250,8 +250,8 @@ class _Overlay:
         )
 
     def _drawn(self, frame: Frame, ids: Labels, below: Image) -> av.VideoFrame:
-        if frame.planes is not None and even(frame.size):
-            picture = self._planes.picture(frame.planes)
+        if isinstance(frame.picture, Decoded) and even(frame.size):
+            picture = self._planes.picture(frame.picture.frame)
         else:
             picture, ids = planes_of(self._planes.rgb(padded(frame.image))), padded(ids)
         band = planes_of(self._planes.rgb(padded(below)))

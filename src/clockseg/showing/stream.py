@@ -17,7 +17,7 @@ from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.warp import Warp, picture_of
 from clockseg.clockwork.carry import identity
-from clockseg.clockwork.clock import facts
+from clockseg.clockwork.clock import PICTURE, facts
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
@@ -30,6 +30,7 @@ from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps
 from clockseg.showing.window import Due, Window, coarser, small
 from clockseg.types import Array, Size
+from clockseg.video.planar import Decoded, rgb
 
 INTERPOLATED = "interpolated"
 """``Record.propagated`` of a frame whose output was made from the key frames around it."""
@@ -176,7 +177,7 @@ class AtOnce:
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Return the frame: its session does the rest."""
-        return Seen(image, vectors, item)
+        return Seen(rgb(image), vectors, item)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run one frame and return it."""
@@ -219,7 +220,15 @@ class Interpolated:
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
         self.net, self.schedule, self.carry = net, schedule, carry
-        self._scores = replace(net, finish=_keeping(net.fused), restore=as_it_is, conclude=None, correction=None)
+        self._scores = replace(
+            net,
+            prepare=lambda image: net.prepare(rgb(image)),
+            finish=_keeping(net.fused),
+            restore=as_it_is,
+            conclude=None,
+            correction=None,
+        )
+        self._reads_pictures = any(PICTURE in watched for watched in schedule.watched)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
@@ -259,7 +268,8 @@ class Interpolated:
         """Return the frame with its sight. ``prepare`` runs only for the first frame of each size; others are just resized."""
         shape = np.shape(image)
         if self._known[0] != shape:
-            picture, share = picture_of(self.net.prepare(image), image)
+            own = rgb(image)
+            picture, share = picture_of(self.net.prepare(own), own)
             self._known = shape, (picture.shape[1], picture.shape[0]), share
         _, size, share = self._known
         return Seen(image, vectors, item, self.carry.motion.see(_resized(image, size), share, vectors))
@@ -267,7 +277,7 @@ class Interpolated:
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
         self.now = seen
-        scores = self.session(seen.image)
+        scores = self.session(rgb(seen.image) if self._reads_pictures else seen.image)
         record = self.session.record
         frame = _Frame(seen.item, seen.image, record)
         shown: list[Shown] = []
@@ -345,7 +355,9 @@ class Interpolated:
 
 
 def _resized(image: Any, size: Size) -> Any:
-    """Return a picture at the network's working size, resized well enough to estimate motion."""
+    """Return a picture at the network's working size, resized well enough to estimate motion; a decoded one in grey."""
+    if isinstance(image, Decoded):
+        return image.grey(size)
     width, height = image.shape[1], image.shape[0]
     if (width, height) == size:
         return image

@@ -11,13 +11,14 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self
 
-import av
+import numpy as np
 
 from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import SourceFiles, changed
 from clockseg.types import Image, Size
 from clockseg.video.decode import ALLOWED, Damage
+from clockseg.video.planar import Decoded
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,21 @@ WHOLE = Span()
 class Frame:
     """One picture of a clip.
 
-    ``index`` counts the decoded frames of the input, or of the span of it that was asked for, from 0. ``image`` is uint8 RGB
-    [h, w, 3], C-contiguous, turned upright. ``pts`` is the input's own timestamp in units of ``time_base`` (seconds); it and
-    ``pts_seconds`` are None where the input has no times (images, raw streams). ``duration``, in the same units: how long it
-    is shown, where the input says. ``decode_seconds`` is what decoding and converting it took. ``vectors``: what the codec
-    says of its motion, where asked for; None where it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the
-    picture is as stored, a player stretches it. ``file``: the name of the image file, None for frames of a video. ``planes``: the
-    picture as it was decoded, if it is 8-bit YUV 4:2:0 that needs nothing but the conversion to RGB.
+    ``index`` counts the decoded frames of the input, or of the span of it that was asked for, from 0. ``picture``: uint8 RGB
+    [h, w, 3], C-contiguous, turned upright, or ``Decoded``, which becomes that where it is read; ``image`` reads it. ``pts``
+    is the input's own timestamp in units of ``time_base`` (seconds); it and ``pts_seconds`` are None where the input has no
+    times (images, raw streams). ``duration``, in the same units: how long it is shown, where the input says.
+    ``decode_seconds`` is what decoding it took. ``vectors``: what the codec says of its motion, where asked for; None where
+    it tells nothing. ``pixel_aspect``: the width of a pixel by its height; the picture is as stored, a player stretches it.
+    ``file``: the name of the image file, None for frames of a video.
 
     >>> import numpy as np
-    >>> Frame(index=0, image=np.zeros((2, 3, 3), np.uint8)).size
+    >>> Frame(index=0, picture=np.zeros((2, 3, 3), np.uint8)).size
     (3, 2)
     """
 
     index: int
-    image: Image
+    picture: Image | Decoded
     pts: int | None = None
     time_base: Fraction | None = None
     decode_seconds: float = 0.0
@@ -91,14 +92,18 @@ class Frame:
     duration: int | None = None
     pixel_aspect: Fraction = Fraction(1)
     file: str | None = None
-    planes: av.VideoFrame | None = None
+
+    @property
+    def image(self) -> Image:
+        """The picture, uint8 RGB [h, w, 3]."""
+        return np.asarray(self.picture)
 
     @property
     def pts_seconds(self) -> float | None:
         """Time of the frame in seconds, on the input's own time line.
 
         >>> import numpy as np
-        >>> Frame(index=3, image=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
+        >>> Frame(index=3, picture=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
         0.12
         """
         if self.pts is None or self.time_base is None:
@@ -120,7 +125,7 @@ class Frame:
     @property
     def size(self) -> tuple[int, int]:
         """(width, height) in pixels."""
-        height, width = self.image.shape[:2]
+        height, width = self.picture.shape[:2]
         return width, height
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import av
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
@@ -48,7 +50,8 @@ HD_HEIGHT = 720
 _SWAPPED = {f"{name}be": f"{name}le" for name in ("rgb555", "bgr555", "rgb565", "bgr565")}
 _FATAL = {"yaf32le", "yaf32be"}
 _GREY = ("gray", "ya")
-_STRETCHED = np.clip((np.arange(256) - 16) * 255 / 219 + 0.5, 0, 255).astype(np.uint8)
+STRETCHED = np.clip((np.arange(256) - 16) * 255 / 219 + 0.5, 0, 255).astype(np.uint8)
+"""Grey of full range, by grey of limited range."""
 
 
 def matrix_for(height: int) -> Colorspace:
@@ -76,26 +79,33 @@ class ToRGB:
         self._shape: tuple[int, int, int] | None = None
         self.matrix: tuple[int, ...] | None = None
         self._peak_nits = PEAK_NITS
-        self._plain = False
+        self._lock = threading.Lock()
 
     def __call__(self, picture: av.VideoFrame) -> Image:
+        return self.convert(picture, self.look(picture), self.matrix)
+
+    def look(self, picture: av.VideoFrame) -> Signal:
+        """Return the signal of the next picture, which ``convert`` takes; pictures are looked at in the order of the stream."""
         check_pixels(picture.width, picture.height, self.max_pixels)
         if picture.format.name in _FATAL:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
         self._look(picture)
-        signal = signal_of(picture, peak_nits=self._peak_nits)
-        self._plain = signal.plain
-        image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
-        return upright(self.crop(image), self.matrix)
+        return signal_of(picture, peak_nits=self._peak_nits)
 
-    def is_plain(self, picture: av.VideoFrame) -> bool:
-        """Return True if the picture, which was just converted, is 8-bit YUV 4:2:0 of limited range as it is to be shown.
+    def convert(self, picture: av.VideoFrame, signal: Signal, matrix: tuple[int, ...] | None) -> Image:
+        """Convert a picture and turn it by ``matrix``; threads take turns."""
+        with self._lock:
+            image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
+        return upright(self.crop(image), matrix)
+
+    def is_plain(self, picture: av.VideoFrame, signal: Signal) -> bool:
+        """Return True if the picture, the last one looked at, is 8-bit YUV 4:2:0 of limited range as it is to be shown.
 
         That is: upright, uncropped, and in the primaries and the transfer of BT.709.
         """
         planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
         as_stored = self.matrix is None and self.crop == NO_CROP
-        return planar and as_stored and picture.colorspace != YCGCO and self._plain
+        return planar and as_stored and picture.colorspace != YCGCO and signal.plain
 
     def _look(self, picture: av.VideoFrame) -> None:
         """Read the side data of the picture where it may have changed."""
@@ -125,7 +135,7 @@ class ToRGB:
         ).to_ndarray()
         # swscale takes any grey for full range.
         limited = name.startswith(_GREY) and picture.color_range == ColorRange.MPEG
-        return _STRETCHED[rgb] if limited and bits == 8 else rgb
+        return STRETCHED[rgb] if limited and bits == 8 else rgb
 
 
 def _format(picture: av.VideoFrame, bits: int) -> str:

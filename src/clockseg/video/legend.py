@@ -64,8 +64,8 @@ class Legend:
 
     def _see(self, labels: Labels) -> None:
         step = max(1, int((labels.size / _SAMPLED) ** 0.5))
-        sampled = labels[::step, ::step]
-        now: Array = np.bincount(sampled.ravel(), minlength=256) / max(1, sampled.size)
+        sampled = np.ascontiguousarray(labels[::step, ::step])
+        now: Array = cv2.calcHist([sampled], [0], None, [256], [0, 256]).ravel() / max(1, sampled.size)
         self._shares += (now - self._shares) * (_FOLLOW if self._known else 1.0)
         self._known = True
 

@@ -24,6 +24,7 @@ from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason, video_stream
 from clockseg.video.endings import ends_early
 from clockseg.video.fields import deinterlaced
+from clockseg.video.planar import decoded
 from clockseg.video.side_data import NO_CROP, Crop, crop_of, turned
 
 # More than any encoder reorders by.
@@ -184,7 +185,7 @@ class Movie:
                 found = within(found, self.span, damage, period=1 / (self.fps or Fraction(25)))
             for index, picture in enumerate(found):
                 try:
-                    image = to_rgb(picture)
+                    image = decoded(picture, to_rgb)
                 except (av.FFmpegError, ValueError, VideoError) as error:
                     damage.stopped = reason(error)
                     return
@@ -199,7 +200,6 @@ class Movie:
                     vectors=vectors,
                     duration=picture.duration or None,
                     pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
-                    planes=picture if to_rgb.is_plain(picture) else None,
                 )
             if self.span.end is None and not damage.stopped and ends_early(self.path):
                 damage.stopped = "the file is cut short"

@@ -1,8 +1,10 @@
-"""Pictures as planes, YUV 4:2:0 with 8 bits: masks are drawn on what the decoder gave, without a way through RGB."""
+"""Pictures as planes, YUV 4:2:0 with 8 bits: masks are drawn on what the decoder gave, and only what the network reads is RGB."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from functools import partial
+from typing import Any, NamedTuple
 
 import av
 import cv2
@@ -10,7 +12,8 @@ import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from clockseg.types import Array, Image, Labels, Size
-from clockseg.video.colour import matrix_of
+from clockseg.video.colour import STRETCHED, ToRGB, matrix_of
+from clockseg.video.hdr import Signal
 
 FORMAT = "yuv420p"
 # Luma weights of red and blue of the matrices that an overlay may have (ITU-R BT.601 and BT.709).
@@ -33,6 +36,48 @@ def planes_of(frame: av.VideoFrame) -> Planes:
         rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
         found.append(rows[:height, :width])
     return Planes(*found)
+
+
+class Decoded:
+    """A decoded picture in ``FORMAT`` that is converted to RGB when it is first read as an array. Threads may share it.
+
+    ``shape``, ``dtype``, ``ndim`` and ``nbytes`` are those of the array that it becomes, uint8 RGB [h, w, 3].
+    """
+
+    dtype, ndim = np.dtype(np.uint8), 3
+
+    def __init__(self, frame: av.VideoFrame, to_rgb: ToRGB, signal: Signal) -> None:
+        self.frame, self.shape = frame, (frame.height, frame.width, 3)
+        self.nbytes = frame.height * frame.width * 3
+        self._convert, self._lock = partial(to_rgb.convert, frame, signal, None), threading.Lock()
+        self._image: Image | None = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Image:
+        with self._lock:
+            if self._image is None:
+                self._image = self._convert()
+        return np.array(self._image, dtype, copy=copy)
+
+    def grey(self, size: Size) -> Array:
+        """Return the picture in grey, uint8 [h, w] of ``size`` (w, h), from its luma alone."""
+        luma = planes_of(self.frame).y
+        # Halving is many times as fast as OpenCV's averaging over other areas.
+        while luma.shape[1] >= 2 * size[0] and luma.shape[0] >= 2 * size[1] and even(luma.shape):
+            luma = cv2.resize(luma, (luma.shape[1] // 2, luma.shape[0] // 2), interpolation=cv2.INTER_AREA)
+        return np.asarray(cv2.LUT(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), STRETCHED))
+
+
+def decoded(picture: av.VideoFrame, to_rgb: ToRGB) -> Image | Decoded:
+    """Return a picture converted to upright RGB; one in ``FORMAT`` that needs nothing else is converted when it is read."""
+    signal = to_rgb.look(picture)
+    if to_rgb.is_plain(picture, signal):
+        return Decoded(picture, to_rgb, signal)
+    return to_rgb.convert(picture, signal, to_rgb.matrix)
+
+
+def rgb(picture: Any) -> Any:
+    """Return a decoded picture as uint8 RGB [h, w, 3], and anything else as it is."""
+    return np.asarray(picture) if isinstance(picture, Decoded) else picture
 
 
 class ToPlanes:
@@ -80,11 +125,10 @@ class Tint:
         clear = int(labels.max(initial=0)) >= self.classes
         halved = np.ascontiguousarray(labels[::2, ::2])
         for plane, table, target, ids in zip(picture, self._tables, out, (labels, halved, halved), strict=True):
-            height, width = plane.shape
-            blend = cv2.addWeighted(plane, 1 - self._opacity, cv2.LUT(ids, table), self._opacity, 0)
+            blend = target[: plane.shape[0], : plane.shape[1]]
+            cv2.addWeighted(plane, 1 - self._opacity, cv2.LUT(ids, table), self._opacity, 0, dst=blend)
             if clear:
                 cv2.copyTo(plane, cv2.compare(ids, float(self.classes), cv2.CMP_GE), blend)
-            target[:height, :width] = blend
 
 
 def put(picture: Planes, out: Planes, top: int) -> None:

@@ -55,6 +55,7 @@ class Activity:
         self._right = self._width - edge
         self._history: deque[float] = deque(maxlen=max(1, (self._right - self._left) // self._pitch))
         self._frames = self._whole = self._partly = 0
+        self._back = np.full((self.height, self._width, 3), BACK, np.uint8)
 
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the bar after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
@@ -64,7 +65,7 @@ class Activity:
         self._history.append(share)
         self._frames, self._whole = self._frames + 1, self._whole + (share == 1)
         self._partly += 0 < share < 1
-        canvas: Image = np.full((self.height, self._width, 3), BACK, np.uint8)
+        canvas = self._back.copy()
         for age, part in enumerate(reversed(self._history)):
             self._cell(canvas, self._right - (age + 1) * self._pitch, part)
         half = self._letters.edge // 2
