@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import importlib
+import io
 import types
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +21,7 @@ from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
 from clockseg.execution.cache import cache_limit, model_folder, prune
 from clockseg.execution.machine import cores, machine, threads_or_all
+from clockseg.files import whole
 from clockseg.graph.part import Built
 from clockseg.types import Array
 
@@ -50,59 +55,81 @@ def openvino(
 
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
-        model, last = _bordered(library, core.read_model(built.model), built, bf16=precision == "bf16")
         folder = model_folder("openvino", built.model) if cache else None
-        fresh = folder is not None and not any(folder.iterdir())
-        own = options if folder is None else {**options, "CACHE_DIR": str(folder)}
-        compiled_model = core.compile_model(model, "CPU", own)
-        if fresh:
-            prune()
-        return _Request(library, compiled_model, built, last)
+        file = None if folder is None else folder / f"{_digest(f'{bits} {options} {built.inner}')}.blob"
+        made = None if file is None else _read(core, file, options)
+        if made is None:
+            model = _bordered(library, core.read_model(built.model), built, bf16=precision == "bf16")
+            made = core.compile_model(model, "CPU", options)
+            if file is not None:
+                _write(made, file)
+        return _Request(library, made, built)
 
     bits = f"openvino {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
     return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}", same_bits=bits)
 
 
-def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool) -> tuple[Any, frozenset[str]]:
-    """Return ``model`` with maps as [1, h, w, channels] at its inputs and outputs, and the names of these tensors.
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(core: Any, file: Path, options: dict[str, Any]) -> Any:
+    """Return a compiled model from the cache; None if there is none, or OpenVINO refuses it.
+
+    OpenVINO's own cache would have the model read and its borders built anew first, which takes as long again.
+    """
+    try:
+        return core.import_model(io.BytesIO(file.read_bytes()), "CPU", options)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _write(made: Any, file: Path) -> None:
+    """Keep a compiled model in the cache, if it can be written to."""
+    with contextlib.suppress(OSError):
+        with whole(file) as part:
+            part.write_bytes(made.export_model().getvalue())
+        prune()
+
+
+def _bordered(library: types.ModuleType, model: Any, built: Built, *, bf16: bool) -> Any:
+    """Return ``model`` with maps as [1, h, w, channels] at its inputs and outputs.
 
     OpenVINO computes in that layout, so nothing is reordered where the network is cut; on `street`, reordering to channels
     first and back takes 4 % of the time. ``bf16``: tensors that only other parts read are passed on in bf16; as float32 the
     layers before them would be computed in float32 as well, which takes 15 % of the time of SegFormer-B0.
     """
     steps = library.preprocess.PrePostProcessor(model)
-    last = []
     for names, port, step in ((built.inputs, model.input, steps.input), (built.outputs, model.output, steps.output)):
         for name in names:
-            if (
-                port(name).partial_shape.is_static
-                and len(port(name).shape) == 4
-                and port(name).get_element_type().is_real()
-            ):
+            if _is_map(port(name)):
                 step(name).tensor().set_layout(library.Layout("NHWC"))
                 step(name).model().set_layout(library.Layout("NCHW"))
-                last.append(name)
             if bf16 and name in built.inner and port(name).get_element_type() == library.Type.f32:
                 step(name).tensor().set_element_type(library.Type.bf16)
-    return steps.build(), frozenset(last)
+    return steps.build()
+
+
+def _is_map(port: Any) -> bool:
+    return port.partial_shape.is_static and len(port.shape) == 4 and port.get_element_type().is_real()
 
 
 class _Request:
     """One infer request that reads its inputs in place and writes into buffers that no result refers to.
 
-    Outside, maps are [1, channels, h, w]; those in ``last`` lie in memory as [1, h, w, channels].
+    Outside, maps are [1, channels, h, w]; in memory they lie as [1, h, w, channels].
     """
 
-    def __init__(self, library: types.ModuleType, model: Any, built: Built, last: frozenset[str]) -> None:
+    def __init__(self, library: types.ModuleType, model: Any, built: Built) -> None:
         self.library = library
         self.request = model.create_infer_request()
         libraries.keep_after_fork(self)
-        inputs = [(name, model.input(name)) for name in built.inputs]
-        outputs = [(name, model.output(name)) for name in built.outputs]
+        inputs = [model.input(name) for name in built.inputs]
+        outputs = [model.output(name) for name in built.outputs]
         # What suppression keeps has no shape beforehand: such outputs are copied out of the request's memory.
-        self.free = not all(port.partial_shape.is_static for _, port in outputs)
-        self.inputs = [_Port(port, _dtype(library, port), name in last) for name, port in inputs]
-        self.outputs = [_Port(port, _dtype(library, port), name in last) for name, port in outputs]
+        self.free = not all(port.partial_shape.is_static for port in outputs)
+        self.inputs = [_Port(port, _dtype(library, port), _is_map(port)) for port in inputs]
+        self.outputs = [_Port(port, _dtype(library, port), _is_map(port)) for port in outputs]
         self.pools = [
             Pool(tuple(port.shape), dtype, functools.partial(_wrap, library, port))
             for port, dtype, _ in ([] if self.free else self.outputs)

@@ -191,6 +191,9 @@ class Fused:
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""
         found = patterns(self.schedule)
+        if not any(self.schedule.delays) and not any(self.schedule.watched):
+            # The fill before this has made the calls of a frame on which all stages fire.
+            found = tuple(pattern for pattern in found if not all(pattern))
         live = None if self.live is None else frozenset(self.live.items())
         if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
@@ -207,16 +210,19 @@ class Fused:
         # Selections from these calls have no value yet, and aren't needed.
         given = [value for value in values if value is not None]
         size = joint.parts[0].frame_size(given)
+        made: Tensors | None = None
         if size not in joint.verdicts:
             with joint.lock:
                 if size not in joint.verdicts:
-                    joint.verdicts[size] = self._judge(joint, size, calls, [batch[i] for i in piece.span], given)
+                    joint.verdicts[size], made = self._judge(joint, size, calls, [batch[i] for i in piece.span], given)
         part, _, shares = joint.verdicts[size]
         if part is None:
             return False
-        start = time.perf_counter()
-        made = part(*given)
-        seconds, total = time.perf_counter() - start, sum(shares) or 1.0
+        seconds = total = sum(shares) or 1.0
+        if made is None:
+            start = time.perf_counter()
+            made = part(*given)
+            seconds = time.perf_counter() - start
         for call, one, share in zip(calls, joint.parts, shares, strict=True):
             call.value = {name: made[name] for name in (*one.outputs, FRAME_SIZE) if name in made}
             call.seconds = seconds * share / total
@@ -224,8 +230,8 @@ class Fused:
 
     def _judge(
         self, joint: Joint, size: Size, calls: Sequence[Lazy], span: Sequence[Lazy], given: Sequence[Tensors]
-    ) -> Verdict:
-        """Find the verdict for a working size. It runs the model, so that later seconds include no compilation."""
+    ) -> tuple[Verdict, Tensors | None]:
+        """Find the verdict for a working size, and the joint's outputs if it had to run for nothing but its compilation."""
         fusion, engine = self.fusion, self.fusion.engine
         told = [(part.name, part.inputs, part.outputs) for part in joint.parts]
         model = joint.attempts[0][0].build(size).model
@@ -235,8 +241,7 @@ class Fused:
             part, bytes = None, 0
             if known.attempt is not None:
                 part, bytes = self._compiled(joint.attempts[known.attempt][0], size)
-                part(*given)
-            return Verdict(part, bytes, known.shares)
+            return Verdict(part, bytes, known.shares), None if part is None else part(*given)
         ALONE.force(span)
         ALONE.force(span)
         shares = tuple(call.seconds for call in calls)
@@ -250,12 +255,12 @@ class Fused:
                 if tries and all(_same(one(*given), joint, wanted) for one in tries):
                     if name:
                         remember(name, number, shares)
-                    return Verdict(part, bytes, shares)
+                    return Verdict(part, bytes, shares), None
             except NetworkError:  # the engine can't compile it
                 continue
         if name:
             remember(name, None, shares)
-        return Verdict(None, 0, shares)
+        return Verdict(None, 0, shares), None
 
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""

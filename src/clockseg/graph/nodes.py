@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from clockseg.types import Array
 
@@ -143,6 +142,9 @@ def computed(
     node: onnx.NodeProto, given: Mapping[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], ir_version: int
 ) -> list[Array]:
     """Compute ``node`` from the values it reads, with the reference implementation of its operator."""
+    # Imported where it is needed, since it loads all operators.
+    from onnx.reference import ReferenceEvaluator
+
     types = {name: (helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in given.items()}
     inputs = [helper.make_tensor_value_info(name, *known) for name, known in types.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
@@ -193,9 +194,16 @@ def weight_files(path: Path) -> tuple[Path, ...]:
     ()
     """
     try:
-        model = onnx.load_model(path, load_external_data=False)
+        made = path.stat()
+        return _weight_files(path, (made.st_ino, made.st_size, made.st_mtime_ns))
     except (OSError, DecodeError):
         return ()
+
+
+@lru_cache(maxsize=8)
+def _weight_files(path: Path, identity: tuple[int, ...]) -> tuple[Path, ...]:
+    """Return the files that the weights of the network at ``path`` are kept in, as long as its ``identity`` is the same."""
+    model = onnx.load_model(path, load_external_data=False)
     folder = path.resolve().parent
     files = {(folder / external.location).resolve() for external in _kept_outside(model)}
     return tuple(sorted(file for file in files if file.is_relative_to(folder)))

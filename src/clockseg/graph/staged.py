@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import onnx
 
@@ -198,7 +198,13 @@ class _Source:
                 model = with_labels(model, finished[0], size, keep=self.sidecar.output in made)
             return replace(built(model), inner=inner)
 
-        return GraphPart(name, given, gives, build)
+        return GraphPart(name, given, gives, partial(_built, build))
+
+
+@lru_cache(maxsize=1)
+def _built(build: Callable[[Size], Built], size: Size) -> Built:
+    """Build a part, unless it was the last one built: an engine asks for its key, for its size and to compile it."""
+    return build(size)
 
 
 def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:

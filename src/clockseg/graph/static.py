@@ -38,6 +38,8 @@ _COMPUTED = frozenset(
 large, which a Loop of 2^60 turns does not."""
 _NO_LARGER = ("Compress", "NonZero", "Unique")
 """Of these, those whose output's size their values decide; it is never far above their input's."""
+_PLAIN = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+"""Types between which numpy casts as ONNX does."""
 TypeShape = tuple[int, tuple[int, ...]]
 """A tensor's ONNX element type and its shape."""
 
@@ -73,10 +75,10 @@ class Static:
 
     def constant(self, name: str) -> TensorProto | None:
         """Return the value of ``name`` as a tensor, if it is a constant that no node makes."""
-        if name in self.folded:
-            # Not np.ascontiguousarray: it makes a scalar a vector of one, which Range and others refuse.
-            return numpy_helper.from_array(np.asarray(self.folded[name], order="C"), name)
-        return self.weights.get(name)
+        if name in self.weights or name not in self.folded:
+            return self.weights.get(name)
+        # Not np.ascontiguousarray: it makes a scalar a vector of one, which Range and others refuse.
+        return numpy_helper.from_array(np.asarray(self.folded[name], order="C"), name)
 
     def hold(self, weight: TensorProto) -> None:
         """Take ``weight`` as a constant of the graph."""
@@ -175,6 +177,10 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
     if node.op_type == "If" and node.input[0] in found.folded:
         _inline(found, node)
         return
+    cast = _cast(found, node)
+    if cast is not None:
+        _settle(found, node, [cast])
+        return
     made = _infer(found, node)
     _check_counts(found, node, made)
     values = _compute(found, node, made) if _is_known(found, node) else []
@@ -259,6 +265,19 @@ def _shape_of(found: Static, node: onnx.NodeProto) -> Array:
 def _is_known(found: Static, node: onnx.NodeProto) -> bool:
     """Return True if all inputs of ``node`` are known constants, so that it can be computed here."""
     return node.op_type in _COMPUTED and all(name in found.folded for name in reads(node))
+
+
+def _cast(found: Static, node: onnx.NodeProto) -> Array | None:
+    """Return the value of a constant, or of a constant that is cast between plain types, as most computed nodes are."""
+    if node.op_type == "Constant" and node.attribute[0].name == "value":
+        value = node.attribute[0].t
+        return _array(value) if math.prod(value.dims) <= MOST_FOLDED else None
+    if node.op_type != "Cast" or node.input[0] not in found.folded:
+        return None
+    given, kind = found.folded[node.input[0]], int(attribute(node, "to", 0))
+    if kind not in _PLAIN or helper.np_dtype_to_tensor_dtype(given.dtype) not in _PLAIN:
+        return None
+    return given.astype(helper.tensor_dtype_to_np_dtype(kind))
 
 
 def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> list[Array]:
