@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clockseg.report.plots.style import INK, MUTED, RULE, figure
+from clockseg.report.style import INK, MUTED, RULE, figure
 
 Ways = Sequence[Mapping[str, Any]]
 EVERY = "every frame"

@@ -15,8 +15,8 @@ from benchmarks.harness import Facts, say
 from clockseg import evaluate
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
+from clockseg.evaluation.evaluate import Evaluation
 from clockseg.evaluation.flicker import flicker
-from clockseg.evaluation.labels import Evaluation
 from clockseg.evaluation.metrics import finite
 
 Run = Callable[[Any], Any]

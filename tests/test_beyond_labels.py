@@ -30,7 +30,8 @@ from clockseg import (
 )
 from clockseg.cli.main import main
 from clockseg.datasets import read_data
-from clockseg.evaluation.values import Deviation, deviation, evaluate_values
+from clockseg.evaluation.evaluate import evaluate
+from clockseg.evaluation.values import Deviation, deviation
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.segmenting.results import check_writes, read_values
@@ -310,18 +311,18 @@ def test_evaluation_is_the_relative_error_against_the_uncut_network(net, tmp_pat
     write_clip(tmp_path / "data" / "a", 6, size=(64, 44), seed=1)
     write_clip(tmp_path / "data" / "b", 4, size=(40, 30), seed=2)
     clips = read_data(tmp_path / "data")
-    every, skip = evaluate_values(net, {"every": frame_oracle, "skip": skip_frame(2)}, clips)
-    assert every.agreement.relative_error < 1e-5
+    every, skip = evaluate(net, {"every": frame_oracle, "skip": skip_frame(2)}, clips)
+    assert every.deviation.relative_error < 1e-5
     assert skip.tally.fire_rate["deep"] == pytest.approx(3 / 8)
     total = Deviation()
     for clip in clips:
         session = Session(net, skip_frame(2))
         for frame in clip:
             total += deviation(session(frame.image), net.uncut()(frame.image))
-    assert skip.agreement.relative_error == pytest.approx(total.relative_error)
-    assert 0.001 < skip.agreement.relative_error <= skip.agreement.worst
-    apart = [evaluate_values(net, {"skip": skip_frame(2)}, [clip])[0] for clip in clips]
-    assert (apart[0] + apart[1]).agreement == skip.agreement
+    assert skip.deviation.relative_error == pytest.approx(total.relative_error)
+    assert 0.001 < skip.deviation.relative_error <= skip.deviation.worst
+    apart = [evaluate(net, {"skip": skip_frame(2)}, [clip])[0] for clip in clips]
+    assert (apart[0] + apart[1]).deviation == skip.deviation
     with pytest.raises(UsageError, match="same schedule"):
         every + skip
 
@@ -330,10 +331,10 @@ def test_baselines_have_the_same_output(net, tmp_path) -> None:
     write_clip(tmp_path / "a", 2, size=(64, 44))
     clips = read_data(tmp_path / "a")
     other = loaded(tmp_path, depth(2), replace(DEPTH, name="two"))
-    found = evaluate_values(net, {"every": frame_oracle}, clips, baselines=[("same", net)])
-    assert found[1].agreement.relative_error == 0
+    found = evaluate(net, {"every": frame_oracle}, clips, baselines=[("same", net)])
+    assert found[1].deviation.relative_error == 0
     with pytest.raises(UsageError, match="two gives"):
-        evaluate_values(net, {"every": frame_oracle}, clips, baselines=[("two", other)])
+        evaluate(net, {"every": frame_oracle}, clips, baselines=[("two", other)])
 
 
 def test_evaluate_on_the_command_line(network, tmp_path, capsys) -> None:

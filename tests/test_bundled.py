@@ -12,7 +12,7 @@ import pytest
 
 from clockseg import NetworkError, UsageError, frame_oracle, load
 from clockseg.datasets import read_data
-from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.graph.correction import network_alone
 from clockseg.networks import BUNDLED
 from clockseg.networks.load import files_of, path_of, read

@@ -18,7 +18,7 @@ from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule, spelled
 from clockseg.clockwork.schedule import alternating, carried, frame_oracle, schedule_for, skip_frame
 from clockseg.errors import NetworkError, UsageError
-from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.planning.schedule_file import ScheduleFile, write_schedule_file
 from toy_networks import CLASSES, toy, write_clip
 

@@ -13,7 +13,7 @@ from clockseg.clockwork.schedule import frame_oracle, skip_frame
 from clockseg.datasets import official, read_data
 from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
 from clockseg.errors import DataError, UsageError
-from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.metrics import confusion
 from dataset_trees import save, scene, youtube
 

@@ -27,7 +27,7 @@ from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Progress
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, UsageError
-from clockseg.evaluation.labels import Evaluation, evaluate
+from clockseg.evaluation.evaluate import Evaluation, evaluate
 from clockseg.evaluation.metrics import Confusion, boundary_band, confusion
 from toy_networks import CLASSES, toy, write_clip
 from video_making import data_folder

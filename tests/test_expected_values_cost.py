@@ -23,7 +23,7 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.clocks import ALWAYS, Every
-from clockseg.evaluation.cost import relative_cost
+from clockseg.paper.methods import relative_cost
 
 TIME = (59, 18, 23)
 """The paper's shares of the stages, in percent of the time."""
@@ -102,8 +102,8 @@ def test_one_rate_a_stage_is_for_every_schedule() -> None:
         (adaptive(0.1, 0.25), TIME, 0.5, "one a stage otherwise"),
         (Schedule((ALWAYS, lambda tick: True, Every(2))), TIME, 0.5, "one a stage otherwise"),
         (Schedule((ALWAYS, lambda tick: True, ALWAYS), delays=(0, 0, 1)), TIME, 0.5, "one a stage otherwise"),
-        (adaptive(0.25), TIME, 1.5, "one of 0..1 a stage"),
-        (adaptive(0.25), TIME, math.nan, "one of 0..1 a stage"),
+        (adaptive(0.25), TIME, 1.5, "one of 0..1 per stage"),
+        (adaptive(0.25), TIME, math.nan, "one of 0..1 per stage"),
         (adaptive(0.25), TIME, (1, 0.5), "for 3 stages"),
         (alternating, (0, 0, 0), None, "not all of them 0"),
         (alternating, (-1, 1, 1), None, "at least 0"),

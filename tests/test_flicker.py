@@ -15,8 +15,8 @@ from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, frame_oracle
 from clockseg.datasets import read_data
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.flicker import LARGEST, Flickers, Following, consistent, flicker, flicker_facts, flickering
-from clockseg.evaluation.labels import evaluate
 from clockseg.evaluation.metrics import Confusion
 from networks import write_tiny
 from toy_networks import CLASSES, toy, write_clip

@@ -25,7 +25,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
-from clockseg.evaluation.metrics import Agreement, agreement, confusion, no_agreement
+from clockseg.evaluation.metrics import confusion
 from clockseg.planning import planner
 from clockseg.planning import search as search_module
 from clockseg.planning.candidates import Candidate, Kind, possible
@@ -33,7 +33,7 @@ from clockseg.planning.costs import Costs, Sample, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
 from clockseg.planning.taping import UNKNOWN, Taped, bytes_per_frame, shares, slots
-from clockseg.planning.trial import Slot, Sums, Trial, thinned
+from clockseg.planning.trial import Agreement, Slot, Sums, Trial, agreement, no_agreement, thinned
 from toy_networks import CLASSES, toy
 
 FRAMES = 56

@@ -23,23 +23,18 @@ from clockseg.cli import evaluate as evaluate_command
 from clockseg.cli import tune as tune_command
 from clockseg.cli.main import main
 from clockseg.clockwork.trace import Tally
-from clockseg.evaluation.labels import Evaluation
+from clockseg.evaluation.evaluate import Evaluation
 from clockseg.evaluation.metrics import Confusion
-from clockseg.evaluation.values import Deviation, ValueEvaluation
+from clockseg.evaluation.values import Deviation
 from clockseg.paper import adaptive_curve
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity
-from clockseg.paper.published import draw_published, draw_rates
+from clockseg.paper.plots import draw_published, draw_rates, draw_velocity
 from clockseg.paper.rows import Row, records
 from clockseg.paper.tables import TABLES
-from clockseg.paper.velocity_plot import draw_velocity
 from clockseg.planning.planner import Goal, Plan
 from clockseg.planning.tuning import Point, Trial, Tuned
-from clockseg.report.plots import (
-    draw_evaluation,
-    draw_plan,
-    draw_tuning,
-    style,
-)
+from clockseg.report import style
+from clockseg.report.plots import draw_evaluation, draw_plan, draw_tuning
 from toy_networks import CLASSES, toy, write_clip
 
 NAMES = ("frame_oracle", "skip_frame(4)", "either(adaptive(0.15), at_least_every(8))")
@@ -148,12 +143,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             yield kept[-1]
             FigureCanvasAgg(kept[-1]).draw()
 
-    drawing = ("tuning", "frontier", "evaluation")
-    for module in (
-        *(f"clockseg.report.plots.{name}" for name in drawing),
-        "clockseg.paper.published",
-        "clockseg.paper.velocity_plot",
-    ):
+    for module in ("clockseg.report.plots", "clockseg.paper.plots"):
         monkeypatch.setattr(import_module(module), "figure", keep)
     return kept
 
@@ -314,7 +304,8 @@ def test_of_many_classes_the_largest_are_shown(page) -> None:
 def test_of_networks_that_give_numbers_errors_are_shown(page) -> None:
     tally = Tally(("a",), 1, 11, (5,), 5, 5.0)
     error = Deviation(2.0, 10.0, 4, 0.3)
-    one = ValueEvaluation("alternating", "identity", tally, replace(tally, seconds=10.0), error)
+    none, uncut = Confusion.none(0), replace(tally, seconds=10.0)
+    one = Evaluation("alternating", "identity", (), none, none, none, none, tally, uncut, deviation=error)
     draw_evaluation([one], "depth.svg")
     [times] = page[0].axes
     assert lines(times, "alternating") == [([0.5], [pytest.approx(100 * error.relative_error)])]

@@ -35,7 +35,7 @@ from clockseg import (
 from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import read_data
-from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.metrics import Confusion, confusion
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip

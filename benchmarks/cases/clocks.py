@@ -18,9 +18,10 @@ from benchmarks.harness import Facts, code, percent, say, table
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, images, video
 from clockseg import adaptive, budget, carried, difference, load, motion_residual, parse_carry, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.metrics import Confusion, agreement, confusion, no_agreement
+from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.execution.tape import Tape, wanted
 from clockseg.libraries import opencv
+from clockseg.planning.trial import agreement, no_agreement
 
 OPTIONS = {"threads": None}
 TURNS, TURN = 3, {DRIVING: 47, FIXED_CAMERA: 41}

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from clockseg.report.plots import style
+from clockseg.report import style
 
 Point = tuple[float, float]
 

@@ -17,7 +17,7 @@ from street_scene import COLOURS
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import alternating, fixed_rate, frame_oracle
-from clockseg.report.plots import style
+from clockseg.report import style
 
 ROOT = Path(__file__).resolve().parents[2]
 BLUES = (*style.STAGES[:2], "deep")

@@ -22,7 +22,7 @@ from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import Named, alternating, exponential, pipelined, schedule_for
 from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
-from clockseg.report.plots.style import INK, MUTED, PAGE, STAGES, figure
+from clockseg.report.style import INK, MUTED, PAGE, STAGES, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

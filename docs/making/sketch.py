@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from clockseg.report.plots.style import INK, MUTED
+from clockseg.report.style import INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from clockseg import evaluate, frame_oracle, load, parse_schedule
 from clockseg.cli.loading import recommended
 from clockseg.cli.terminal import percent
 from clockseg.datasets import read_data
-from clockseg.evaluation.labels import Evaluation
+from clockseg.evaluation.evaluate import Evaluation
 from clockseg.networks.quantization import quantize
 from recipes.street.cards import WEIGHTS, insert, table, write_result
 

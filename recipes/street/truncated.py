@@ -14,7 +14,7 @@ from benchmarks.harness import ROOT, provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, pipelined
 from clockseg.datasets import read_data
-from clockseg.evaluation.labels import Evaluation
+from clockseg.evaluation.evaluate import Evaluation
 from clockseg.graph.cost import price
 from recipes.street.card import facts, training
 from recipes.street.cards import RECIPES, insert, table, write_result

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.session import Session
     from clockseg.clockwork.step import fill, step
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
-    from clockseg.evaluation.labels import evaluate
+    from clockseg.evaluation.evaluate import evaluate
     from clockseg.execution.recording import record, replay
     from clockseg.instances.network import instance_network
     from clockseg.instances.sets import Instances
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clockseg.errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
-    "clockseg.evaluation.labels": ("evaluate",),
+    "clockseg.evaluation.evaluate": ("evaluate",),
     "clockseg.networks.cut_candidates": ("candidates",),
     "clockseg.networks.cut": ("cut",),
     "clockseg.networks.load": ("load",),

@@ -124,13 +124,11 @@ def _clip_by_clip(
     account: Account,
 ) -> Callable[[Clip], Sequence[Any]]:
     """Return a function that runs a clip through the uncut network, the schedules and the baselines."""
-    from clockseg.evaluation.labels import evaluate
-    from clockseg.evaluation.values import evaluate_values, gives_numbers
+    from clockseg.evaluation.evaluate import evaluate
 
     def one(clip: Clip) -> Sequence[Any]:
-        measure = evaluate_values if gives_numbers(net) else evaluate
         with shown(clip.name, quiet=args.quiet) as show:
-            return measure(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
+            return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
 
     return one
 

@@ -316,7 +316,7 @@ def plots(args: argparse.Namespace) -> list[Path]:
     """
     if args.plot is None:
         return []
-    from clockseg.report.plots.style import check_plot
+    from clockseg.report.style import check_plot
 
     check_plot(args.plot)
     need("matplotlib", what="--plot", extra="plots")

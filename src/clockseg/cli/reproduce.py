@@ -110,7 +110,7 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     if not args.json:
         print(text(report))
     if args.plot is not None:
-        from clockseg.paper.published import draw_report
+        from clockseg.paper.plots import draw_report
 
         draw_report(report, args.plot)
     if args.out is not None:

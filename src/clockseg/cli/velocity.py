@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     if args.csv is not None:
         found.write_csv(args.csv)
     if args.plot is not None:
-        from clockseg.paper.velocity_plot import draw_velocity
+        from clockseg.paper.plots import draw_velocity
 
         draw_velocity(found, args.plot)
     print_result(args, {"engine": net.engine, **found.facts()}, lambda: _text(found))

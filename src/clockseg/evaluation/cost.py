@@ -1,14 +1,13 @@
-"""The cost of running a network: prices of its parts, of the frames of a run, and the expected cost of a schedule.
+"""The cost of running a network: prices of its parts, and of the frames of a run.
 
-``priced`` finds the price of each part. A ``Record``, of a session or of a replayed recording, tells which stages fired. Fusing
-and finishing follow the session's own rule: a group runs again if any of its inputs was computed again or moved.
+``priced`` finds the price of each part. A ``Record``, of a session or of a replayed recording, tells which stages fired. As in
+a session, a group runs again if any of its inputs was computed again or moved.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -16,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from clockseg.clocks import ALWAYS
-from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
@@ -73,9 +70,9 @@ NOTHING = Price(seconds=0.0)
 class Prices:
     """The price of each part of a network at one working size.
 
-    ``stages``: of bodies with their heads; ``groups``, and what each of them ``reads``, in the order they run;
-    ``finish``: of what makes the output of ``last``; ``whole``: of the uncut network. ``conclude`` and ``correction``: of what
-    makes an output of scores that were moved, where the network has them. ``size``: (WIDTH, HEIGHT).
+    ``stages``: of bodies with their heads; ``groups``, and the values that each ``reads``, in the order they run; ``finish``:
+    of the part that makes the output from ``last``; ``whole``: of the uncut network; ``conclude`` and ``correction``: of the
+    parts that make an output from warped scores, if the network has them. ``size``: (WIDTH, HEIGHT).
 
     >>> from clockseg.clockwork.schedule import alternating
     >>> from clockseg import run
@@ -102,11 +99,11 @@ class Prices:
 
     @property
     def full(self) -> Price:
-        """Of a frame on which every part runs."""
+        """Price of a frame on which every part runs."""
         return reduce(add, (*self.stages.values(), *self.groups.values(), self.finish))
 
     def ran(self, record: Record) -> tuple[str, ...]:
-        """The stages, the groups, and what made the output, as far as they ran at this frame, in order.
+        """Return the names of the parts that ran at this frame, in order: stages, groups, and the part that made the output.
 
         >>> from clockseg.clockwork.trace import Seconds
         >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
@@ -151,9 +148,9 @@ class Prices:
 def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> Prices:
     """Return the cost of one run of each part of ``net``, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
 
-    ``size``: by default that of a frame as large as the sidecar says. ``repeat``: so many runs in parts and uncut by
-    turns, over noise, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``UsageError`` where a
-    part isn't a graph (a function, torch): nobody knows what it multiplies.
+    ``size``: by default that of a frame of the sidecar's size. ``repeat``: the number of runs on noise, in parts and uncut in
+    turn, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``UsageError`` if a part is not a graph
+    (a function, torch), so that its multiply-adds are unknown.
 
     >>> from clockseg.networks.load import load
     >>> prices = priced(load("street", engine=None))
@@ -190,7 +187,7 @@ def _working(prepared: Any) -> Size:
 
 
 def _parts(net: StagedNetwork) -> dict[str, Part]:
-    """The parts by the names that ``StagedNetwork.map`` gives them."""
+    """Return the parts by the names that ``StagedNetwork.map`` gives them."""
     found: dict[str, Part] = {}
 
     def seen(name: str, part: Part) -> Part:
@@ -208,7 +205,7 @@ def _price(name: str, part: Part, size: Size) -> Price:
         return Price(cost.multiply_adds, cost.moved)
     if _computes_nothing(part):
         return Price()
-    raise UsageError(f"part {name!r} isn't a graph, so that what it multiplies isn't known; give an ONNX network.")
+    raise UsageError(f"part {name!r} isn't a graph, so its multiply-adds are unknown; give an ONNX network.")
 
 
 def _computes_nothing(part: Part) -> bool:
@@ -216,7 +213,7 @@ def _computes_nothing(part: Part) -> bool:
 
 
 def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
-    """Medians by the part's name; a network that isn't compiled says so."""
+    """Return the median seconds of each part by name; a network that is not compiled raises its own error."""
     width, height = size
     frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
     running, times = timed(replace(net, prepare=same, restore=as_it_is))
@@ -232,7 +229,7 @@ def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
 
 
 def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
-    """Run what works on scores that were moved, where the network has it."""
+    """Run the parts that work on warped scores, if the network has them."""
     moved = net.fused(memory.fused.trunk.value)
     if net.conclude is not None:
         net.conclude(moved)
@@ -246,7 +243,7 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
 
 @dataclass
 class Meter:
-    """Prices the frames of a session on ``net``, whatever their sizes; None where a part isn't a graph.
+    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph.
 
     >>> from clockseg.networks.load import load
     >>> from clockseg.clockwork.schedule import frame_oracle
@@ -267,7 +264,7 @@ class Meter:
         return None if prices is None else prices.frame(record)
 
     def prices(self, image: Any) -> Prices | None:
-        """The prices at the size that ``image`` is worked on at."""
+        """Return the prices at the working size of ``image``."""
         shape = np.shape(image)
         if shape not in self.known:
             self.known[shape] = self._find(image)
@@ -283,49 +280,3 @@ class Meter:
                 # Behind suppression of boxes, shapes depend on the frame.
                 return None
         return None
-
-
-def relative_cost(
-    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
-) -> float:
-    """Return the expected mean cost of a frame under ``schedule``, relative to running every stage.
-
-    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent); what fuses and finishes is left out.
-    ``fire_rate``: 0..1, of the stage whose clock goes by what it sees, and of those it gates; or one a stage. Fixed
-    rates need none. The segments of a pipelined schedule run at once, so that the longest counts: latency, not work.
-
-    >>> paper = (59, 18, 23)
-    >>> from clockseg.clockwork.schedule import exponential, pipelined
-    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
-    (0.7375, 0.59)
-    >>> from clockseg.clocks import adaptive
-    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
-    0.885
-    """
-    made = schedule_for(schedule, len(shares))
-    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
-        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 a stage, not all of them 0.")
-    rates = _rates(made, fire_rate)
-    if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
-        raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 a stage.")
-    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
-    return max(segments) / sum(shares)
-
-
-def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
-    """The share of frames on which each stage fires."""
-    periods = [facts(clock).period for clock in schedule.clocks]
-    fixed = tuple(1 / period for period in periods if period)
-    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
-    if given is None and first == len(schedule):
-        return fixed
-    if isinstance(given, (int, float)):
-        follow = range(first + 1, len(schedule))
-        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
-            return (*fixed[:first], *[given] * (len(schedule) - first))
-    elif given is not None:
-        return tuple(given)
-    raise UsageError(
-        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
-        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
-    )

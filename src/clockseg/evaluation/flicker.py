@@ -1,10 +1,8 @@
-"""Flicker: how much labels change that the motion of the picture does not explain.
+"""Flicker: the temporal inconsistency of labels, beyond the motion of the picture.
 
-Flicker is 1 - mIoU of the labels of a frame against those of the frame before, moved along by optical flow, over the
-pixels whose flow is consistent both ways, and over the classes that hold at least 0.1 % of them: as for agreement, what is
-given to a handful of pixels would drown the rest. It needs no human labels, and tells what scores frame by frame don't:
-networks of one mIoU may differ in how calm they look. Labels that follow the picture perfectly have none; those of
-every frame have some, which is what to compare with.
+Flicker is 1 - mIoU of the labels of a frame against those of the frame before, warped by optical flow, over the pixels whose
+flow is consistent in both directions and the classes that hold at least 0.1 % of them. It needs no human labels. Labels that
+follow the picture perfectly have none; those of the uncut network on every frame have some, which is the value to compare with.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Labels
 
 LARGEST = 480
-"""Pixels of the longer side of the flow's grid, which is half the frame's size where that is less."""
+"""The most pixels of the longer side of the flow's grid, which has at most half the frame's size."""
 APART = 1.0
-"""Pixels of the flow's grid by which a place may be missed on the way to the frame before and back."""
+"""The most pixels of the flow's grid between a place and its image after the flow to the frame before and back."""
 LEAST, MOST = 0.1, 0.6
-"""Two frames show different scenes, and are left out, where a smaller share of the picture is consistent, or where after the
-move a larger one is off by more than 12 grey levels. Within six clips, at four frames apart: 0.32 and more, 0.36 and less;
-across cuts between them: 0.02 and less, 0.74 and more."""
+"""Two frames show different scenes, and are left out, if less than ``LEAST`` of the picture is consistent, or more than ``MOST``
+of it differs by more than 12 grey levels after warping. Measured within six clips, four frames apart: at least 0.32, at most
+0.36; across cuts: at most 0.02, at least 0.74."""
 
 
 class Correspondence(NamedTuple):
@@ -39,7 +37,7 @@ class Correspondence(NamedTuple):
 
 
 class Following:
-    """Correspondences of the frames of one clip, seen one after the other.
+    """Correspondences of each frame of one clip with the frame before.
 
     >>> following, blank = Following(), np.zeros((48, 64, 3), np.uint8)
     >>> following.see(blank) is None, int(following.see(blank).sure.sum()) == 48 * 64
@@ -50,10 +48,7 @@ class Following:
         self._before: tuple[tuple[int, ...], Sight] | None = None
 
     def see(self, image: Image) -> Correspondence | None:
-        """One more frame, uint8 RGB [h, w, 3].
-
-        None where there is nothing to compare with: at the first frame, one of another size, and after a cut.
-        """
+        """Add a frame, uint8 RGB [h, w, 3]; return None at the first frame, one of another size, and after a cut."""
         height, width = image.shape[:2]
         flow = Flow(min(0.5, LARGEST / max(height, width)))
         before, now = self._before, flow.see(image, (1.0, 1.0), None)
@@ -85,20 +80,20 @@ def consistent(there: Array, back: Array, apart: float = APART) -> Array:
 
 
 def flickering(labels: Labels, before: Labels, found: Correspondence, classes: int) -> Confusion:
-    """The confusion of ``labels`` [h, w] against those of the frame before, moved; addable, as any.
+    """Return the confusion of ``labels`` [h, w] with those of the frame before, warped to this one.
 
     >>> still = Correspondence(grid(np.zeros((1, 3))), np.array([[True, True, False]]))
     >>> flickering(np.uint8([[0, 1, 1]]), np.uint8([[0, 0, 0]]), still, 2).counts.tolist()
     [[1, 0], [1, 0]]
     """
-    # OpenCV moves no wider whole numbers.
+    # OpenCV warps no wider integers.
     wide = before if before.dtype.itemsize <= 2 else before.astype(np.float64)
     moved = sampled(wide, found.places, nearest=True)
     return confusion(labels, moved.astype(labels.dtype, copy=False), classes, where=found.sure)
 
 
 def flicker(counted: Confusion) -> float | None:
-    """1 - mIoU over the classes of at least 0.1 % of the pixels, 0..1; None where no pixel was counted.
+    """Return 1 - mIoU over the classes of at least 0.1 % of the pixels, 0..1; None if no pixel was counted.
 
     >>> flicker(Confusion(np.array([[3, 0], [0, 5]]))), flicker(Confusion.none(2)) is None
     (0.0, True)
@@ -107,9 +102,9 @@ def flicker(counted: Confusion) -> float | None:
 
 
 def flicker_facts(counted: Confusion | Drift) -> dict[str, Any]:
-    """As plain values: ``flicker``, and ``pixels``, the share of the pixels counted that changed their label; None without.
+    """Return plain values: ``flicker``, and ``pixels``, the share of counted pixels that changed their label; None without.
 
-    Of numbers: ``flicker`` alone, the mean change that motion does not explain over the mean absolute number.
+    For numbers: ``flicker`` alone, the mean absolute difference from the warped frame before over the mean absolute number.
     """
     if isinstance(counted, Drift):
         return {"flicker": counted.change / counted.size if counted.size else None}
@@ -118,9 +113,9 @@ def flicker_facts(counted: Confusion | Drift) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Drift:
-    """The change of maps of numbers from frame to frame that motion does not explain; addable.
+    """The flicker of maps of numbers; addable.
 
-    ``change``: the sum of absolute differences from the frame before, moved; ``size``: the sum of absolute numbers.
+    ``change``: the sum of absolute differences from the frame before, warped; ``size``: the sum of absolute numbers.
 
     >>> still = Correspondence(grid(np.zeros((1, 2))), np.array([[True, True]]))
     >>> drift(np.float32([[1, 2]]), np.float32([[1, 1]]), still)
@@ -148,7 +143,7 @@ def drift(values: Array, before: Array, found: Correspondence) -> Drift:
 
 
 class Flickers:
-    """The flicker of several maps of one clip, whose motion is found once a frame; ``classes``: of labels, None for numbers.
+    """The flicker of several outputs on one clip, with one motion estimate per frame; ``classes``: None for numbers.
 
     >>> calm, dark = Flickers(1, 2), np.zeros((48, 64), np.uint8)
     >>> for _ in range(3):
@@ -164,7 +159,7 @@ class Flickers:
         self._before: Sequence[Labels] = ()
 
     def see(self, image: Image, outputs: Sequence[Labels]) -> None:
-        """One more frame, with the label maps [h, w], or maps of numbers, that were given for it."""
+        """Add a frame, with its label maps [h, w] or maps of numbers."""
         found = self._following.see(image)
         if found is not None:
             pairs = zip(self.counted, outputs, self._before, strict=True)

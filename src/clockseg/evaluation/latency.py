@@ -1,4 +1,4 @@
-"""Latency and throughput of ways to run a network: from a frame to its output, and frames a second."""
+"""Latency and throughput of a network: seconds from a frame to its output, and frames per second."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from clockseg.execution.pipeline import Runner, runner
 from clockseg.types import Image
 
 UNMEASURED = 2
-"""Frames at the start of each turn: the threads of the turn before come to rest, and caches are this one's."""
+"""Frames that warm up each turn and are not measured."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Timings of one way to run a network, in seconds.
+    """Timings of one runner, in seconds.
 
-    ``waits``: from a frame to its output, a tuple a round with a number a frame. ``busy``: a number a round, from its
-    first frame to when the next after its last could be taken, with what is done between frames.
+    ``waits``: from a frame to its output, one tuple per round with one number per frame. ``busy``: per round the time from
+    its first frame until the frame after its last could start.
 
     >>> one = Latency("full", ((0.02, 0.04), (0.02, 0.02)), (0.06, 0.04))
     >>> one.median, one.fps, one.relative(one)
@@ -44,41 +44,37 @@ class Latency:
 
     @property
     def mean(self) -> float:
-        """Of the waits; for schedules on which frames differ, such as skip-frame, more telling than the median."""
+        """Mean wait; more telling than the median for schedules on which frames differ, such as skip-frame."""
         return fmean(self._all())
 
     @property
     def median(self) -> float:
-        """Of the waits."""
+        """Median wait."""
         return median(self._all())
 
     def tail(self, percent: float) -> float:
-        """The wait that ``percent`` % of the frames don't exceed, such as 95 or 99 (nearest rank)."""
+        """Return the percentile of the waits, such as 95 or 99 (nearest rank)."""
         return float(np.percentile(list(self._all()), percent, method="inverted_cdf"))
 
     @property
     def fps(self) -> float:
-        """Frames a second, one directly after another."""
+        """Frames per second, one directly after another."""
         return self.frames / sum(self.busy)
 
     def relative(self, other: Latency) -> float:
-        """This mean wait over the other's: the median over rounds of the ratio in one round, which both shared."""
+        """Return the ratio of the mean waits: the median over rounds of the ratio in one round, which both shared."""
         return median(fmean(a) / fmean(b) for a, b in zip(self.waits, other.waits, strict=True))
 
     def relative_fps(self, other: Latency) -> float:
-        """This throughput over the other's, as ``relative``."""
+        """Return the ratio of the throughputs, as ``relative``."""
         return median(b / a for a, b in zip(self.busy, other.busy, strict=True))
 
     def facts(self, full: Latency) -> dict[str, Any]:
         """Return what ``clockseg bench pipeline --json`` prints: plain values, ratios relative to ``full``."""
+        waits = {"mean": self.mean, "median": self.median, "p95": self.tail(95), "p99": self.tail(99)}
         return {
             "name": self.name,
-            "latency_ms": {
-                "mean": _milliseconds(self.mean),
-                "median": _milliseconds(self.median),
-                "p95": _milliseconds(self.tail(95)),
-                "p99": _milliseconds(self.tail(99)),
-            },
+            "latency_ms": {name: round(1000 * seconds, 3) for name, seconds in waits.items()},
             "fps": round(self.fps, 3),
             "relative_latency": round(self.relative(full), 4),
             "relative_fps": round(self.relative_fps(full), 4),
@@ -96,9 +92,9 @@ def measure(
     now: Callable[[], float] = time.perf_counter,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Latency, ...]:
-    """The latency of each runner over ``images``, in rounds: in each, every runner has a turn, in another order.
+    """Measure each runner over ``images``, in rounds; in each round every runner has a turn, in another order.
 
-    A round before the first compiles and isn't measured. At least ``UNMEASURED`` images; sessions go on from turn to turn.
+    A round before the first compiles and is not measured. At least ``UNMEASURED`` images; sessions go on from turn to turn.
     """
     if len(images) < UNMEASURED or rounds < 1:
         raise UsageError(f"{len(images)} images, {rounds} rounds; give at least {UNMEASURED} images and 1 round.")
@@ -151,13 +147,9 @@ def pipeline_runners(net: StagedNetwork, *, beside: Mapping[str, StagedNetwork] 
 
 
 def noise(net: StagedNetwork, count: int) -> list[Image]:
-    """``count`` pictures of a texture that moves, uint8 RGB [h, w, 3], of the size ``net`` says it works at."""
+    """Return ``count`` pictures of a moving texture, uint8 RGB [h, w, 3], of the size in the sidecar of ``net``."""
     if net.sidecar is None:
         raise UsageError(f"network {net.name!r} doesn't say which size its frames are; give a video.")
     shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
     picture = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     return [np.roll(picture, 2 * number, axis=1) for number in range(count)]
-
-
-def _milliseconds(seconds: float) -> float:
-    return round(1000 * seconds, 3)

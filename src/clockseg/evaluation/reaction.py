@@ -6,9 +6,8 @@ t - 1 have one of which no pixel has that class at t. Label maps have made such 
 half of the region, or no longer on at least half of it. Only a steady change is an event, not a flicker: the oracle had
 not made it on the two frames before t, and has made it on t and t + 1.
 
-A schedule has *reacted* at the first frame t + k, k >= 0, at which its labels have made the change: k is its lag, 0 for
-the oracle. It has *missed* the event if by then the oracle has taken the change back; the event is left *open* if the clip
-ends first, or 100 frames have passed.
+A schedule has *reacted* at the first frame t + k, k >= 0, at which its labels have made the change: k is its lag. It has
+*missed* the event if the oracle takes the change back first; the event is *open* if the clip ends first, or after 100 frames.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class Event(NamedTuple):
 
 
 def events(before: Labels, now: Labels) -> Iterator[Event]:
-    """Find what appears and vanishes between two label maps [h, w] of one shape, steady or not.
+    """Yield the regions that appear and vanish between two label maps [h, w] of one shape, steady or not.
 
     >>> before, now = np.zeros((2, 20, 20), np.uint8)
     >>> now[2:6, 3:9] = 1
@@ -124,48 +123,42 @@ def events(before: Labels, now: Labels) -> Iterator[Event]:
     if before.shape != now.shape or now.ndim != 2:
         raise UsageError(f"label maps of {list(before.shape)} and {list(now.shape)}; give two of one shape [h, w].")
     differs = before != now
-    yield from _alone("appear", now, differs)
-    yield from _alone("vanish", before, differs)
+    yield from _new_regions("appear", now, differs)
+    yield from _new_regions("vanish", before, differs)
 
 
-def _alone(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
-    """The connected regions of ``labels`` that differ in every pixel."""
-    least = max(1, round(LEAST_SHARE * labels.size))
+def _new_regions(kind: Kind, labels: Labels, differs: Array) -> Iterator[Event]:
+    """Yield the connected regions of ``labels`` that differ in every pixel."""
+    cv2, least = opencv(), max(1, round(LEAST_SHARE * labels.size))
     there, pixels = np.unique(labels[differs], return_counts=True)
     for label in there[pixels >= least]:
         mask = labels == label
         new, old = mask & differs, mask & ~differs
-        beside_old = opencv().dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)
-        # Mostly what differs is the edge of something that moves; to look for regions takes much longer than this.
-        if np.count_nonzero(new & ~beside_old) >= least:
-            for window, region in _regions(new, least):
-                if not (region & beside_old[window]).any():
-                    yield Event(kind, int(label), window, region)
+        beside_old = cv2.dilate(old.view(np.uint8), np.ones((3, 3), np.uint8)).view(bool)
+        # Most differences are the edge of something that moves; labelling regions takes much longer than this test.
+        if np.count_nonzero(new & ~beside_old) < least:
+            continue
+        _, regions, boxes, _ = cv2.connectedComponentsWithStats(new.view(np.uint8))
+        for index, (left, top, width, height, area) in enumerate(boxes.tolist()):
+            window = (slice(top, top + height), slice(left, left + width))
+            region = regions[window] == index
+            if index and area >= least and not (region & beside_old[window]).any():
+                yield Event(kind, int(label), window, region)
 
 
-def _regions(mask: Array, least: int) -> Iterator[tuple[tuple[slice, slice], Array]]:
-    """The connected regions of at least ``least`` pixels, each in the window that it fills."""
-    cv2 = opencv()
-    _, regions = cv2.connectedComponents(mask.view(np.uint8))
-    for index in np.flatnonzero(np.bincount(regions[mask]) >= least):
-        left, top, width, height = cv2.boundingRect((regions == index).view(np.uint8))
-        window = (slice(top, top + height), slice(left, left + width))
-        yield window, regions[window] == index
-
-
-class _Waiting(NamedTuple):
-    """An event that is not over, for how many frames it was watched, and each schedule's lag if it has reacted."""
+@dataclass
+class _Watched:
+    """An event that is not over: the number of frames so far, and each schedule's lag once it has reacted."""
 
     event: Event
-    frames: int
-    lags: tuple[int | None, ...]
+    lags: list[int | None]
+    frames: int = 0
 
-    def after(self, labels: Sequence[Labels]) -> _Waiting:
-        lags = (
-            self.frames if lag is None and self.event.made(shown) else lag
-            for lag, shown in zip(self.lags, labels, strict=True)
-        )
-        return self._replace(frames=self.frames + 1, lags=tuple(lags))
+    def see(self, labels: Sequence[Labels]) -> None:
+        for index, shown in enumerate(labels):
+            if self.lags[index] is None and self.event.made(shown):
+                self.lags[index] = self.frames
+        self.frames += 1
 
     @property
     def over(self) -> bool:
@@ -186,39 +179,38 @@ class Reactions:
 
     def __init__(self, schedules: int) -> None:
         self._past: deque[Labels] = deque(maxlen=STEADY)
-        self._waiting: list[_Waiting] = []
+        self._watched: list[_Watched] = []
         self._counts: list[Counter[Lag]] = [Counter() for _ in range(schedules)]
 
     def see(self, oracle: Labels, labels: Sequence[Labels]) -> None:
-        """One more frame; one of another size than before begins another clip."""
+        """Add one frame; one of another size than before begins another clip."""
         if self._past and self._past[-1].shape != oracle.shape:
             self.end()
-        waiting = self._waiting + [_Waiting(event, 0, (None,) * len(labels)) for event in self._new(oracle)]
+        if len(self._past) == STEADY:
+            new = (event for event in events(self._past[-1], oracle) if not any(map(event.made, self._past)))
+            self._watched += [_Watched(event, [None] * len(labels)) for event in new]
         self._past.append(oracle)
-        self._waiting = []
-        for one in waiting:
+        watched, self._watched = self._watched, []
+        for one in watched:
             if not one.event.made(oracle):
-                self._close(one, "missed")
-            elif (one := one.after(labels)).over:
-                self._close(one, "open")
+                self._count(one, "missed")
+                continue
+            one.see(labels)
+            if one.over:
+                self._count(one, "open")
             else:
-                self._waiting.append(one)
+                self._watched.append(one)
 
     def end(self) -> tuple[Reaction, ...]:
-        """The clip is over: the reaction of each schedule."""
-        for one in self._waiting:
-            self._close(one, "open")
-        self._waiting = []
+        """End the clip and return the reaction of each schedule."""
+        for one in self._watched:
+            self._count(one, "open")
+        self._watched = []
         self._past.clear()
         return tuple(Reaction(counts) for counts in self._counts)
 
-    def _new(self, oracle: Labels) -> list[Event]:
-        if len(self._past) < STEADY:
-            return []
-        return [event for event in events(self._past[-1], oracle) if not any(map(event.made, self._past))]
-
-    def _close(self, one: _Waiting, otherwise: Outcome) -> None:
-        """Counts an event, unless it was a flicker; ``otherwise`` is what became of it where there was no reaction."""
+    def _count(self, one: _Watched, otherwise: Outcome) -> None:
+        """Count an event unless it was a flicker; ``otherwise``: the outcome for schedules that have not reacted."""
         if one.frames < STEADY:
             return
         for counts, lag in zip(self._counts, one.lags, strict=True):

@@ -8,27 +8,19 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clockwork.trace import Tally
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import NOTHING, Meter, Price
 from clockseg.evaluation.energy import counting
 from clockseg.showing.stream import Shown, Stream, stream
-
-Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
-"""Schedules by name; pairs where a name may occur twice."""
-Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, Schedule | Named]]
-"""Other networks by name: each runs uncut on every frame, or under the schedule given with it."""
 
 
 @dataclass(frozen=True)
@@ -74,43 +66,6 @@ class Spent:
         """Multiply-adds as a share of those of the uncut network on the same frames."""
         mine, whole = self.multiply_adds_per_frame, every_frame.multiply_adds_per_frame
         return mine / whole if mine is not None and whole else None
-
-
-class Compared:
-    """Base of evaluations of one schedule against the uncut network; addable over clips of the same schedule.
-
-    Subclasses are dataclasses with at least these fields, and with whatever they score. ``tally`` and ``uncut``: firings and
-    seconds of the schedule and of the uncut network; ``spent`` and ``uncut_spent``: their multiply-adds and joules.
-    """
-
-    schedule: str
-    carry: str
-    tally: Tally
-    uncut: Tally
-    spent: Spent
-    uncut_spent: Spent
-
-    @property
-    def relative_time(self) -> float | None:
-        """Seconds as a share of the uncut network's, both without each clip's first frame; None if there are none."""
-        return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
-
-    @property
-    def relative_multiply_adds(self) -> float | None:
-        """Multiply-adds as a share of the uncut network's; None if a part is not a graph."""
-        return self.spent.relative_multiply_adds(self.uncut_spent)
-
-    def cost_facts(self) -> dict[str, Any]:
-        """Return firings and costs as plain values, None where there is nothing to report."""
-        return {
-            "fire_rate": self.tally.fire_rate,
-            "network_rate": self.tally.network_rate,
-            "seconds_per_frame": self.tally.seconds_per_frame,
-            "relative_time": self.relative_time,
-            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
-            "relative_multiply_adds": self.relative_multiply_adds,
-            "joules_per_frame": self.spent.joules_per_frame,
-        }
 
 
 def added(first: Any, second: Any, *, same: Sequence[str]) -> Any:
@@ -193,81 +148,3 @@ class Interleaving:
             self._shape = np.shape(image)
             for one in self.streams:
                 one.compile(image, vectors=vectors)
-
-
-Result = TypeVar("Result", bound=Compared)
-Scored = TypeVar("Scored", bound=Compared, covariant=True)
-
-
-class Scorer(Protocol[Scored]):
-    """Scores the outputs of one clip."""
-
-    def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        """Score one frame: the output of the uncut network, then of every schedule, each with its network."""
-        ...
-
-    def results(self) -> Sequence[Scored]:
-        """Return one evaluation per schedule; the costs are filled in by the caller."""
-        ...
-
-
-def evaluate_clips(
-    net: StagedNetwork,
-    schedules: Schedules,
-    clips: Iterable[Clip],
-    *,
-    baselines: Baselines,
-    scorer: Callable[[Clip | None, Sequence[tuple[str, Stream]]], Scorer[Result]],
-    progress: Callable[[Progress], None] | None,
-    warn: Callable[[str], None],
-) -> tuple[Result, ...]:
-    """Run schedules and baselines over all clips and return one evaluation each, in the order given.
-
-    ``scorer`` makes the scorer of a clip (None: of no frames at all). Sessions start anew with every clip.
-    """
-    pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
-    own = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
-    beside = list(_baselines(baselines))
-    for each, schedule in [*((net, schedule) for _, schedule in own), *((one, it) for _, one, it in beside)]:
-        check(each, schedule)
-
-    def fresh() -> list[tuple[str, Stream]]:
-        found = [(name, stream(net, schedule)) for name, schedule in own]
-        return found + [(name, stream(each, schedule)) for name, each, schedule in beside]
-
-    totals: list[Result] = []
-    for clip in clips:
-        streams = fresh()
-        found = _evaluate_clip(net, streams, clip, scorer(clip, streams), progress, warn)
-        totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found  # type: ignore[operator]
-    return tuple(totals or scorer(None, fresh()).results())
-
-
-def _baselines(baselines: Baselines) -> Iterable[tuple[str, StagedNetwork, Schedule]]:
-    for name, net, *schedule in baselines:
-        each = net if schedule else net.uncut()
-        yield name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))
-
-
-def _evaluate_clip(
-    net: StagedNetwork,
-    streams: Sequence[tuple[str, Stream]],
-    clip: Clip,
-    scorer: Scorer[Result],
-    progress: Callable[[Progress], None] | None,
-    warn: Callable[[str], None],
-) -> list[Result]:
-    runs = Interleaving(net, [one for _, one in streams])
-    expected = len(clip.taken) if clip.taken is not None else clip.limit
-    # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
-    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
-    done = 0
-    for ready in chain((runs(frame.image, vectors=frame.vectors, item=frame) for frame in frames), [None]):
-        for frame, outputs in runs.end() if ready is None else ready:
-            scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
-            done += 1
-            if progress is not None:
-                progress(Progress(clip.name, done, expected, runs.tallies[-len(streams)]))
-    costs = [{"tally": a, "spent": b} for a, b in zip(runs.tallies, runs.spent, strict=True)]
-    uncut = {f"uncut{'' if name == 'tally' else '_' + name}": value for name, value in costs[0].items()}
-    return [replace(one, **cost, **uncut) for one, cost in zip(scorer.results(), costs[1:], strict=True)]  # type: ignore[type-var]

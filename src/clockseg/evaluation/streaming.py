@@ -31,6 +31,7 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, confusion, finite
+from clockseg.evaluation.runs import added
 from clockseg.execution.pipeline import Runner
 from clockseg.types import Labels
 
@@ -148,23 +149,15 @@ class Streamed:
     dropped: int = 0
     on_time: int = 0
 
+    @classmethod
+    def nothing(cls, name: str, fps: float, classes: tuple[str, ...]) -> Streamed:
+        """Return the scores of no frames, to which others are added."""
+        none = Confusion.none(len(classes))
+        return cls(name, fps, classes, none, none, none)
+
     def __add__(self, other: Streamed) -> Streamed:
-        if not isinstance(other, Streamed):
-            return NotImplemented
-        mine, theirs = (self.name, self.fps, self.classes), (other.name, other.fps, other.classes)
-        if mine != theirs:
-            raise UsageError(f"streams of {mine} and {theirs} can't be added: give the same name, FPS and classes.")
-        return replace(
-            self,
-            scores=self.scores + other.scores,
-            agreement=self.agreement + other.agreement,
-            oracle=self.oracle + other.oracle,
-            ages=self.ages + other.ages,
-            oldest_ages=self.oldest_ages + other.oldest_ages,
-            finished=self.finished + other.finished,
-            dropped=self.dropped + other.dropped,
-            on_time=self.on_time + other.on_time,
-        )
+        found: Streamed = added(self, other, same=("name", "fps", "classes"))
+        return found
 
     @property
     def kept(self) -> float | None:
@@ -213,65 +206,50 @@ def evaluate_streaming(
     ()
     """
     names = class_names(net, classes, [(name, runner.session.net) for name, runner in runners])
-    totals = [_nothing(name, fps, names) for name, _ in runners]
+    totals = [Streamed.nothing(name, fps, names) for name, _ in runners]
     for clip in clips:
         scored, lookup = scored_classes(clip, names, net)
-        frames = _decoded(clip, warn)
-        truth = _Truth(net, frames, scored, lookup)
-        found: dict[int, Streamed] = {}
+        frames, uncut = _decoded(clip, warn), net.uncut()
+
+        def labels(output: Any, frame: ClipFrame, net: StagedNetwork, lookup: Labels | None = lookup) -> Labels:
+            found = checked_labels(output, frame, net)
+            return found if lookup is None else lookup[found]
+
+        oracle = [labels(uncut(frame.image), frame, uncut) for frame in frames]
         for index in random.Random(clip.name).sample(range(len(runners)), len(runners)):
             name, runner = runners[index]
             progress(f"{clip.name}: {name}, {len(frames) / fps:.1f} s")
             played = stream(runner, [frame.image for frame in frames], fps, timer=timer)
-            found[index] = truth.scored(name, played, runner.session.net)
-        totals = [total + found[i] if total.ages else found[i] for i, total in enumerate(totals)]
+            shown = [
+                labels(one.output, frame, runner.session.net)
+                for one, frame in zip(played.at_deadlines(), frames[1:], strict=True)
+            ]
+            found = _scored(Streamed.nothing(name, fps, scored), played, frames[1:], oracle[1:], shown)
+            totals[index] = totals[index] + found if totals[index].ages else found
     return tuple(totals)
 
 
-class _Truth:
-    """The references for one clip: its labels and those of the uncut network."""
-
-    def __init__(
-        self, net: StagedNetwork, frames: list[ClipFrame], classes: tuple[str, ...], lookup: Labels | None
-    ) -> None:
-        self.frames, self.classes, self.lookup = frames, classes, lookup
-        uncut = net.uncut()
-        self.oracle = [self.labels(uncut(frame.image), frame, uncut) for frame in frames]
-
-    def labels(self, output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
-        """Return an output as labels of the scored classes."""
-        found = checked_labels(output, frame, net)
-        return found if self.lookup is None else self.lookup[found]
-
-    def scored(self, name: str, played: Stream, net: StagedNetwork) -> Streamed:
-        """Score the outputs shown at the deadlines."""
-        count = len(self.classes)
-        shown = played.at_deadlines()
-        scores = agreement = oracle = Confusion.none(count)
-        for one, frame, ideal in zip(shown, self.frames[1:], self.oracle[1:], strict=True):
-            labels = self.labels(one.output, frame, net)
-            agreement += confusion(ideal, labels, count)
-            if frame.labels is not None:
-                scores += confusion(frame.labels, labels, count)
-                oracle += confusion(frame.labels, ideal, count)
-        return Streamed(
-            name,
-            played.fps,
-            self.classes,
-            scores,
-            agreement,
-            oracle,
-            tuple(played.ages()),
-            tuple(played.oldest_ages()),
-            len(played.outputs) - 1,
-            played.dropped,
-            sum(one.frame == t for t, one in enumerate(shown, start=1)),
-        )
-
-
-def _nothing(name: str, fps: float, classes: tuple[str, ...]) -> Streamed:
-    none = Confusion.none(len(classes))
-    return Streamed(name, fps, classes, none, none, none)
+def _scored(
+    none: Streamed, played: Stream, frames: Sequence[ClipFrame], oracle: Sequence[Labels], shown: Sequence[Labels]
+) -> Streamed:
+    """Score the label maps shown at the deadlines of ``frames``; ``oracle``: those of the uncut network."""
+    scores = agreement = ideal = none.scores
+    for frame, wanted, labels in zip(frames, oracle, shown, strict=True):
+        agreement += confusion(wanted, labels, len(none.classes))
+        if frame.labels is not None:
+            scores += confusion(frame.labels, labels, len(none.classes))
+            ideal += confusion(frame.labels, wanted, len(none.classes))
+    return replace(
+        none,
+        scores=scores,
+        agreement=agreement,
+        oracle=ideal,
+        ages=tuple(played.ages()),
+        oldest_ages=tuple(played.oldest_ages()),
+        finished=len(played.outputs) - 1,
+        dropped=played.dropped,
+        on_time=sum(one.frame == t for t, one in enumerate(played.at_deadlines(), start=1)),
+    )
 
 
 def _decoded(clip: Clip, warn: Callable[[str], None]) -> list[ClipFrame]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -19,11 +18,11 @@ from clockseg.clockwork.schedule import fixed_rate
 from clockseg.paper.adaptive import at_fire_rate, pixel_clock, recorded
 from clockseg.paper.method import Method
 from clockseg.paper.methods import SHARES, oracle
+from clockseg.paper.plots import draw_rates
 from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Claim, Row, above
+from clockseg.paper.rows import ORACLE, Claim, Row, above, records
 from clockseg.paper.source import Setting, Source
 from clockseg.planning.tuning import tried
-from clockseg.report.plots.style import MUTED, PAGE, figure, schedule_colour
 
 PROTOCOL = """\
 Each threshold over all clips. Full frames: the share of scored frames on which the last stage fired. Relative saving:
@@ -33,7 +32,7 @@ measure is ours, because the paper defines none."""
 
 THRESHOLDS = (0.0, *(round(0.05 * step, 2) for step in range(2, 11)))
 PERIODS = (2, 3, 4)
-ADAPTIVE, COUNTER, PIXELS = "adaptive", "(1,1,n)", "pixel clock"
+ADAPTIVE, PIXELS = "adaptive", "pixel clock"
 
 
 def _published(data: str, source: str, method: str, rate: float, mean_iu: float, fw_iu: float | None = None) -> Row:
@@ -90,7 +89,14 @@ def run(setting: Setting) -> Report:
         tuple(found),
         tuple(claim for rows in curves.values() for claim in claims(rows)),
         setting.notes,
-        tuple(_figure(name, rows) for name, rows in curves.items()),
+        tuple(
+            Figure(
+                f"adaptive-curve-{name.lower().replace(' ', '-')}",
+                f"{name}: loss and mean IU against full frames",
+                partial(draw_rates, name, records(rows)),
+            )
+            for name, rows in curves.items()
+        ),
     )
 
 
@@ -117,26 +123,3 @@ def _at_rate(points: Sequence[Row], rate: float) -> float | None:
     if not rates or not rates[0] <= rate <= rates[-1]:
         return None
     return float(np.interp(rate, rates, [point.mean_iu or 0.0 for point in points]))
-
-
-def _figure(name: str, rows: Sequence[Row]) -> Figure:
-    stem = f"adaptive-curve-{name.lower().replace(' ', '-')}"
-    return Figure(stem, f"{name}: mean IU against full frames, and against time saved", partial(_draw, rows, name))
-
-
-def _draw(rows: Sequence[Row], name: str, path: Path) -> None:
-    colours = {ADAPTIVE: "adaptive", "(1,1,": "alternating", PIXELS: "difference"}
-    with figure(path, size=(PAGE, 3.2)) as drawn:
-        left, right = drawn.subplots(1, 2, sharey=True)
-        for kind, colour in colours.items():
-            points, label = _points(rows, kind), COUNTER if kind == "(1,1," else kind
-            for axes, at in ((left, "full_frames"), (right, "saving")):
-                values = [getattr(point, at) for point in points]
-                axes.plot(values, [point.mean_iu for point in points], "o-", color=schedule_colour(colour), label=label)
-        oracle_row = rows[0]
-        for axes in (left, right):
-            axes.axhline(oracle_row.mean_iu, color=MUTED, linewidth=0.8, linestyle=":")
-            axes.grid(visible=True)
-        left.set(xlabel="full frames, %", ylabel="mean IU, %", title=name)
-        right.set(xlabel="time saved, %")
-        left.legend(loc="lower right")

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from clockseg.errors import UsageError
-from clockseg.report.plots.style import FIRED, INK, MUTED, NOW, RULE
+from clockseg.report.style import FIRED, INK, MUTED, NOW, RULE
 from clockseg.types import Image, Labels
 from clockseg.video.overlay import Colour, overlay
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from clockseg.clocks import ALWAYS
+from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import (
     Named,
@@ -18,7 +20,7 @@ from clockseg.clockwork.schedule import (
     schedule_for,
     skip_frame,
 )
-from clockseg.evaluation.cost import relative_cost
+from clockseg.errors import UsageError
 from clockseg.paper.method import Method, Score
 from clockseg.paper.rows import ORACLE, Row
 
@@ -44,6 +46,53 @@ _SCHEDULES: dict[str, Schedule | Named] = {
     PIPELINE_2: pipelined(2),
     ADAPTIVE: alternating,
 }
+
+
+def relative_cost(
+    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
+) -> float:
+    """Return the expected mean cost of a frame under ``schedule``, relative to running every stage (section 5).
+
+    ``shares``: of each stage, in any unit (seconds, multiply-adds, percent), without fusion. ``fire_rate``: 0..1, of the
+    adaptive stage and of those that it gates, or one per stage; fixed rates need none. The segments of a pipelined schedule
+    run concurrently, so the longest counts: latency, not work.
+
+    >>> paper = (59, 18, 23)
+    >>> relative_cost(exponential, paper), relative_cost(pipelined(3), paper)
+    (0.7375, 0.59)
+    >>> from clockseg.clocks import adaptive
+    >>> relative_cost(adaptive(0.25), paper, fire_rate=0.5)
+    0.885
+    """
+    made = schedule_for(schedule, len(shares))
+    if min(shares) < 0 or not 0 < sum(shares) < math.inf:
+        raise UsageError(f"shares {tuple(shares)}; give one finite number of at least 0 per stage, not all of them 0.")
+    rates = _rates(made, fire_rate)
+    if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
+        raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 per stage.")
+    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
+    return max(segments) / sum(shares)
+
+
+def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
+    """Return the share of frames on which each stage fires."""
+    periods = [facts(clock).period for clock in schedule.clocks]
+    fixed = tuple(1 / period for period in periods if period)
+    first = next((i for i, period in enumerate(periods) if not period), len(schedule))
+    if given is None and first == len(schedule):
+        return fixed
+    if isinstance(given, (int, float)):
+        follow = range(first + 1, len(schedule))
+        if first < len(schedule) and all(schedule.clocks[i] == ALWAYS and not schedule.delays[i] for i in follow):
+            return (*fixed[:first], *[given] * (len(schedule) - first))
+    elif given is not None:
+        return tuple(given)
+    raise UsageError(
+        f"fire_rate={given} for the clocks {', '.join(map(repr, schedule.clocks))}; give none where all go by the frame "
+        "counter, a number where one does not and gates all stages after it, and one a stage otherwise."
+    )
+
+
 SAVINGS = {name: round(100 * (1 - relative_cost(schedule, SHARES)), 2) for name, schedule in _SCHEDULES.items()}
 SAVINGS |= {BASELINE_3: SAVINGS[PIPELINE_3], BASELINE_2: SAVINGS[PIPELINE_2]}
 """Percent of the time saved with the paper's shares; of the latency for pipelines and the truncated networks next to them."""

@@ -14,10 +14,10 @@ from functools import partial
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity, velocity
 from clockseg.paper.method import score
 from clockseg.paper.methods import BASELINE_2, BASELINE_3, baselines, oracle
+from clockseg.paper.plots import draw_velocity
 from clockseg.paper.report import Figure, Report
 from clockseg.paper.rows import ORACLE, Claim
 from clockseg.paper.source import Setting
-from clockseg.paper.velocity_plot import draw_velocity
 
 PROTOCOL = """\
 Each frame of each video against the previous one: the share of cells whose label differs, in each stage's scores as a clock
@@ -91,7 +91,7 @@ def _measured(found: Velocity, accuracies: dict[str, float]) -> list[tuple[str, 
 
 
 def _accuracies(setting: Setting) -> dict[str, float]:
-    """Mean IU in percent of the networks that end after the first and second stage and of the whole one, if there are labels."""
+    """Return the mean IU in percent of the truncated networks and of the whole one; empty without labels."""
     source = setting.stills()
     if source is None:
         return {}

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clockseg.errors import UsageError
-from clockseg.evaluation.metrics import Agreement
-from clockseg.planning.trial import Sums, Trial
+from clockseg.planning.trial import Agreement, Sums, Trial
 
 Measure: TypeAlias = Literal["pixel_acc", "mean_iu"]
 _SUCH_AS = {"time": 0.33, "fps": 30}

@@ -16,14 +16,14 @@ from clockseg.clockwork.clock import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
-from clockseg.evaluation.metrics import Agreement, agreement, finite, no_agreement
+from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
 from clockseg.execution.replay import Key, Promise
 from clockseg.execution.store import Place, Store
 from clockseg.execution.tape import Tape
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
 from clockseg.showing.played import play
-from clockseg.types import Labels
+from clockseg.types import Array, Labels
 
 MOST_PIXELS = 130_000
 """Most pixels of a frame that are compared; larger frames are subsampled."""
@@ -36,6 +36,57 @@ class Slot(NamedTuple):
     first: bool
     block: int
     held_back: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Pixels of each class, int64 [classes]: ``right`` (in both maps), in the ``truth``, and as ``shown``; addable.
+
+    >>> one = agreement(np.uint8([[0, 0, 1]]), np.uint8([[0, 1, 1]]), 2)
+    >>> (one + one).pixel_acc, round(one.mean_iu, 3)
+    (0.6666666666666666, 0.5)
+    """
+
+    right: Array
+    truth: Array
+    shown: Array
+
+    def __add__(self, other: Agreement) -> Agreement:
+        if not isinstance(other, Agreement):
+            return NotImplemented
+        return Agreement(self.right + other.right, self.truth + other.truth, self.shown + other.shown)
+
+    @property
+    def pixel_acc(self) -> float:
+        """The share of pixels that agree; NaN without any."""
+        pixels = self.truth.sum()
+        return float(self.right.sum() / pixels) if pixels else math.nan
+
+    @property
+    def mean_iu(self) -> float:
+        """The mean intersection over union of the classes that hold at least 0.1 % of the reference's pixels."""
+        large = (self.truth > 0) & (self.truth >= AGREEMENT_SHARE * self.truth.sum())
+        either = (self.truth + self.shown - self.right)[large]
+        return float((self.right[large] / either).mean()) if large.any() else math.nan
+
+
+def agreement(truth: Labels, shown: Labels, classes: int) -> Agreement:
+    """Compare two label maps of one shape, whose ids are below ``classes``.
+
+    >>> agreement(np.uint8([1, 1]), np.uint8([1, 0]), 3).right.tolist()
+    [0, 1, 0]
+    """
+    counts = (np.bincount(part.ravel(), minlength=classes) for part in (truth[truth == shown], truth, shown))
+    return Agreement(*counts)
+
+
+def no_agreement(classes: int) -> Agreement:
+    """Return the agreement on no pixels, to which others are added.
+
+    >>> no_agreement(2).truth.tolist()
+    [0, 0]
+    """
+    return Agreement(*np.zeros((3, classes), np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""One look for every figure, and how a figure becomes files: matplotlib without its global state."""
+"""The style of all figures, and a context that writes a figure to files: matplotlib without its global state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAGE, HALF = 7.0, 4.8
-"""Widths in inches of a figure over the whole page, and of one that is still readable at half of it."""
+"""Widths in inches of a figure over the whole page, and of one that stays readable at half of it."""
 INK, MUTED, RULE = "#1d2126", "#6a7077", "#d5d8dc"
 """Text and lines; text of less weight; grids."""
 FIRED, NOW = "#000000", "#1f6fd1"
@@ -26,20 +26,11 @@ STAGES = ("#a6cbe3", "#4a90c2", "#0b4f8a")
 # Okabe and Ito's colours, which people tell apart whatever their colour vision.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a6a4f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
-"""As many as there are colours would repeat with them: so no two of the first 77 series look alike."""
+"""Their number is coprime with that of the colours, so that no two of the first 77 series look alike."""
+DASHED: dict[str, Any] = {"color": MUTED, "linestyle": (0, (4, 2)), "linewidth": 1, "zorder": 1}
+"""Look of reference lines."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)))
 """Of lines, beside their colours."""
-_SCHEDULES = {
-    "frame_oracle": INK,
-    "skip_frame": "#d55e00",
-    "exponential": "#e69f00",
-    "alternating": "#0072b2",
-    "fixed_rate": "#56b4e9",
-    "pipelined(2)": "#009e73",
-    "pipelined(3)": "#6cc2a1",
-    "adaptive": "#cc79a7",
-    "difference": "#8a8f96",
-}
 _STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     # DejaVu Sans comes with matplotlib: the same letters in a PNG everywhere. In an SVG text is set by whoever shows it.
@@ -73,17 +64,8 @@ _STYLE: dict[str, Any] = {
 _METADATA: dict[str, dict[str, Any]] = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
 
 
-def schedule_colour(schedule: str) -> str:
-    """The colour of a schedule, the same in every figure; grey for one that has none of its own.
-
-    >>> schedule_colour("adaptive(0.25)") == schedule_colour("adaptive(0.1, 0.3)")
-    True
-    """
-    return _SCHEDULES.get(schedule) or _SCHEDULES.get(schedule.split("(")[0], MUTED)
-
-
 def marked(index: int) -> dict[str, Any]:
-    """Colour and marker of the series number ``index``, 0 the first: it is told by either.
+    """Return the colour and marker of series ``index``, from 0; either identifies the series.
 
     >>> marked(0), marked(8)
     ({'color': '#0072b2', 'marker': 'o'}, {'color': '#d55e00', 'marker': '>'})
@@ -92,16 +74,12 @@ def marked(index: int) -> dict[str, Any]:
 
 
 def dashed(index: int) -> dict[str, Any]:
-    """Colour and dashes of the line number ``index``, 0 the first.
-
-    >>> dashed(0)
-    {'color': '#0072b2', 'linestyle': '-'}
-    """
+    """Return the colour and dashes of line ``index``, from 0."""
     return {"color": CYCLE[index % len(CYCLE)], "linestyle": DASHES[index % len(DASHES)]}
 
 
 def short(text: str, letters: int) -> str:
-    """``text`` in at most so many letters; the middle is left out.
+    """Return ``text`` in at most ``letters`` letters; the middle is left out.
 
     >>> short("/model/segformer/stages.0/Transpose_output_0", 20)
     '/model/segf..utput_0'
@@ -113,7 +91,7 @@ def short(text: str, letters: int) -> str:
 
 
 def label(axes: Axes, text: str, at: tuple[float, float], to: tuple[float, float], **options: Any) -> None:
-    """``text`` beside the point ``at``, moved by ``to`` points, with a white edge so that lines don't cross it."""
+    """Write ``text`` beside the point ``at``, moved by ``to`` points, with a white edge so that lines don't cross it."""
     from matplotlib.patheffects import withStroke
 
     style = {"fontsize": 8, "path_effects": [withStroke(linewidth=2.5, foreground="white")], **options}
@@ -121,13 +99,7 @@ def label(axes: Axes, text: str, at: tuple[float, float], to: tuple[float, float
 
 
 def check_plot(path: Path) -> None:
-    """``UsageError`` unless ``path`` ends in .svg or .png.
-
-    >>> check_plot(Path("curve.pdf"))
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: --plot curve.pdf: give a name that ends in .svg or .png.
-    """
+    """Raise ``UsageError`` unless ``path`` ends in .svg or .png."""
     if path.suffix not in _METADATA:
         raise UsageError(f"--plot {path}: give a name that ends in .svg or .png.")
 
@@ -136,12 +108,12 @@ def check_plot(path: Path) -> None:
 def figure(
     path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0), dots: int = 200
 ) -> Iterator[Figure]:
-    """A figure to draw in; where the block ends it is written: as ``path``, if that ends in .svg or .png, else as both kinds.
+    """Yield a figure to draw in, and write it at the end of the block: ``path`` if it ends in .svg or .png, else both.
 
-    ``size``: width and height in inches; ``dots``: pixels an inch, 200 being about twice those of a screen. Axes added with
-    ``subplots`` are fitted into it. The style holds in the block. The same drawing gives the same bytes. A block left by an
-    exception writes nothing, and of two files both are written or neither. ``DataError`` if the folder can't be written,
-    ``MissingDependency`` without matplotlib.
+    ``size``: width and height in inches; ``dots``: pixels per inch, 200 being about twice those of a screen. Axes added with
+    ``subplots`` are fitted into it. The same drawing gives the same bytes. A block left by an exception writes nothing, and
+    of two files both are written or neither. ``DataError`` if the folder can't be written, ``MissingDependency`` without
+    matplotlib.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -152,29 +124,19 @@ def figure(
     ['curve.png', 'line.png', 'line.svg']
     """
     path = Path(path)
-    kinds = [""] if path.suffix in _METADATA else list(_METADATA)
-    matplotlib, make = _matplotlib()
-    with matplotlib.rc_context(_STYLE):
-        drawn = make(figsize=size, dpi=dots, layout="constrained")
-        yield drawn
-        _save(drawn, [path.with_name(f"{path.name}{kind}") for kind in kinds])
-
-
-def _matplotlib() -> tuple[Any, Any]:
+    paths = [path] if path.suffix in _METADATA else [path.with_name(f"{path.name}{kind}") for kind in _METADATA]
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependency(f"figures need matplotlib: {install('plots')}") from error
-    return matplotlib, Figure
-
-
-def _save(drawn: Figure, paths: list[Path]) -> None:
-    """All files or none; a ``Figure`` without pyplot always draws with Agg."""
-    try:
-        paths[0].parent.mkdir(parents=True, exist_ok=True)
-        with whole_together(*paths) as parts:
-            for path, part in zip(paths, parts, strict=True):
-                drawn.savefig(part, format=path.suffix[1:], metadata=_METADATA[path.suffix])
-    except OSError as error:
-        raise DataError(f"{paths[0]} can't be written ({error}). Give a folder that can be written.") from error
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type,unused-ignore]
+        drawn = Figure(figsize=size, dpi=dots, layout="constrained")
+        yield drawn
+        try:
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
+            with whole_together(*paths) as parts:
+                for file, part in zip(paths, parts, strict=True):
+                    drawn.savefig(part, format=file.suffix[1:], metadata=_METADATA[file.suffix])
+        except OSError as error:
+            raise DataError(f"{paths[0]} can't be written ({error}). Give a folder that can be written.") from error

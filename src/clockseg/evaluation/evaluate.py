@@ -1,0 +1,272 @@
+"""Evaluation of schedules: accuracy against human labels, agreement with the uncut network, flicker, and cost."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, TypeAlias
+
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.trace import Progress, Tally
+from clockseg.clockwork.watching import check
+from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import UsageError
+from clockseg.evaluation.flicker import Flickers, flicker_facts
+from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
+from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
+from clockseg.evaluation.reaction import Reaction, Reactions
+from clockseg.evaluation.runs import Interleaving, Spent, added
+from clockseg.evaluation.values import Deviation, checked_numbers, deviation, gives_numbers
+from clockseg.showing.stream import Stream, stream
+from clockseg.types import Array
+
+Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
+"""Schedules by name; pairs where a name may occur twice."""
+Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, Schedule | Named]]
+"""Other networks by name: each runs uncut on every frame, or under the schedule given with it."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores and costs of one schedule; addable. Scores are 0..1, NaN or None where there is nothing to score.
+
+    ``scores``: against human labels, on labelled frames; ``boundary``: the same near boundaries, None if not asked for;
+    ``agreement``: with the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``;
+    ``deviation``: from the output of an uncut network that gives numbers, which has no ``classes`` and none of the former.
+    ``flickers`` and ``uncut_flickers``: labels against those of the frame before, warped to this one
+    (``clockseg.evaluation.flicker``). ``reaction``: how late the schedule shows what appears or vanishes in the uncut
+    network's labels (``clockseg.evaluation.reaction``). ``tally`` and ``uncut``: firings and seconds of the schedule and of
+    the uncut network; ``spent`` and ``uncut_spent``: their other costs.
+    """
+
+    schedule: str
+    carry: str
+    classes: tuple[str, ...]
+    scores: Confusion
+    boundary: Confusion | None
+    agreement: Confusion
+    oracle: Confusion
+    tally: Tally
+    uncut: Tally
+    reaction: Reaction = field(default_factory=Reaction)
+    spent: Spent = field(default_factory=Spent)
+    uncut_spent: Spent = field(default_factory=Spent)
+    flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
+    uncut_flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
+    deviation: Deviation | None = None
+
+    def __add__(self, other: Evaluation) -> Evaluation:
+        found: Evaluation = added(self, other, same=("schedule", "carry", "classes"))
+        return found
+
+    @property
+    def kept(self) -> float | None:
+        """Share of the uncut network's mIoU that the schedule keeps; None without labels."""
+        return finite(self.scores.mean_iu / self.oracle.mean_iu if self.oracle.mean_iu else math.nan)
+
+    @property
+    def relative_time(self) -> float | None:
+        """Seconds as a share of the uncut network's, both without each clip's first frame; None if there are none."""
+        return self.tally.seconds / self.uncut.seconds if self.uncut.seconds else None
+
+    @property
+    def relative_multiply_adds(self) -> float | None:
+        """Multiply-adds as a share of the uncut network's; None if a part is not a graph."""
+        return self.spent.relative_multiply_adds(self.uncut_spent)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ``clockseg evaluate --json`` prints: plain values, None where there is nothing to score."""
+        return {
+            "schedule": self.schedule,
+            "carry": self.carry,
+            **(self._label_facts() if self.deviation is None else {"agreement": self.deviation.facts()}),
+            "fire_rate": self.tally.fire_rate,
+            "network_rate": self.tally.network_rate,
+            "seconds_per_frame": self.tally.seconds_per_frame,
+            "relative_time": self.relative_time,
+            "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
+            "relative_multiply_adds": self.relative_multiply_adds,
+            "joules_per_frame": self.spent.joules_per_frame,
+        }
+
+    def _label_facts(self) -> dict[str, Any]:
+        boundary = self.boundary if self.boundary is not None and self.boundary.pixels else None
+        return {
+            "mean_iu": finite(self.scores.mean_iu),
+            "fw_iu": finite(self.scores.fw_iu),
+            "pixel_acc": finite(self.scores.pixel_acc),
+            "mean_acc": finite(self.scores.mean_acc),
+            "iu": {name: finite(value) for name, value in zip(self.classes, self.scores.iu.tolist(), strict=True)},
+            "boundary": boundary and {"mean_iu": finite(boundary.mean_iu), "fw_iu": finite(boundary.fw_iu)},
+            "agreement": {
+                "mean_iu": finite(self.agreement.mean_iu_of()),
+                "fw_iu": finite(self.agreement.fw_iu),
+                "pixel_acc": finite(self.agreement.pixel_acc),
+            },
+            "flicker": flicker_facts(self.flickers),
+            "uncut_flicker": flicker_facts(self.uncut_flickers),
+            "reaction_lag": self.reaction.facts(),
+        }
+
+
+def evaluate(
+    net: StagedNetwork,
+    schedules: Schedules,
+    clips: Iterable[Clip],
+    *,
+    classes: Sequence[str] | None = None,
+    baselines: Baselines = (),
+    boundary: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> tuple[Evaluation, ...]:
+    """Evaluate each schedule over all clips and return one ``Evaluation`` each, in the order given.
+
+    ``classes``: the network's class names in the order of its ids (default: its sidecar's; a sidecar without classes is that
+    of a network that gives numbers, and labels are not used). Clips with labels must have the same classes, else
+    ``DataError``; where a data set lets a network know more of them (``Classes.others``), every output is mapped to the data
+    set's ids before it is counted. ``baselines``: other networks with the same classes, reported after the schedules.
+    Sessions start anew with every clip. ``warn`` receives a sentence on whatever
+    could not be decoded of a video. A clip that can't be read raises; to continue with others, evaluate clip by clip and add.
+
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
+    >>> evaluate(net, {"every frame": frame_oracle}, [], classes=["dark", "light"])[0].facts()["mean_iu"] is None
+    True
+    """
+    others = [(name, other) for name, other, *_ in baselines]
+    names = () if classes is None and gives_numbers(net) else class_names(net, classes, others)
+    pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
+    own = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
+    beside = list(_baselines(baselines))
+    for each, schedule in [*((net, schedule) for _, schedule in own), *((one, it) for _, one, it in beside)]:
+        check(each, schedule)
+
+    def scorer(clip: Clip | None) -> _Scorer:
+        streams = [(name, stream(net, schedule)) for name, schedule in own]
+        return _Scorer(
+            net, clip, [*streams, *((name, stream(each, schedule)) for name, each, schedule in beside)], names, boundary
+        )
+
+    totals: list[Evaluation] = []
+    for clip in clips:
+        found = _evaluate_clip(clip, scorer(clip), progress, warn)
+        totals = [total + one for total, one in zip(totals, found, strict=True)] if totals else found
+    return tuple(totals or scorer(None).results())
+
+
+def _baselines(baselines: Baselines) -> Iterator[tuple[str, StagedNetwork, Schedule]]:
+    for name, net, *schedule in baselines:
+        each = net if schedule else net.uncut()
+        yield name, each, schedule_for(schedule[0] if schedule else frame_oracle, len(each))
+
+
+def _evaluate_clip(
+    clip: Clip, scorer: _Scorer, progress: Callable[[Progress], None] | None, warn: Callable[[str], None]
+) -> list[Evaluation]:
+    runs = Interleaving(scorer.net, scorer.streams)
+    expected = len(clip.taken) if clip.taken is not None else clip.limit
+    # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
+    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
+    done = 0
+    for ready in chain((runs(frame.image, vectors=frame.vectors, item=frame) for frame in frames), [None]):
+        for frame, outputs in runs.end() if ready is None else ready:
+            scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
+            done += 1
+            if progress is not None:
+                progress(Progress(clip.name, done, expected, runs.tallies[-len(scorer.streams)]))
+    (uncut, uncut_spent), *costs = zip(runs.tallies, runs.spent, strict=True)
+    return [
+        replace(one, tally=tally, spent=spent, uncut=uncut, uncut_spent=uncut_spent)
+        for one, (tally, spent) in zip(scorer.results(), costs, strict=True)
+    ]
+
+
+class _Scorer:
+    """Scores the outputs of one clip (None: of no frames) under every schedule."""
+
+    def __init__(
+        self,
+        net: StagedNetwork,
+        clip: Clip | None,
+        streams: Sequence[tuple[str, Stream]],
+        classes: tuple[str, ...],
+        boundary: bool,
+    ) -> None:
+        self.net, self.streams = net, [one for _, one in streams]
+        scored, self._lookup = scored_classes(clip, classes, net) if clip is not None and classes else (classes, None)
+        self._count, self._clip = len(scored), clip
+        self._reactions, self._flickers = Reactions(len(streams)), Flickers(1 + len(streams), self._count)
+        none = Confusion.none(self._count)
+        self._oracle = none
+        self._found = [
+            Evaluation(
+                name,
+                str(one.schedule.carry),
+                scored,
+                none,
+                none if boundary else None,
+                none,
+                none,
+                Tally(tuple(stage.name for stage in one.net.stages)),
+                Tally(("whole",)),
+                flickers=none,
+                uncut_flickers=none,
+                deviation=None if classes else Deviation(),
+            )
+            for name, one in streams
+        ]
+
+    def see(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        """Score one frame: the output of the uncut network, then of every schedule, each with its network."""
+        if self._count:
+            self._see_labels(frame, outputs)
+        else:
+            self._see_numbers(outputs)
+
+    def _see_numbers(self, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        truth, *values = (checked_numbers(output, net) for output, net in outputs)
+        for index, (one, shown) in enumerate(zip(self._found, values, strict=True)):
+            if shown.shape != truth.shape:
+                raise UsageError(
+                    f"{one.schedule} gives {list(shown.shape)}, network {self.net.name!r} {list(truth.shape)}; "
+                    "give baselines whose output is of the same shape."
+                )
+            self._found[index] = replace(one, deviation=deviation(shown, truth) + (one.deviation or Deviation()))
+
+    def _see_labels(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
+        checked = (checked_labels(output, frame, net) for output, net in outputs)
+        uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
+        count, band = self._count, self._band(frame)
+        if frame.labels is not None:
+            self._oracle += confusion(frame.labels, uncut, count)
+        for index, (one, labels) in enumerate(zip(self._found, shown, strict=True)):
+            sums: dict[str, Any] = {"agreement": one.agreement + confusion(uncut, labels, count)}
+            if frame.labels is not None:
+                sums["scores"] = one.scores + confusion(frame.labels, labels, count)
+            if band is not None and one.boundary is not None and frame.labels is not None:
+                sums["boundary"] = one.boundary + confusion(frame.labels, labels, count, where=band)
+            self._found[index] = replace(one, **sums)
+        self._reactions.see(uncut, shown)
+        self._flickers.see(frame.image, [uncut, *shown])
+
+    def _band(self, frame: ClipFrame) -> Array | None:
+        classes = None if self._clip is None else self._clip.classes
+        if frame.labels is None or classes is None or all(one.boundary is None for one in self._found):
+            return None
+        return boundary_band(frame.labels, kind=band_kind(classes.names), ignore=classes.ignore)
+
+    def results(self) -> list[Evaluation]:
+        """Return one evaluation per schedule; the costs are filled in by the caller."""
+        if not self._count:
+            return self._found
+        uncut, *flickers = self._flickers.counted
+        extras = zip(self._found, self._reactions.end(), flickers, strict=True)
+        return [
+            replace(one, oracle=self._oracle, reaction=reaction, flickers=calm, uncut_flickers=uncut)
+            for one, reaction, calm in extras
+        ]
