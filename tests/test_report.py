@@ -31,10 +31,10 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.evaluation.metrics import confusion
 from clockseg.planning.schedule_file import ScheduleFile, write_schedule_file
-from clockseg.report import scan as scanning
+from clockseg.report import maps as scanning
 from clockseg.report import write
 from clockseg.report.page import SCRIPTS
-from clockseg.report.thresholds import thresholds
+from clockseg.report.trace import thresholds
 from networks import CLASSES, write_network, write_tiny
 from test_beyond_labels import DEPTH, depth
 from video_making import picture, write_video

@@ -1,18 +1,21 @@
-"""Tables of a report: the settings and the cost of each run."""
+"""Tables of a report: the settings and the cost of each run; and the frontier of a plan."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clockseg.report.columns import PARTS
+from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.report.run import Run
+from clockseg.report.trace import PARTS, seconds_of
 
 NONE = "–"
-_AROUND = ("decode", "encode")
+_TIMED = (*PARTS, "decode", "encode")
 Row = dict[str, Any]
 """``name``, ``cells``, one per run, and ``note``, an explanation of the value."""
 
@@ -20,47 +23,37 @@ Row = dict[str, Any]
 def costs(runs: Sequence[Run]) -> list[Row]:
     """Return the rows of the cost table, without rows that are empty for all runs."""
     stages = list(dict.fromkeys(stage for run in runs for stage in run.stages))
+    rows = [_row(name, [run.summary.get(key) for run in runs], say, note) for name, key, say, note in _SUMMARY]
+    for place, stage in enumerate(stages, start=2):
+        rows.insert(place, _row(f"{stage} fired on", [_table(run, "fire_rate").get(stage) for run in runs], _percent))
     means = [_means(run) for run in runs]
-    rows = [_of(runs, name, key, say, note) for name, key, say, note in _SUMMARY]
-    fired = [
-        _row(f"{stage} fired on", [_percent(_table(run, "fire_rate").get(stage)) for run in runs]) for stage in stages
-    ]
-    spent = [
-        _row(f"{part}, per frame", [_ms(mean.get(part)) for mean in means], "mean after the first")
-        for part in (*stages, *PARTS, *_AROUND)
-    ]
-    calm = _row(
-        "flicker", [_percent(_table(run, "flicker").get("flicker")) for run in runs], "beyond what motion explains"
-    )
-    return _told([*rows[:2], *fired, *rows[2:], *spent, calm])
+    for part in (*stages, *_TIMED):
+        rows.append(_row(f"{part}, per frame", [mean.get(part) for mean in means], _ms, "mean after the first"))
+    flickers = [_table(run, "flicker").get("flicker") for run in runs]
+    rows.append(_row("flicker", flickers, _percent, "beyond what motion explains"))
+    return [row for row in rows if set(row["cells"]) != {NONE}]
 
 
 def conditions(runs: Sequence[Run]) -> list[Row]:
-    """Return the rows on input, settings and machine."""
-    rows = [
-        _row("input", [str(run.summary.get("source") or run.summary.get("input") or NONE) for run in runs]),
-        *(_of(runs, name, name) for name in ("network", "schedule", "carry", "engine")),
-        _row("machine", [", ".join(map(_part, _table(run, "machine").items())) or NONE for run in runs]),
-        _row("versions", [", ".join(f"{k} {v}" for k, v in _table(run, "versions").items()) or NONE for run in runs]),
-        _row("written", [_written(run) for run in runs]),
-        _row("result folder", [str(run.folder) for run in runs]),
-        _row("problems", ["; ".join(map(str, run.summary.get("problems") or ())) or NONE for run in runs]),
+    """Return the rows on input, settings and machine, without rows that are empty for all runs."""
+    columns = [
+        {
+            "input": run.summary.get("source") or run.summary.get("input"),
+            **{name: run.summary.get(name) for name in ("network", "schedule", "carry", "engine")},
+            "machine": ", ".join(f"{v} cores" if k == "cores" else str(v) for k, v in _table(run, "machine").items()),
+            "versions": ", ".join(f"{k} {v}" for k, v in _table(run, "versions").items()),
+            "written": _written(run),
+            "result folder": run.folder,
+            "problems": "; ".join(map(str, run.summary.get("problems") or ())),
+        }
+        for run in runs
     ]
-    return _told(rows)
+    rows = [_row(name, [column[name] for column in columns]) for name in columns[0]]
+    return [row for row in rows if set(row["cells"]) != {NONE}]
 
 
-def _row(name: str, cells: list[str], note: str = "") -> Row:
-    return {"name": name, "cells": cells, "note": note}
-
-
-def _of(runs: Sequence[Run], name: str, key: str, say: Callable[[Any], str] = str, note: str = "") -> Row:
-    """Return a row with the values of the summaries under ``key``."""
-    found = [run.summary.get(key) for run in runs]
-    return _row(name, [NONE if value in (None, "") else say(value) for value in found], note)
-
-
-def _told(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if any(cell != NONE for cell in row["cells"])]
+def _row(name: str, values: Sequence[Any], say: Callable[[Any], str] = str, note: str = "") -> Row:
+    return {"name": name, "cells": [NONE if value in (None, "") else say(value) for value in values], "note": note}
 
 
 def _table(run: Run, key: str) -> dict[str, Any]:
@@ -68,42 +61,26 @@ def _table(run: Run, key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _part(item: tuple[str, Any]) -> str:
-    return f"{item[1]} cores" if item[0] == "cores" else str(item[1])
-
-
 def _written(run: Run) -> str:
-    made = (run.folder / "summary.json").stat().st_mtime
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(made))
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime((run.folder / "summary.json").stat().st_mtime))
 
 
 def _means(run: Run) -> dict[str, float]:
     """Return the mean seconds per frame of each part, over the frames after the first."""
-    rows = [_flat(run, line["seconds"]) for line in run.trace[1:]]
-    if not rows:
-        return {}
-    names = (*run.stages, *PARTS, *_AROUND)
-    return dict(zip(names, np.mean(np.array(rows), axis=0).tolist(), strict=True))
+    rows = [seconds_of(line, _TIMED) for line in run.trace[1:]]
+    return dict(zip((*run.stages, *_TIMED), np.mean(rows, axis=0).tolist(), strict=True)) if rows else {}
 
 
-def _flat(run: Run, seconds: dict[str, Any]) -> list[float]:
-    return [*seconds["stages"], *(seconds[part] for part in (*PARTS, *_AROUND))]
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
-def _whole(count: int) -> str:
-    return f"{count:,}".replace(",", " ")
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{100 * share:.1f} %"
-
-
-def _ms(seconds: float | None) -> str:
-    return NONE if seconds is None else f"{1000 * seconds:.2f} ms"
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.2f} ms"
 
 
 _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
-    ("frames", "frames", _whole, ""),
+    ("frames", "frames", lambda count: f"{count:,}".replace(",", " "), ""),
     ("network ran on", "network_rate", _percent, "of the frames after the first"),
     ("relative time", "relative_time_estimate", _percent, "estimated, relative to running every stage on every frame"),
     ("multiply-adds per frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", ""),
@@ -112,3 +89,31 @@ _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
     ("frames per second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
 )
 """Rows from the summary: name, key, format, explanation."""
+
+
+def plan_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return a plan written by ``clockseg plan --out`` as plain values; ``DataError`` for another file.
+
+    ``points``: those of the frontier, fastest first; the chosen one is separate, as promised and on held-back frames.
+    """
+    file = read_schedule_file(path)
+    tuned = file.tuned
+    rows = tuned.get("frontier")
+    names = ("time", "agreement", "schedule", "network")
+    points = [dict(zip(names, row, strict=False)) for row in rows] if isinstance(rows, list) else []
+    return {
+        "file": Path(path).name,
+        "schedule": file.schedule,
+        "network": file.run.get("network", file.network),
+        "measure": "mIoU" if tuned.get("measure") == "mean_iu" else "pixels",
+        "reference": str(tuned.get("reference", "")),
+        "frames": tuned.get("frames"),
+        "points": [point for point in points if _pair(point.get("time"), point.get("agreement"))],
+        "promised": _pair(tuned.get("relative_time"), tuned.get("promised")),
+        "held_back": _pair(tuned.get("held_back_relative_time"), tuned.get("held_back")),
+    }
+
+
+def _pair(time: Any, agreement: Any) -> dict[str, float] | None:
+    known = all(isinstance(value, int | float) and value == value for value in (time, agreement))
+    return {"time": time, "agreement": agreement} if known else None

@@ -1,4 +1,4 @@
-"""The page: one HTML file made from the parts in ``page/`` and the facts of a report."""
+"""The page: one HTML file made from the parts in ``page/`` and the facts of a report, and how arrays are stored in it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,43 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypedDict
+
+import numpy as np
+
+from clockseg.types import Array
 
 SCRIPTS = (
-    "packed",
-    "masks",
-    "player",
-    "data",
-    "words",
-    "theme",
-    "view",
-    "painting",
-    "lanes",
-    "panels",
-    "timeline",
-    "moment",
-    "controls",
-    "compared",
-    "frontier",
-    "tables",
-    "keys",
-    "main",
-)
-"""The modules of ``page/``, each after those that it imports."""
-_IMPORT = re.compile(r"^import (\{.*?\}) from '\./(\w+)\.js';$", re.MULTILINE | re.DOTALL)
-_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+    "packed", "masks", "player", "data", "words", "theme", "view", "painting", "lanes", "panels", "timeline", "moment",
+    "controls", "compared", "frontier", "tables", "keys", "main",
+)  # fmt: skip
+"""The modules of ``page/``, each after those that it imports. Their top-level names differ."""
+_TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "Float64Array"}
+
+
+class Packed(TypedDict):
+    """An array in a page: the name of its JavaScript type, and its data; ``packed.js`` decodes it."""
+
+    type: str
+    data: str
+
+
+def packed(values: Array) -> Packed:
+    """Pack an array of uint8, uint32, float32 or float64, flat and little-endian.
+
+    >>> packed(np.arange(3, dtype=np.uint8))["type"]
+    'Uint8Array'
+    """
+    kind = np.dtype(values.dtype).str[1:]
+    flat = np.ascontiguousarray(values, np.dtype(f"<{kind}"))
+    return {"type": _TYPES[kind], "data": deflated(flat.tobytes())}
+
+
+def deflated(data: bytes) -> str:
+    """Compress bytes with zlib and encode them in base64."""
+    return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
 def page(title: str, facts: dict[str, Any], video: str) -> str:
@@ -44,65 +55,25 @@ def page(title: str, facts: dict[str, Any], video: str) -> str:
     >>> "<script>alert" in page("<script>alert(1)</script>", {"x": "</script><script>alert(1)"}, "")
     False
     """
-    script, style = _script(), _read("page.css")
-    return _filled(
-        _read("page.html"),
-        {
-            "title": html.escape(title),
-            "policy": _policy(script, style),
-            "style": style,
-            "facts": as_json(facts),
-            "video": video,
-            "script": script,
-        },
-    )
-
-
-def as_json(facts: dict[str, Any]) -> str:
-    r"""Return JSON that is safe inside a script element: ``<``, ``>`` and ``&`` are escaped.
-
-    >>> as_json({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
+    # A page that is opened from disk may not load modules, so they are concatenated in one scope.
+    modules = (re.sub(r"^import [^;]*;\n|^export ", "", _read(f"{name}.js"), flags=re.MULTILINE) for name in SCRIPTS)
+    script, style = f"'use strict';\n(() => {{\n{''.join(modules)}}})();\n", _read("page.css")
     text = json.dumps(facts, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _script() -> str:
-    """Return the modules as one script with a scope for each, because a page from disk may not load modules."""
-    return "\n'use strict';\n" + "\n".join(_scoped(name, _read(f"{name}.js")) for name in SCRIPTS)
-
-
-def _scoped(name: str, module: str) -> str:
-    """Wrap a module in a function that returns its exports.
-
-    >>> print(_scoped("b", "import { one } from './a.js';\\nexport const two = one;\\n"))
-    const module_b = (() => {
-    const { one } = module_a;
-    const two = one;
-    return { two };
-    })();
-    """
-    exported = ", ".join(found[1] for found in _EXPORT.findall(module))
-    inside = _EXPORT.sub(r"\1", _IMPORT.sub(r"const \1 = module_\2;", module))
-    return f"const module_{name} = (() => {{\n{inside}return {{ {exported} }};\n}})();\n"
+    parts = {
+        "title": html.escape(title),
+        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
+        "media-src 'self' file: blob:; base-uri 'none'; form-action 'none'",
+        "style": style,
+        "facts": text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        "video": video,
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
 
 
 def _read(name: str) -> str:
     return (files("clockseg.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def _policy(script: str, style: str) -> str:
-    return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data:; media-src 'self' file: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _filled(template: str, parts: dict[str, str]) -> str:
-    """Replace each ``{{name}}`` in the template; replacements are not searched again."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,7 @@ import cv2
 import numpy as np
 
 from clockseg.errors import ClocksegError, VideoError
-from clockseg.report.packed import packed
+from clockseg.report.page import packed
 from clockseg.report.run import Run
 from clockseg.types import Array, Image, Size
 from clockseg.video import Clip, Span, open_clip
@@ -23,7 +22,7 @@ from clockseg.video.decode import open_input
 from clockseg.video.overlay import OverlayWriter
 
 Choice = Literal["auto", "embed", "reference", "none"]
-"""How the page shows the video: "auto" embeds short ones."""
+"""Ways to show the video; "auto" embeds short ones."""
 EMBEDDED_FRAMES = 3000
 """The most frames that "auto" embeds, two minutes at 25 FPS."""
 EMBEDDED_BYTES = 32_000_000
@@ -62,16 +61,14 @@ class Picture(NamedTuple):
             "megabytes": round(len(self.data) / 1e6, 1),
         }
 
-    def text(self) -> str:
-        """Return the video in base64."""
-        return base64.b64encode(self.data).decode()
-
 
 def picture(run: Run, page: Path, choice: Choice, warn: Callable[[str], None]) -> Picture:
     """Return the video that ``page`` shows; ``warn`` gets a sentence if it is not the original video."""
     size = tuple(run.trace[0]["size"]) if run.trace else (16, 9)
+    if choice == "none":
+        return Picture(run.seconds, size)
     embed = choice == "embed" or (choice == "auto" and run.frames <= EMBEDDED_FRAMES)
-    if choice != "none" and run.source is not None and run.trace:
+    if run.source is not None and run.trace:
         try:
             if embed:
                 return _copy(run)
@@ -80,9 +77,9 @@ def picture(run: Run, page: Path, choice: Choice, warn: Callable[[str], None]) -
             warn(f"{run.source.name}: browsers do not play it")
         except ClocksegError as error:
             warn(f"its video cannot be used ({error})")
-    elif choice != "none":
+    else:
         warn("the video was moved or replaced since the run" if run.trace else "without a trace its frames are unknown")
-    if choice != "none" and run.file("overlay") is not None:
+    if run.file("overlay") is not None:
         warn("the page shows the overlay, which already contains the masks")
         return _overlay(run, page, size, embed=embed)
     return Picture(run.seconds, size)
@@ -90,31 +87,21 @@ def picture(run: Run, page: Path, choice: Choice, warn: Callable[[str], None]) -
 
 def _copy(run: Run) -> Picture:
     """Return a small copy of the frames."""
-    with _clip(run) as clip:
-        aspect = clip.pixel_aspect
-        if clip.size != tuple(run.trace[0]["size"]):
-            raise VideoError(f"{clip.path}: {clip.size} is not the size that was segmented. Give that video.")
-        wanted = ((line["frame"], line["pts"]) for line in run.trace)
-        data = copy(frames_of(clip, wanted), run.seconds, aspect)
-    return Picture(run.seconds, _shown(clip.size, aspect), data)
-
-
-def _clip(run: Run) -> Any:
-    """Open the source where the run began."""
-    first = run.trace[0]
-    span = None
+    first, span = run.trace[0], None
     if first["pts"] is not None and first["time_base"]:
         span = Span(start=first["pts"] * Fraction(first["time_base"]))
-    return open_clip(run.source or "", span=span)
+    with open_clip(run.source or "", span=span) as clip:
+        if clip.size != tuple(first["size"]):
+            raise VideoError(f"{clip.path}: {clip.size} is not the size that was segmented. Give that video.")
+        data = copy(_frames(clip, run.trace), run.seconds, clip.pixel_aspect)
+        return Picture(run.seconds, _shown(clip), data)
 
 
-def frames_of(clip: Clip, wanted: Iterable[tuple[int, int | None]]) -> Iterator[Image]:
-    """Yield the pictures of a clip with these numbers and timestamps (``Frame.index``, ``Frame.pts``), in order.
-
-    ``VideoError`` if one is missing: then the clip is not the video that was segmented.
-    """
+def _frames(clip: Clip, trace: Iterable[dict[str, Any]]) -> Iterator[Image]:
+    """Yield the pictures of the frames in a trace; ``VideoError`` if one is missing: then the clip is another video."""
     frames = iter(clip)
-    for number, pts in wanted:
+    for line in trace:
+        number, pts = line["frame"], line["pts"]
         found = next((frame for frame in frames if frame.index >= number), None)
         if found is None or (found.index, found.pts) != (number, pts):
             raise VideoError(f"{clip.path}: it has no frame {number} at {pts}. Give the video that was segmented.")
@@ -125,9 +112,6 @@ def copy(images: Iterable[Image], seconds: Array, aspect: Fraction = Fraction(1)
     """Return an MP4 of pictures, uint8 RGB [h, w, 3] each, at ``seconds`` (float64, increasing); ``aspect``: of a pixel.
 
     All get the size of the first, scaled down; one of another size is stretched, as label maps on disk are.
-
-    >>> copy([np.zeros((2, 3, 3), np.uint8)], np.zeros(1))[4:8]
-    b'ftyp'
     """
     size: Size | None = None
     # The index can only be moved to the front in a file with a name.
@@ -148,14 +132,15 @@ def copy_size(size: Size, aspect: Fraction = Fraction(1)) -> Size:
     """
     wide = size[0] * float(aspect)
     scale = min(1.0, SIDE / max(wide, size[1]))
-    scale = max(scale, _LEAST_SIDE / min(wide, size[1])) if min(wide, size[1]) * scale < _LEAST_SIDE else scale
+    if min(wide, size[1]) * scale < _LEAST_SIDE:
+        scale = _LEAST_SIDE / min(wide, size[1])
     # A strip of one pixel would become too long.
     width, height = (max(2, 2 * round(min(side * scale, 2 * SIDE) / 2)) for side in (wide, size[1]))
     return width, height
 
 
-def _shown(size: tuple[int, int], aspect: Fraction) -> tuple[int, int]:
-    return max(1, round(size[0] * aspect)), size[1]
+def _shown(clip: Clip) -> tuple[int, int]:
+    return max(1, round(clip.size[0] * clip.pixel_aspect)), clip.size[1]
 
 
 def _referenced(run: Run, page: Path) -> Picture | None:
@@ -165,35 +150,28 @@ def _referenced(run: Run, page: Path) -> Picture | None:
     with open_clip(run.source) as clip:
         if clip.kind != "video" or not _played(run.source):
             return None
-        size = _shown(clip.size, clip.pixel_aspect)
-    times = np.array([line["pts_seconds"] for line in run.trace], float)
-    return Picture(times, size, url=relative_url(run.source, page))
+        times = np.array([line["pts_seconds"] for line in run.trace], float)
+        return Picture(times, _shown(clip), url=relative_url(run.source, page))
 
 
 def _played(path: Path) -> bool:
     with open_input(path) as container:
         stream = next(iter(container.streams.video), None)
-        alike = {"mov", "matroska", "webm"} & set(container.format.name.split(","))
-        return bool(alike) and stream is not None and stream.pix_fmt in _PLAYED.get(stream.codec.canonical_name, ())
+        known = {"mov", "matroska", "webm"} & set(container.format.name.split(","))
+        return bool(known) and stream is not None and stream.pix_fmt in _PLAYED.get(stream.codec.canonical_name, ())
 
 
 def _overlay(run: Run, page: Path, size: Any, *, embed: bool) -> Picture:
+    """Return the overlay, with the display time of each of its frames: it has no B-frames."""
     path = run.folder / "overlay.mp4"
-    times, (width, height) = _packets(path)
-    size = size if run.trace else (width, height)
-    if len(times) != run.frames:
-        times = run.seconds
-    if embed and path.stat().st_size <= EMBEDDED_BYTES:
-        return Picture(times, size, path.read_bytes(), drawn=True)
-    return Picture(times, size, url=relative_url(path, page), drawn=True)
-
-
-def _packets(path: Path) -> tuple[Array, tuple[int, int]]:
-    """Return the display time of each frame of a video without B-frames, and its size (w, h)."""
     with open_input(path) as container:
         stream = container.streams.video[0]
-        found = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.pts is not None]
-        return np.array(found), (stream.width, stream.height)
+        times = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.pts is not None]
+        size = size if run.trace else (stream.width, stream.height)
+    found = Picture(np.array(times) if len(times) == run.frames else run.seconds, size, drawn=True)
+    if embed and path.stat().st_size <= EMBEDDED_BYTES:
+        return found._replace(data=path.read_bytes())
+    return found._replace(url=relative_url(path, page))
 
 
 def relative_url(path: Path, page: Path) -> str:

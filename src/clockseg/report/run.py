@@ -133,11 +133,6 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     """Read the run in a result folder; ``source``: the current path of its video, if it was moved.
 
     ``DataError`` if the folder has no summary, or a file differs from what ``clockseg segment`` writes.
-
-    >>> read_run("nowhere")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
     """
     path = Path(folder)
     if not (path / SUMMARY).is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -13,19 +14,18 @@ import numpy as np
 from clockseg import __version__
 from clockseg.errors import ClocksegError, DataError, UsageError
 from clockseg.files import whole
-from clockseg.report.columns import CARRIED, PARTS, columns, places
-from clockseg.report.figures import conditions, costs
-from clockseg.report.frontier import plan_facts
-from clockseg.report.packed import packed
-from clockseg.report.page import page
+from clockseg.report.figures import conditions, costs, plan_facts
+from clockseg.report.maps import Scan, comparable, scan
+from clockseg.report.page import packed, page
 from clockseg.report.picture import Choice, picture
 from clockseg.report.run import Run, read_run
-from clockseg.report.scan import Scanned, comparable, scan
-from clockseg.report.thresholds import thresholds
+from clockseg.report.trace import CARRIED, PARTS, columns, places, thresholds
 
 MOST_RUNS = 6
 MOST_FRAMES = 4_000_000
 """A day and a half at 30 FPS."""
+HEADLINE = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "fps", "network_seconds")
+"""Figures of the summary at the top of the page."""
 _WRITES = "segment with --write labels,overlay,trace"
 Result = str | os.PathLike[str]
 
@@ -46,11 +46,6 @@ def write(
     ``source``: its current path, if it was moved. ``plan``: a file written by ``clockseg plan --out``, whose frontier is
     shown. ``warn`` gets a sentence on whatever could not be shown.
     ``UsageError`` if ``file`` exists and may not be replaced, ``DataError`` if a folder has no result.
-
-    >>> write("nowhere", "report.html")
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
     """
     target = Path(file)
     folders = [results] if isinstance(results, str | os.PathLike) else list(results)
@@ -112,10 +107,10 @@ def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str
         "costs": costs(runs),
         "conditions": conditions(runs),
     }
-    return facts, shown.text()
+    return facts, base64.b64encode(shown.data).decode()
 
 
-def _run_facts(run: Run, scanned: Scanned, first: Run) -> dict[str, Any]:
+def _run_facts(run: Run, scanned: Scan, first: Run) -> dict[str, Any]:
     found = thresholds(str(run.summary.get("schedule")), len(run.stages))
     return {
         "name": run.name,
@@ -126,20 +121,14 @@ def _run_facts(run: Run, scanned: Scanned, first: Run) -> dict[str, Any]:
         "numeric": run.numeric,
         "thresholds": [one and one._asdict() for one in found],
         "trace": columns(run, places(run, first)),
-        "headline": _headline(run),
+        "headline": {name: _finite(run.summary.get(name)) for name in HEADLINE},
         "comparable": comparable(first, run),
-        **scanned.facts(run),
+        **scanned.facts(),
     }
 
 
-def _headline(run: Run) -> dict[str, float | None]:
-    """The figures at the top of the page."""
-    names = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "fps", "network_seconds")
-    values = {name: run.summary.get(name) for name in names}
-    return {
-        name: value if isinstance(value, int | float) and math.isfinite(value) else None
-        for name, value in values.items()
-    }
+def _finite(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:

@@ -17,7 +17,7 @@ export function frontier(plan) {
     ...(plan.held_back ? [{ ...plan.held_back, kind: 'held back', schedule: plan.schedule }] : []),
   ];
   if (marks.length)
-    section.append(element('div', { className: 'frontier' }, chart(marks, measure), table(marks, measure)));
+    section.append(element('div', { className: 'frontier' }, chart(marks, measure), planTable(marks, measure)));
 }
 
 function svg(tag, attributes, text = '') {
@@ -74,7 +74,7 @@ function shape({ kind, time, agreement, schedule }, x, y) {
   return mark;
 }
 
-function table(marks, measure) {
+function planTable(marks, measure) {
   const head = element(
     'tr',
     {},
