@@ -22,7 +22,7 @@ from clockseg.graph.heads import Head, feature_map, with_heads
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
-from clockseg.training.frames import HELD_OUT, length, plan, rank_correlation
+from clockseg.training.frames import HELD_OUT, length, plan
 from clockseg.training.head_cells import Cells, Grid, draw
 from clockseg.training.heads import train_heads
 from clockseg.training.logistic import fit
@@ -190,8 +190,6 @@ def test_a_head_finds_what_is_there_in_any_form(tmp_path, form) -> None:
     ]
     assert head["agreement"]["pixel_acc"] > 0.9
     assert head["agreement"]["mean_iu"] > 0.75
-    # Four frames are held out: three pairs one frame apart, two two apart.
-    assert head["pairs"] == 5
     net = load(found.path, engine="onnxruntime", threads=1)
     output, memory = fill(net, frame_oracle(2), np.full((32, 48, 3), 90, np.uint8))
     assert output.shape == (32, 48)
@@ -323,18 +321,6 @@ def test_a_head_computes_in_the_networks_own_floats() -> None:
     made = with_heads(model, [Head(features, np.ones((2, 4)), np.zeros(2))])
     onnx.checker.check_model(made, full_check=True)
     assert made.graph.output[-1].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
-
-
-def test_rank_correlation_is_spearmans() -> None:
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 9, 40).tolist()
-    b = (np.array(a) + rng.normal(0, 3, 40)).round().tolist()
-    assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
-    assert rank_correlation([1], [1]) is None
-    assert rank_correlation([1, 1, 2, 2], [1, 2, 3, 4]) == pytest.approx(0.8944, abs=1e-4)
-    assert rank_correlation(np.ones(3), np.arange(3.0)) is None
 
 
 # The command.

@@ -86,7 +86,7 @@ def pages(facts: Facts) -> dict[str, str]:
     """Two tables."""
     heads = [
         [name, each["stage"], percent(each["agreement"]["pixel_acc"]), percent(each["agreement"]["mean_iu"])]
-        + [f"{each['correlation'][kind]:.2f}" for kind in ("head", "features")]
+        + [f"{each['correlation'][kind]:.2f}" if "correlation" in each else "-" for kind in ("head", "features")]
         for name, found in facts["heads"].items()
         for each in found["heads"]
     ]

@@ -51,8 +51,7 @@ HEADS = """Give the stages of a network class scores, so that adaptive clocks ca
 Most networks compute class scores at their end only. A head is a 1x1 convolution on a stage's features, fitted to the labels
 that the network itself gives: VIDEO needs no labels, and the network stays as it is, bit for bit. NAME.onnx is the same
 network with the heads' score maps as further outputs, which its sidecar NAME.json names. The last fifth of each clip is held
-out to measure how well each head agrees with the output (over the cells of its map), and how well the change of its labels
-predicts the change of the output's labels: the rank correlation over pairs of frames, next to that of the features."""
+out to measure how well each head agrees with the output, over the cells of its map."""
 CLOCK = """Train a clock: a small network that predicts how much a firing would change.
 
 The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
@@ -290,12 +289,10 @@ def _stale_table(facts: dict[str, Any]) -> str:
 
 def _heads_table(facts: dict[str, Any]) -> str:
     """Format one row per head; a dash where nothing was held out to measure on."""
-    rows = [["stage", "features", "channels", "cells", "mIoU", "pixels", "change: head", "features"]]
+    rows = [["stage", "features", "channels", "cells", "mIoU", "pixels"]]
     for head in facts["heads"]:
-        agreement, correlation = head["agreement"], head["correlation"]
         row = [head["stage"], head["features"], str(head["channels"]), str(head["cells"])]
-        row += [percent(agreement[name]) for name in ("mean_iu", "pixel_acc")]
-        rows.append(row + [shown(correlation[name], lambda value: f"{value:.2f}") for name in ("head", "features")])
+        rows.append(row + [percent(head["agreement"][name]) for name in ("mean_iu", "pixel_acc")])
     return align(rows, left=2)
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import numpy as np
-
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError, VideoError
-from clockseg.types import Array, Image
+from clockseg.types import Image
 
 Warn = Callable[[str], None]
 HELD_OUT = 160
@@ -123,20 +121,3 @@ def _spread(clips: Sequence[Clip], ends: Sequence[int], frames: int) -> tuple[Pa
         found.append(Part(clip, frozenset(place - start for place in chosen if start <= place < start + end)))
         start += end
     return tuple(part for part in found if part.places)
-
-
-def rank_correlation(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float | None:
-    """Return Spearman's rank correlation, -1..1, equal values sharing their mean rank; None if either never changes.
-
-    >>> rank_correlation([1, 2, 3, 4], [1, 4, 9, 100]), rank_correlation([1, 1], [1, 2])
-    (1.0, None)
-    """
-    first, second = _ranks(a), _ranks(b)
-    if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
-        return None
-    return round(float(np.corrcoef(first, second)[0, 1]), 6)
-
-
-def _ranks(values: Sequence[float] | Array) -> Array:
-    _, places, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places])

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from clockseg.clocks.maps import labels
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, NetworkError, UsageError, nearest
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with_heads, with_maps
@@ -31,9 +33,8 @@ from clockseg.networks.framing import Framing, OwnSize
 from clockseg.networks.load import WorkingSize, assemble, read
 from clockseg.networks.load import framing as framing_of
 from clockseg.training import Trained
-from clockseg.training.frames import Plan, Warn, plan
+from clockseg.training.frames import Part, Plan, Warn, plan
 from clockseg.training.head_cells import Cells, Grid, draw, per_frame
-from clockseg.training.head_scores import HeadScore, score_heads
 from clockseg.training.logistic import Fit, fit
 from clockseg.types import Size
 
@@ -84,7 +85,7 @@ def train_heads(
         made, named = with_addition(made, correction), replace(named, correction=whole_said.correction)
     write_network(made, named, out)
     net = assemble(made, named, size=size, **options)
-    scores = score_heads(net, framing, chosen, plans.held_out, classes=count, warn=warn, progress=progress)
+    scores = _agreement(net, framing, chosen, plans.held_out, classes=count, warn=warn, progress=progress)
     facts = {
         "network": str(out),
         "engine": net.engine,
@@ -95,7 +96,7 @@ def train_heads(
     return Trained(out, facts)
 
 
-def _facts(one: FeatureMap, cells: Cells, found: Fit, score: HeadScore, classes: Sequence[str]) -> dict[str, Any]:
+def _facts(one: FeatureMap, cells: Cells, found: Fit, score: Confusion, classes: Sequence[str]) -> dict[str, Any]:
     """Return plain values on one head; ``absent``: classes that no cell it learned from showed."""
     seen = cells.shares.max(axis=0) > 0
     return {
@@ -106,7 +107,7 @@ def _facts(one: FeatureMap, cells: Cells, found: Fit, score: HeadScore, classes:
         "cells": len(cells.features),
         "loss": found.loss,
         "absent": [name for name, there in zip(classes, seen.tolist(), strict=True) if not there],
-        **score.facts(),
+        "agreement": {"mean_iu": finite(score.mean_iu_of()), "pixel_acc": finite(score.pixel_acc)},
     }
 
 
@@ -175,6 +176,30 @@ def _gather(
     if len(whole) < len(chosen) or not all(len(each.features) for each in whole):
         raise DataError("no frame to learn from could be decoded, or the network gives none of its classes on them.")
     return whole
+
+
+def _agreement(
+    net: StagedNetwork,
+    framing: Framing | OwnSize,
+    chosen: Sequence[int],
+    parts: Sequence[Part],
+    *,
+    classes: int,
+    warn: Warn,
+    progress: Callable[[str, int, int], None],
+) -> list[Confusion]:
+    """Return the agreement of each head's labels with the output's at the cells' centres, on held-out frames."""
+    found = [Confusion.none(classes) for _ in chosen]
+    pictures, total = (image for part in parts for image in part.images(warn)), sum(len(part.places) for part in parts)
+    for done, image in enumerate(pictures, start=1):
+        output, memory = fill(net, frame_oracle(len(net)), image)
+        for place, at in enumerate(chosen):
+            given = labels(net.stages[at].scores(memory.stages[at].held.value))[0]  # type: ignore[misc]
+            grid = Grid.of(given.shape, framing, output.shape[1::-1])
+            rows, columns = grid.shape
+            found[place] += confusion(grid.centres(output), given[:rows, :columns], classes)
+        progress("scoring", done, total)
+    return found
 
 
 def check_unchanged(
