@@ -34,12 +34,11 @@ def measure(asked: Namespace) -> Facts:
     _, unseen = takes(net, camvid(), CARRY, frames=asked.unseen, warn=say)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for form in ("frames", "history"):
-            choices = Choices(form=form, carry=CARRY, frames=asked.frames, passes=asked.passes)
-            out = Path(folder) / f"{form}.onnx"
-            found = train_clock("street", teaching, out, choices=choices, threads=1)
-            on = dict(zip(PLACES, (found.facts["held_out"], score(str(out), unseen, CARRY, seed=0)), strict=True))
-            rows.append({"form": form, "milliseconds": _milliseconds(out), "trained": found.facts["trained"], "on": on})
+        choices = Choices(carry=CARRY, frames=asked.frames, passes=asked.passes)
+        out = Path(folder) / "frames.onnx"
+        found = train_clock("street", teaching, out, choices=choices, threads=1)
+        on = dict(zip(PLACES, (found.facts["held_out"], score(str(out), unseen, CARRY)), strict=True))
+        rows.append({"form": "frames", "milliseconds": _milliseconds(out), "trained": found.facts["trained"], "on": on})
     return {"clocks": rows}
 
 
@@ -60,5 +59,5 @@ def pages(facts: Facts) -> dict[str, str]:
             scored = row["on"][place]
             pixels = [f"{100 * each['pixels'][name]:.2f}" for each in scored["agreement"]]
             spent = f"{row['milliseconds']:.2f}" if name == "learned" else "-"
-            rows.append([f"{title}, {place}", spent, number(scored["correlation"].get(name)), *pixels])
+            rows.append([f"{title}, {place}", spent, number(scored.get("correlation", {}).get(name)), *pixels])
     return {"learned-clock": table(["clock, on", "ms", "rank correlation", "pixels at 1/4", "pixels at 1/8"], rows)}

@@ -55,9 +55,8 @@ out to measure how well each head agrees with the output, over the cells of its 
 CLOCK = """Train a clock: a small network that predicts how much a firing would change.
 
 The network runs once on every frame of VIDEO, which needs no labels. Schedules that fire at random intervals are then
-replayed under --carry, and the clock learns to predict the share of labels that differ from the network's own. --form frames
-reads small pictures of this frame and of the last firing, and the motion residual; history reads five numbers for each of the
-last 16 frames. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
+replayed under --carry, and the clock learns to predict the share of labels that differ from the network's own. The clock
+reads small pictures of this frame and of the last firing, and the motion residual. NAME.onnx is the clock: learned("NAME.onnx", threshold), or
 budget(learned("NAME.onnx"), network_rate=0.25). NAME.json holds its inputs and its scores on the last fifth of the frames,
 which are held out; NAME.log.jsonl is the log, and --resume continues from NAME.state.pt."""
 
@@ -125,7 +124,6 @@ def _add_clock(kinds: Commands) -> None:
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     parser.add_argument("--resume", action="store_true", help="continue from NAME.state.pt, if it exists")
     group = parser.add_argument_group("training")
-    group.add_argument("--form", choices=("frames", "history"), default="frames", help="inputs (default: frames)")
     help = 'carry that the clock will run under: identity, or "warp(flow|codec|auto, scale=0.5)" (default: warp(flow))'
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
     help = "frames of video to run the network on, the first of each clip (default: 600)"
@@ -210,7 +208,7 @@ def run_clock(args: argparse.Namespace) -> int:
     from clockseg.training.clock import RECIPE, Choices, train_clock
 
     check_new_network(args.out, overwrite=args.overwrite or args.resume)
-    same = {name: getattr(args, name) for name in ("form", "frames", "passes", "seed", "resume")}
+    same = {name: getattr(args, name) for name in ("frames", "passes", "seed", "resume")}
     recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
     choices = Choices(carry=parse_carry(args.carry), recipe=recipe, **same)
 
@@ -297,10 +295,8 @@ def _heads_table(facts: dict[str, Any]) -> str:
 
 
 def _clock_table(facts: dict[str, Any]) -> str:
-    """Format one row per clock on held-out frames: rank correlation with the change, and pixel agreement at each rate."""
-    held = facts["held_out"]
-    rows = [["on held-out frames", "correlation", *(f"pixels at 1/{row['period']}" for row in held["agreement"])]]
-    for name in (*held["agreement"][0]["pixels"], "since"):
-        correlation = shown(held["correlation"].get(name), lambda value: f"{value:.2f}")
-        rows.append([name, correlation, *(shown(row["pixels"].get(name), percent) for row in held["agreement"])])
+    """Format one row per clock on held-out frames: pixel agreement at each rate."""
+    rates = facts["held_out"]["agreement"]
+    rows = [["on held-out frames", *(f"pixels at 1/{row['period']}" for row in rates)]]
+    rows += [[name, *(percent(row["pixels"][name]) for row in rates)] for name in rates[0]["pixels"]]
     return align(rows)

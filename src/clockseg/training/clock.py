@@ -16,17 +16,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import Clock, difference, learned, motion_residual
-from clockseg.clocks.learned import load as load_clock
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together
 from clockseg.networks.load import load
 from clockseg.training import Trained
-from clockseg.training.clock_net import ClockNet, Form, exported, inputs_of
+from clockseg.training.clock_net import ClockNet, exported, inputs_of
 from clockseg.training.clock_samples import Samples, Take, samples, takes
 from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
-from clockseg.training.frames import rank_correlation
 
 RECIPE = Recipe(steps=1500, batch=64, decay=1e-3)
 PERIODS = (4, 8)
@@ -38,11 +36,10 @@ _HALVINGS = 9
 class Choices:
     """Options of the training.
 
-    ``form``: what the clock reads. ``carry``: the one it will run under. ``frames``: of video to run the network on, about;
-    ``passes``: over them, at other random ages each. ``resume``: continue from the state beside the file.
+    ``carry``: the one that the clock will run under. ``frames``: about how many frames of video to run the network on;
+    ``passes``: replays of these, at other random ages each. ``resume``: continue from the state beside the file.
     """
 
-    form: Form = "frames"
     carry: Carry = field(default_factory=lambda: Warp(Flow()))
     frames: int = 600
     passes: int = 4
@@ -51,13 +48,6 @@ class Choices:
     recipe: Recipe = RECIPE
 
     def __post_init__(self) -> None:
-        if self.form not in ("frames", "history"):
-            raise UsageError(f"form {self.form!r}; give frames or history.")
-        if self.form == "history" and not self.carry.estimates_motion:
-            raise UsageError(
-                f"the form history reads motion, and the carry {self.carry} estimates none; give the form frames, or a "
-                'carry such as "warp(flow)".'
-            )
         if self.frames < 1 or self.passes < 1 or self.recipe.steps < 1:
             raise UsageError("a clock learns from at least 1 frame, 1 pass and 1 step.")
 
@@ -80,14 +70,14 @@ def train_clock(
     too few frames.
     """
     net = load(network, **options)
-    inputs = inputs_of(choices.form, motion=choices.carry.estimates_motion)
+    inputs = inputs_of(motion=choices.carry.estimates_motion)
     state = out.with_name(f"{out.stem}.state.pt")
     settings = {
         "network": net.name,
         "size": options.get("size"),
         "clips": [clip.name for clip in clips],
         "carry": str(choices.carry),
-        **{name: getattr(choices, name) for name in ("form", "frames", "passes", "seed")},
+        **{name: getattr(choices, name) for name in ("frames", "passes", "seed")},
     }
     if choices.resume:
         check_resumed(state, settings)
@@ -100,7 +90,7 @@ def train_clock(
     told: dict[str, Any] = {"inputs": [one.name for one in inputs], "trained": trained}
     model = exported(fitted, inputs)
     _write(model, told, out)
-    told["held_out"] = score(str(out), held, choices.carry, seed=choices.seed)
+    told["held_out"] = score(str(out), held, choices.carry)
     log({"event": "score", **told["held_out"]})
     _write(model, told, out)
     return Trained(out, {"clock": str(out), **told})
@@ -114,7 +104,7 @@ def _fitted(found: Samples, choices: Choices, state: Path, settings: dict[str, A
     def loss(net: ClockNet, random: np.random.Generator) -> Tensor:
         chosen = torch.from_numpy(random.integers(0, len(change), choices.recipe.batch))
         picked = {name: value[chosen] for name, value in values.items()}
-        if choices.form == "frames" and random.random() < 0.5:  # a mirrored picture changes as much
+        if random.random() < 0.5:  # a mirrored picture changes as much
             picked = {name: value.flip(-1) if value.ndim == 4 else value for name, value in picked.items()}
         return binary_cross_entropy_with_logits(net(picked), change[chosen])
 
@@ -128,31 +118,14 @@ def _write(model: onnx.ModelProto, told: dict[str, Any], out: Path) -> None:
         second.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def score(file: str, take: Take, carry: Carry, *, seed: int) -> dict[str, Any]:
+def score(file: str, take: Take, carry: Carry) -> dict[str, Any]:
     """Return the scores of the clock in ``file`` on held-out frames beside those of simpler clocks, as plain values.
 
-    ``correlation``: rank correlation of each signal with the true change. ``agreement``: for each fixed rate, the number of
-    firings and the share of labels that are the network's own, over the frames after each clip's first; the thresholds of
-    the clocks are those at which they fire as often as the fixed rate on these very frames, or just less.
+    ``agreement``: for each fixed rate, the number of firings and the share of labels that are the network's own, over the
+    frames after each clip's first. The thresholds of the clocks are those at which they fire as often as the fixed rate on
+    these very frames, or just less often.
     """
-    graph = load_clock(file)
-    found = samples(take, carry, graph.inputs, passes=2, seed=seed + 1)
-    rows = [{name: each[row : row + 1] for name, each in found.values.items()} for row in range(len(found.change))]
-    signals = {
-        "learned": np.array([float(graph.run(row).item()) for row in rows]),
-        _plain_name(carry): found.plain,
-        "since": found.values["since"][:, 0],
-    }
-    return {
-        "frames": len(take.tape),
-        "samples": len(found.change),
-        "correlation": {name: rank_correlation(signal, found.change) for name, signal in signals.items()},
-        "agreement": [_at_rate(file, take, carry, period) for period in PERIODS],
-    }
-
-
-def _plain_name(carry: Carry) -> str:
-    return "motion_residual" if carry.estimates_motion else "difference of pixels"
+    return {"frames": len(take.tape), "agreement": [_at_rate(file, take, carry, period) for period in PERIODS]}
 
 
 def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]:
@@ -163,7 +136,7 @@ def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]
 
     ways = {
         "learned": _matched(take, carry, lambda threshold: learned(file, threshold), fixed[0]),
-        _plain_name(carry): _matched(take, carry, plain, fixed[0]),
+        "motion_residual" if carry.estimates_motion else "difference of pixels": _matched(take, carry, plain, fixed[0]),
         "fixed rate": fixed,
     }
     return {

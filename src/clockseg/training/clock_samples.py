@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from clockseg.carry import Carry
-from clockseg.clocks import PICTURE, Decision, Tick, Watch, difference
-from clockseg.clocks.learned import Input, signals, value, watched
-from clockseg.clocks.maps import change, relative_difference
-from clockseg.clocks.motion_residual import FULL
+from clockseg.clocks import Decision, Tick, Watch, difference
+from clockseg.clocks.learned import Input, value, watched
+from clockseg.clocks.maps import change
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
@@ -46,11 +45,10 @@ class Take:
 
 
 class Samples(NamedTuple):
-    """``values``: by input, [n, ..]; ``change``: the target, [n], 0..1; ``plain``: the signal of the simpler clock."""
+    """``values``: by input, [n, ..]; ``change``: the target, [n], 0..1."""
 
     values: dict[str, Array]
     change: Array
-    plain: Array
 
 
 @dataclass(frozen=True)
@@ -59,47 +57,37 @@ class _Asker:
 
     inputs: tuple[Input, ...]
     seed: int
-    motion: bool
-    noted: list[tuple[dict[str, Array], float]] = field(default_factory=list, compare=False)
+    noted: list[dict[str, Array]] = field(default_factory=list, compare=False)
     gates_after: ClassVar[int] = 0
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide; ``state``: the history, the age at which to fire next, and the number of firings."""
-        rows, age, fires = state or ((), 0, -1)
+        """Decide; ``state``: the age at which to fire next, and the number of firings."""
+        age, fires = state or (0, -1)
         if tick.fires != fires:
             age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
-        if self.motion:
-            rows = (*rows, signals(tick))[-64:]
-        values = {one.name: value(one, tick, rows, None) for one in self.inputs}
-        self.noted.append((values, _plain(tick, self.motion)))
-        return Decision(tick.since > age), (rows, age, tick.fires)
+        self.noted.append({one.name: value(one, tick, (), None) for one in self.inputs})
+        return Decision(tick.since > age), (age, tick.fires)
 
     def watches(self, stage: int) -> frozenset[Watch]:
-        """Return the maps that the clock in training and the simpler clock read."""
-        return watched(self.inputs, None) | (frozenset() if self.motion else frozenset({PICTURE}))
-
-
-def _plain(tick: Tick, motion: bool) -> float:
-    """Return the signal of the simpler clock: ``motion_residual``, or ``difference`` of the pixels without motion."""
-    if motion:
-        return float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
-    view = tick.views[PICTURE]
-    return relative_difference(np.asarray(view.now), np.asarray(view.reference))
+        """Return the maps that the clock in training reads."""
+        return watched(self.inputs, None)
 
 
 def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int, seed: int) -> Samples:
     """Return a sample per frame without a firing, from ``passes`` replays of ``take`` that fire at other random ages each."""
-    found: list[tuple[dict[str, Array], float, float]] = []
+    found: list[dict[str, Array]] = []
+    changes: list[float] = []
     for index in range(passes):
-        asker = _Asker(inputs, 1000 * seed + index, carry.estimates_motion)
+        asker = _Asker(inputs, 1000 * seed + index)
         told = list(take.changes(carried(asker, carry)))
-        for (values, plain), (fired, changed) in zip(asker.noted, told, strict=True):
+        for values, (fired, changed) in zip(asker.noted, told, strict=True):
             if not fired:
-                found.append((values, changed, plain))
+                found.append(values)
+                changes.append(changed)
     if not found:
         raise DataError("there are no frames to learn from; give videos of at least a second or two.")
-    values = {one.name: np.concatenate([each[0][one.name] for each in found]) for one in inputs}
-    return Samples(values, *(np.array([each[at] for each in found], np.float32) for at in (1, 2)))
+    together = {one.name: np.concatenate([values[one.name] for values in found]) for one in inputs}
+    return Samples(together, np.array(changes, np.float32))
 
 
 def takes(
