@@ -29,7 +29,6 @@ from clockseg.graph.correction import network_alone, repeated, with_addition
 from clockseg.networks.inspection import corrected_share
 from clockseg.networks.load import assemble, load, read
 from clockseg.networks.quantization import quantize
-from clockseg.training.stale_motion import Wander, past
 
 pytest.importorskip("torch")
 
@@ -49,16 +48,11 @@ def _picture(seed: int, shift: int = 0) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """Five labelled stills in a clip folder, of the tiny network's classes."""
+    """A clip folder of frames that pan over one picture."""
     folder = tmp_path_factory.mktemp("data")
-    for name in ("images", "labels"):
-        (folder / "clip" / name).mkdir(parents=True)
-    for seed in range(5):
-        picture = _picture(seed)
-        labels = (picture[..., 0] // 64).astype(np.uint8)
-        cv2.imwrite(str(folder / "clip" / "images" / f"{seed}.png"), picture)
-        cv2.imwrite(str(folder / "clip" / "labels" / f"{seed}.png"), labels)
-    (folder / "classes.json").write_text(json.dumps({"classes": list(networks.CLASSES), "ignore": 255}))
+    (folder / "clip" / "images").mkdir(parents=True)
+    for shift in range(30):
+        cv2.imwrite(str(folder / "clip" / "images" / f"{shift}.png"), _picture(1, shift))
     return folder
 
 
@@ -127,7 +121,6 @@ def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
     log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     losses = [entry["loss"] for entry in log if entry["event"] == "step"]
     assert losses[-1] < 0.8 * losses[0]
-    assert log[0]["labels"]
     assert found.facts["reads"] == "frame"
 
 
@@ -173,7 +166,7 @@ def test_maps_of_odd_size(data, tmp_path, reads) -> None:
     assert {labels.shape for labels in _run(net, _moving(net))} == {(32, 48)}
 
 
-def test_videos_teach_by_their_own_frames(tmp_path) -> None:
+def test_a_video_is_learned_from(tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
     video = str(tmp_path / "moving.mp4")
     writer = cv2.VideoWriter(video, cv2.VideoWriter_fourcc(*"mp4v"), 10, (48, 32))
@@ -183,7 +176,6 @@ def test_videos_teach_by_their_own_frames(tmp_path) -> None:
     choices = replace(QUICK, samples=6, recipe=Recipe(steps=3, batch=2))
     train_stale(network, read_data(video), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     start = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[0])
-    assert not start["labels"]
     assert start["samples"] >= 4
 
 
@@ -279,12 +271,11 @@ def test_as_a_command(data, tmp_path, capsys) -> None:
     network = networks.write_tiny(tmp_path)
     out = tmp_path / "out"
     line = ["train", "stale", str(network), str(data), "--out", str(out), "--samples", "8", "--steps", "2"]
-    assert main([*line, "--engine", "openvino", "--threads", "1", "--json", "--validation", str(data)]) == 0
+    assert main([*line, "--engine", "openvino", "--threads", "1", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["network"] == str(out / "tiny-stale.onnx")
     assert facts["corrected_frame"] > 0
-    rates = {f"{how} 1/{n}" for how in ("moved", "corrected") for n in (2, 4, 8, 12)}
-    assert set(facts["clips"]["kept"]) == {"every 1/1", *rates}
+    assert all(set(row) == {"samples", "moved", "corrected"} for row in facts["held_out"].values())
     assert main([*line, "--quiet"]) == 2
     assert "--resume" in capsys.readouterr().err
 
@@ -312,25 +303,6 @@ def test_the_time_of_a_corrected_frame_is_measured_against_the_uncut_network(tra
         return replace(made, whole=part, correction=replace(made.correction, part=correct))
 
     assert (corrected_share(trained, WARP, engine=delayed) > 1) == slower
-
-
-def test_made_up_motion_leads_to_the_still() -> None:
-    still = _picture(1)
-    calm = Wander(zoom=(0, 0), turn=0, shift=(0, 0), bend=0, things=0, near=0, gain=0, level=0, noise=0)
-
-    def frames(wander: Wander, **options) -> list[np.ndarray]:
-        return past(still, 4, np.random.default_rng(0), wander=wander, **options)
-
-    assert all(np.array_equal(frame, still) for frame in frames(calm))
-    apart = [float(np.abs(frame.astype(int) - still).mean()) for frame in frames(replace(calm, shift=(0.02, 0.02)))]
-    assert apart == sorted(apart, reverse=True)
-    assert apart[-1] > 0
-    labels = np.zeros((32, 48), np.uint8)
-    labels[4:28:6, 4:44:6] = 1
-    labels = cv2.dilate(labels, np.ones((3, 3), np.uint8))
-    near = frames(replace(calm, near=1, near_shift=(0.1, 0.1), speeds=(1.0,)), labels=labels)
-    changed = {float(np.mean(np.any(frame != still, axis=-1))) for frame in near}
-    assert 0 < max(changed) < 0.9
 
 
 def test_constants_on_the_way_may_stand_behind_a_long_chain() -> None:

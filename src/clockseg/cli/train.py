@@ -26,7 +26,7 @@ from clockseg.cli.options import (
     positive,
 )
 from clockseg.cli.progress import counting, watched
-from clockseg.cli.terminal import align, percent, print_result, shown
+from clockseg.cli.terminal import align, percent, print_result
 from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ STALE = """Train a correction for propagated scores.
 Under a carry that estimates motion (--carry "warp(flow)"), most frames show the scores of an earlier frame, propagated along
 the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture
 (--reads frame: no stage of the network runs on such a frame) or the features of a stage that fires on every frame
-(--reads stage1). The network stays as it is; its own scores are the target, and labels too if DATA has labels of the same
-classes. Frames of videos are used as they are. Pictures in a folder may be far apart in time, so the frames before each are
-synthesized by a random zoom, shift, rotation, deformation, change of light and occlusion.
+(--reads stage1). The network stays as it is; its own scores are the target, and labels are not read. DATA are videos or
+folders of consecutive frames.
 
 DIR gets NAME.onnx (the unchanged network followed by its correction) with its sidecar, log.jsonl, and state.pt, from
 which --resume continues. The correction is not used on frames on which every stage fires."""
@@ -93,8 +92,6 @@ def _add_stale(kinds: Commands) -> None:
     group.add_argument("--minutes", type=above_zero, metavar="M", help="end after so many minutes, if that is sooner")
     help = "hold out this clip to score on; repeatable (default: every eighth frame)"
     group.add_argument("--hold-out", action="append", default=[], metavar="CLIP", help=help)
-    help = "score on these clips, with every 2nd, 4th, 8th and 12th frame in full, with the correction and without; repeatable"
-    group.add_argument("--validation", action="append", default=[], metavar="DATA", help=help)
     _add_shared(parser, group)
 
 
@@ -155,7 +152,6 @@ def run_stale(args: argparse.Namespace) -> int:
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
         options = {
             "name": args.name,
-            "validation": _validation(args),
             "say": watched(_stale_line, quiet=is_quiet(args)),
         }
         found = train_stale(args.network, clips, args.out, choices=choices, **options, **how)
@@ -260,8 +256,7 @@ def _step_line(entry: dict[str, Any]) -> str:
 def _stale_line(entry: dict[str, Any]) -> str | None:
     """Return the line to print for an entry of the log of ``train stale``."""
     if entry["event"] == "start":
-        target = "labels and the network's own scores" if entry["labels"] else "the network's own scores"
-        return f"{entry['samples']} samples, {entry['held_out']} held out; learning from {target}"
+        return f"{entry['samples']} samples, {entry['held_out']} held out"
     return _step_line(entry) if entry["event"] == "step" else None
 
 
@@ -273,16 +268,11 @@ def _clock_line(entry: dict[str, Any]) -> str | None:
 
 
 def _stale_table(facts: dict[str, Any]) -> str:
-    """Format the mIoU by age of the scores, and on validation clips."""
-    rows = [["frames old", "samples", "propagated", "corrected", "in full"]]
+    """Format the mIoU with the network's own labels, by the age of the scores."""
+    rows = [["frames old", "samples", "propagated", "corrected"]]
     for age, row in facts["held_out"].items():
-        rows.append([age, str(row["samples"]), *(percent(row[name]) for name in ("moved", "corrected", "fresh"))])
-    parts = [align(rows)]
-    if "clips" in facts:
-        means, kept = facts["clips"]["mean_iu"], facts["clips"]["kept"]
-        rows = [[name, percent(means[name]), percent(kept[name])] for name in means]
-        parts.append(align([["in full", "mIoU", "kept"], *rows]))
-    return "\n\n".join(parts)
+        rows.append([age, str(row["samples"]), *(percent(row[name]) for name in ("moved", "corrected"))])
+    return align(rows)
 
 
 def _heads_table(facts: dict[str, Any]) -> str:

@@ -1,50 +1,48 @@
 """Trains a correction for stale scores: on most frames no stage runs, and propagated scores of an earlier frame are shown.
 
 The network's own scores for every frame teach a small fusion to correct the propagated scores from the motion residual and
-the picture, or the features of a stage; labels teach too, if there are any. The network is not changed.
+the picture, or the features of a stage. Human labels are not used, and the network is not changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
 
-from clockseg.carry import Flow, Warp
-from clockseg.clocks import Every
+from clockseg.carry import Flow
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
 from clockseg.datasets.clips import Clip
 from clockseg.errors import NetworkError, UsageError
-from clockseg.evaluation.labels import Evaluation, evaluate
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.graph.correction import network_alone
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import LABELS
+from clockseg.graph.sidecar import Input
 from clockseg.graph.staged import input_size
 from clockseg.networks.load import assemble, read
 from clockseg.training import Trained
 from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 from clockseg.training.heads import check_unchanged
-from clockseg.training.stale_batches import Batches, loss_of
 from clockseg.training.stale_net import STEM_STRIDE, Fusion, Shape, corrected
-from clockseg.training.stale_samples import Sample, gather, matching
+from clockseg.training.stale_samples import Sample, Samples, Target, gather
 from clockseg.training.stale_teacher import Teacher, stage_read, teacher
 from clockseg.types import Array
 
 RECIPE = Recipe(steps=2400, batch=4)
-ALIGNED = 0.97
-"""Labels are learned from only if enlarging the score map gives this share of the network's own labels."""
 LIKE = 0.99
 """Share of labels in which the written file must agree with the trained fusion."""
 AGES = ((1, 1), (2, 4), (5, 8), (9, 12))
 """Ages of scores, in frames, that are scored together."""
-RATES = (2, 4, 8, 12)
-"""On validation clips the whole network runs on every so many frames."""
+WRONG = 2.0
+"""Extra weight of places where the propagated scores name another class than the network's own."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ def train_stale(
     *,
     choices: Choices = Choices(),
     name: str | None = None,
-    validation: Sequence[Clip] = (),
     say: Log = lambda entry: None,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Callable[[str], None] = lambda sentence: None,
@@ -77,12 +74,10 @@ def train_stale(
 ) -> Trained:
     """Write ``out``/NAME.onnx and its sidecar: ``network`` with a correction learned from ``clips``.
 
-    ``name``: default the network's with -stale behind it. Videos teach by their own frames; folders of pictures, which may be
-    far apart in time, by synthetic motion. ``validation``: clips to score on at the end, with the whole network on every 2nd
-    to 12th frame. ``out`` also gets log.jsonl, and state.pt to resume from. ``options``: engine, precision, threads and
-    size, as of ``load``. A correction that the network already has is replaced. ``UsageError`` for a network without classes
-    or a stage that can't be read, ``NetworkError`` for one without a score map, ``DataError`` if there is nothing to learn
-    from.
+    ``name``: default the network's with -stale behind it. The frames of a clip must be consecutive. ``out`` also gets
+    log.jsonl, and state.pt to resume from. ``options``: engine, precision, threads and size, as of ``load``. A correction that
+    the network already has is replaced. ``UsageError`` for a network without classes or a stage that can't be read,
+    ``NetworkError`` for one without a score map, ``DataError`` if there is nothing to learn from.
     """
     model, said = read(network)
     alone, _ = network_alone(model, said)
@@ -109,9 +104,22 @@ def train_stale(
     random = np.random.default_rng(choices.seed)
     how: dict[str, Any] = {"hold_out": choices.hold_out, "progress": progress, "warn": warn}
     samples = gather(asked, clips, count=choices.samples, random=random, **how)
-    labels = any(sample.target.labels is not None for sample in samples.learn) and aligned(asked, samples.learn)
-    batches = Batches(samples.learn, said.input, labels)
-    counts = {"samples": len(samples.learn), "held_out": len(samples.held_out), "labels": labels}
+    fusion, batches = _fitted(asked, samples, choices, state, settings, log)
+    made, named = corrected(asked, fusion, reads=reads, name=path.stem)
+    net = assemble(made, named, **options)
+    check_unchanged((alone, said), (made, named), asked.size)
+    _check_correction(asked, net, fusion, (samples.held_out or samples.learn)[0], batches)
+    write_network(made, named, path)
+    scores = {"held_out": score_samples(asked, fusion, samples.held_out, batches)}
+    log({"event": "score", **scores})
+    return Trained(path, {"network": str(path), "engine": asked.net.engine, "reads": choices.reads, **scores})
+
+
+def _fitted(
+    asked: Teacher, samples: Samples, choices: Choices, state: Path, settings: dict[str, Any], log: Log
+) -> tuple[Fusion, Batches]:
+    batches = Batches(samples.learn, asked.said.input)
+    counts = {"samples": len(samples.learn), "held_out": len(samples.held_out)}
     log({"event": "start", **settings, **counts, "recipe": asdict(choices.recipe), "torch": torch.__version__})
     torch.manual_seed(choices.seed)
     fusion = fit(
@@ -125,16 +133,7 @@ def train_stale(
         resume=choices.resume,
         log=log,
     )
-    made, named = corrected(asked, fusion, reads=reads, name=path.stem)
-    net = assemble(made, named, **options)
-    check_unchanged((alone, said), (made, named), asked.size)
-    _check_correction(asked, net, fusion, (samples.held_out or samples.learn)[0], batches)
-    write_network(made, named, path)
-    scores = {"held_out": score_samples(asked, fusion, samples.held_out, batches)}
-    if validation:
-        scores["clips"] = score_clips(assemble(alone, said, **options), net, asked.warp, validation, warn)
-    log({"event": "score", **scores})
-    return Trained(path, {"network": str(path), "engine": asked.net.engine, "reads": choices.reads, **scores})
+    return fusion, batches
 
 
 def shape_for(asked: Teacher, batches: Batches) -> Shape:
@@ -158,17 +157,6 @@ def _deviation(maps: Sequence[Array]) -> float:
     """Return the standard deviation, as a short number that is never 0."""
     values = np.concatenate([one.ravel()[::13] for one in maps]).astype(np.float32)
     return max(round(float(values.std()), 4), 1e-3)
-
-
-def aligned(asked: Teacher, samples: Sequence[Sample]) -> bool:
-    """Return True if enlarging the score map gives nearly the labels that the network makes of it, on a few frames."""
-    found = []
-    for sample in samples[:8]:
-        labels = asked.labels(sample.target.scores, sample.target.size)
-        scores = torch.from_numpy(sample.target.scores.astype(np.float32))[None]
-        large = torch.nn.functional.interpolate(scores, size=labels.shape, mode="bilinear")[0].argmax(0).numpy()
-        found.append(float((large == labels).mean()))
-    return float(np.mean(found)) >= ALIGNED
 
 
 def mended(fusion: Fusion, sample: Sample, batches: Batches) -> Array:
@@ -198,53 +186,79 @@ def _check_correction(asked: Teacher, net: StagedNetwork, fusion: Fusion, sample
 
 
 def score_samples(asked: Teacher, fusion: Fusion, samples: Sequence[Sample], batches: Batches) -> dict[str, Any]:
-    """Return the mIoU of propagated, corrected and fresh scores by age, against labels, or else the network's own."""
+    """Return the mIoU of propagated and corrected scores with the network's own labels, by the age of the scores."""
     found: dict[str, Any] = {}
     for first, last in AGES:
         chosen = [sample for sample in samples if first <= sample.lag <= last]
-        sums = dict.fromkeys(("moved", "corrected", "fresh"), Confusion.none(asked.shape[0]))
+        moved = fixed = Confusion.none(asked.shape[0])
         for sample in chosen:
             target = sample.target
-            truth = target.own if target.labels is None else target.labels
-            maps = (
-                asked.labels(sample.moved, target.size),
-                asked.labels(mended(fusion, sample, batches), target.size),
-                target.own,
-            )
-            for name, labels in zip(sums, maps, strict=True):
-                sums[name] += confusion(target.inside(truth), target.inside(labels), asked.shape[0])
+            truth = target.inside(target.own)
+            maps = (asked.labels(one, target.size) for one in (sample.moved, mended(fusion, sample, batches)))
+            counts = [confusion(truth, target.inside(labels), asked.shape[0]) for labels in maps]
+            moved, fixed = moved + counts[0], fixed + counts[1]
         if chosen:
-            means = {name: finite(one.mean_iu_of(0.001)) for name, one in sums.items()}
+            means = {name: finite(one.mean_iu_of()) for name, one in (("moved", moved), ("corrected", fixed))}
             found[f"{first}-{last}" if last > first else str(first)] = {"samples": len(chosen), **means}
     return found
 
 
-def score_clips(
-    plain: StagedNetwork, mended_net: StagedNetwork, warp: Warp, clips: Sequence[Clip], warn: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the mIoU over whole clips of every frame in full, of propagated and of corrected scores, by rate.
+class Batch(NamedTuple):
+    """Float32 maps: ``seen`` [n, .., .., ..], ``moved`` and ``wanted`` scores [n, classes, h, w], ``unexplained`` [n, 1, h, w],
+    and ``inside``, 1 in the picture and 0 in the padding, [n, h, w]."""
 
-    The whole network runs on every 2nd, 4th, 8th and 12th frame; the stages up to the one that the correction reads run on
-    every frame. Without labels of the same classes it is agreement with every frame in full. "kept": the share of the
-    mIoU of every frame in full.
-    """
-    reads = None if mended_net.correction is None else mended_net.correction.reads
-    moved = [(f"moved 1/{rate}", _every(plain, None, rate, warp)) for rate in RATES]
-    mending = [(f"corrected 1/{rate}", mended_net, _every(mended_net, reads, rate, warp)) for rate in RATES]
-    classes = plain.sidecar.classes
-    labelled = [matching(clip, classes) for clip in clips]
-    found = evaluate(plain, moved, labelled, baselines=mending, boundary=False, warn=warn)
-    truth = any(clip.labelled for clip in labelled)
-    every = found[0].oracle.mean_iu if truth else 1.0
-
-    def mean(one: Evaluation) -> float:
-        return one.scores.mean_iu if truth else one.agreement.mean_iu
-
-    rows = {"every 1/1": finite(every), **{one.schedule: finite(mean(one)) for one in found}}
-    return {"mean_iu": rows, "kept": {name: None if value is None else value / every for name, value in rows.items()}}
+    seen: Tensor
+    moved: Tensor
+    unexplained: Tensor
+    wanted: Tensor
+    inside: Tensor
 
 
-def _every(net: StagedNetwork, reads: str | None, rate: int, warp: Warp) -> Schedule:
-    names = [stage.name for stage in net.stages]
-    often = 0 if reads is None else names.index(reads) + 1
-    return Schedule(tuple(Every(1 if index < often else rate) for index in range(len(names))), carry=warp)
+@dataclass(frozen=True)
+class Batches:
+    """Draws batches of ``samples``; ``given``: the network's input."""
+
+    samples: Sequence[Sample]
+    given: Input
+
+    def draw(self, random: np.random.Generator, size: int) -> Batch:
+        """Return a batch of samples whose maps have one shape."""
+        alike = self._of_shape[self.samples[int(random.integers(len(self.samples)))].moved.shape]
+        chosen = [alike[place] for place in random.integers(0, len(alike), size)]
+        mirror = chosen[0].target.features is None and random.random() < 0.5
+        parts = zip(*(self._maps(sample, random) for sample in chosen), strict=True)
+        maps = (np.stack([one[..., ::-1] if mirror else one for one in each]) for each in parts)
+        return Batch(*(torch.from_numpy(each).float() for each in maps))
+
+    @cached_property
+    def _of_shape(self) -> dict[tuple[int, ...], list[Sample]]:
+        found: dict[tuple[int, ...], list[Sample]] = {}
+        for sample in self.samples:
+            found.setdefault(sample.moved.shape, []).append(sample)
+        return found
+
+    def _maps(self, sample: Sample, random: np.random.Generator) -> tuple[Array, ...]:
+        target = sample.target
+        inside = np.zeros(sample.moved.shape[1:], np.float32)
+        target.inside(inside)[:] = 1
+        gain = random.uniform(0.8, 1.25) * random.uniform(0.94, 1.06, 3)
+        seen = self.seen(target, gain, random.normal(0, 12))
+        return seen, sample.moved, sample.unexplained, target.scores, inside
+
+    def seen(self, target: Target, gain: Array | float = 1.0, level: float = 0.0) -> Array:
+        """Return the features that the fusion reads, or the picture as the network reads it, in another light."""
+        if target.features is not None:
+            return target.features
+        factor, offset = self.given.affine()
+        picture = target.image[..., ::-1] if self.given.colour == "bgr" else target.image
+        lit = picture * (gain * factor).astype(np.float32) + (level * factor + offset).astype(np.float32)
+        return np.ascontiguousarray(lit.transpose(2, 0, 1))
+
+
+def loss_of(fusion: Fusion, batch: Batch) -> Tensor:
+    """Return the Kullback-Leibler divergence of the corrected scores from the network's own, averaged over the picture."""
+    found = batch.moved + fusion(batch.seen, batch.moved, batch.unexplained)
+    weight = batch.inside * (1 + WRONG * (batch.moved.argmax(1) != batch.wanted.argmax(1)))
+    logs = functional.log_softmax(found, 1), functional.log_softmax(batch.wanted, 1)
+    losses = functional.kl_div(*logs, log_target=True, reduction="none").sum(1)
+    return (losses * weight).sum() / weight.sum().clamp(min=1)

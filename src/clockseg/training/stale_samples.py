@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
 from clockseg.carry import Motion
-from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError
-from clockseg.networks.calibration import spread
 from clockseg.training.frames import Warn, decoded, unlabelled
-from clockseg.training.stale_motion import past
 from clockseg.training.stale_teacher import Teacher
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 
 OLDEST = 12
 """Largest age of propagated scores, in frames."""
-IGNORE = 255
 MOST_BYTES = 1_500_000_000
 """Memory limit for samples; a network with large maps gets fewer."""
 _PER_RUN = 2
@@ -29,17 +26,16 @@ _PER_RUN = 2
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A frame to be shown: as prepared, uint8 [H, W, 3]; the network's scores, float16 [classes, h, w], and labels, ``own``,
-    uint8 [H, W]; human ``labels``, as large, or None; the features that are read, float16 [channels, h, w], or None.
+    """A frame as a sample's target, without human labels.
 
-    ``shown``: the picture's width and height without the padding. Frames of another shape have another size.
+    ``image``: as prepared, uint8 [H, W, 3]; ``scores``: the network's own, float16 [classes, h, w]; ``own``: its labels, uint8
+    [H, W]; ``features``: those that the correction reads, float16 [channels, h, w], or None. ``shown``: the picture's width
+    and height without the padding.
     """
 
-    clip: str
     image: Image
     scores: Array
     own: Array
-    labels: Array | None
     features: Array | None
     shown: Size
 
@@ -85,7 +81,7 @@ def gather(
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Warn = lambda sentence: None,
 ) -> Samples:
-    """Return about ``count`` samples: of videos, frames and those before them; of folders of pictures, synthetic motion.
+    """Return about ``count`` samples: frames, and scores propagated to them from earlier frames of the same clip.
 
     An eighth as many are held out: of the clips in ``hold_out``, or without any every eighth target. ``DataError`` if there
     is nothing to learn from, or no clip of such a name.
@@ -117,39 +113,19 @@ class _Gathering:
     done: int = 0
 
     def samples(self, clips: Sequence[Clip], count: int) -> list[Sample]:
-        """Return ``count`` samples, of stills and videos in proportion to the numbers of clips."""
-        stills, videos = ([clip for clip in clips if bool(clip.images) == still] for still in (True, False))
-        share = round(count * len(stills) / max(1, len(clips)))
+        """Return about ``count`` samples, equally many of each clip."""
         found = []
-        for sample in chain(self._of_stills(stills, share), self._of_videos(videos, count - share)):
+        for sample in self._of_clips(clips, count):
             found.append(sample)
             self.done += 1
             self.progress(self.done)
         if not found:
-            raise DataError("there are no frames to learn from; give videos, clips or folders of pictures.")
+            raise DataError("there are no frames to learn from; give videos, or clips of at least two frames.")
         return found
 
-    def _of_stills(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
-        frames = spread(((clip.name, frame) for clip in clips for frame in self._frames(clip)), max(2, count // 2))
-        if not count or not frames:
-            return
-        targets: dict[int, Target] = {}
-        pictures = [frame.image for _, frame in frames]
-        rounds = chain.from_iterable(self.random.permutation(len(frames)) for _ in range(count))
-        for place in islice(rounds, count):
-            if place not in targets:
-                targets[place] = self._target(*frames[place])
-            target, lag = targets[place], int(self.random.integers(1, OLDEST + 1))
-            columns, rows = target.shown
-            still, labels = (np.ascontiguousarray(each[:rows, :columns]) for each in (target.image, target.own))
-            before = past(still, lag, self.random, others=pictures, labels=labels)
-            yield from self._along([*before, still], {lag: partial(_same, target)})
-
-    def _of_videos(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
+    def _of_clips(self, clips: Sequence[Clip], count: int) -> Iterator[Sample]:
         """Yield samples of runs of frames spread over each clip, from the first frame of a run to later ones."""
-        if not count or not clips:
-            return
-        each = -(-count // len(clips))
+        each = -(-count // max(1, len(clips)))
         for clip in clips:
             length = sum(1 for _ in self._frames(clip))
             runs = max(1, min(-(-each // _PER_RUN), length // (OLDEST + 1)))
@@ -162,8 +138,8 @@ class _Gathering:
                 if len(run) < 2:
                     break
                 lags = self.random.choice(range(1, len(run)), min(of_run, len(run) - 1), replace=False)
-                targets = {int(lag): partial(self._target, clip.name, run[lag]) for lag in lags}
-                yield from self._along([frame.image for frame in run], targets)
+                targets = {int(lag): partial(self._target, run[lag]) for lag in lags}
+                yield from self._along(run, targets)
 
     def _along(self, pictures: Sequence[Image], targets: Mapping[int, Callable[[], Target]]) -> Iterator[Sample]:
         """Yield the samples whose scores are of the first picture and whose targets are so many pictures later."""
@@ -179,35 +155,15 @@ class _Gathering:
                 moved, unexplained = teacher.moved(answer.fused, motion)
                 yield Sample(_half(moved), _half(unexplained), lag, targets[lag]())
 
-    def _target(self, name: str, frame: ClipFrame) -> Target:
-        answer = self.teacher(frame.image)
+    def _target(self, image: Image) -> Target:
+        answer = self.teacher(image)
         picture = answer.prepared[IMAGE][0].copy()
-        height, width = picture.shape[:2]
-        columns, rows = (int(side) for side in answer.prepared.get(PICTURE_SIZE, (width, height)))
-        labels = None
-        if frame.labels is not None:
-            labels = np.full((height, width), IGNORE, np.uint8)
-            labels[:rows, :columns] = nearest(frame.labels, (rows, columns))
+        columns, rows = (int(side) for side in answer.prepared.get(PICTURE_SIZE, picture.shape[1::-1]))
         features = None if answer.features is None else _half(answer.features)
-        return Target(name, picture, _half(answer.scores), answer.labels.copy(), labels, features, (columns, rows))
+        return Target(picture, _half(answer.scores), answer.labels.copy(), features, (columns, rows))
 
-    def _frames(self, clip: Clip) -> Iterator[ClipFrame]:
-        return decoded(matching(clip, self.teacher.said.classes), self.warn)
-
-
-def matching(clip: Clip, classes: Sequence[str]) -> Clip:
-    """Return the clip, without its labels if their classes are not ``classes``."""
-    return clip if clip.classes is not None and clip.classes.names == tuple(classes) else unlabelled(clip)
-
-
-def nearest(labels: Array, shape: tuple[int, int]) -> Array:
-    """Return labels [h, w] at another ``shape``: at each place the one in the middle."""
-    y, x = (((np.arange(side) + 0.5) * of / side).astype(int) for side, of in zip(shape, labels.shape, strict=True))
-    return np.asarray(labels[y[:, None], x])
-
-
-def _same(target: Target) -> Target:
-    return target
+    def _frames(self, clip: Clip) -> Iterator[Image]:
+        return (frame.image for frame in decoded(unlabelled(clip), self.warn))
 
 
 def _half(values: Array) -> Array:
