@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.wrapping import wrap
-from clockseg.wrapping.call import Calls
-from clockseg.wrapping.outcome import Outcome
-from clockseg.wrapping.picture import Normalisation
+from clockseg.wrapping.call import Calls, Outcome
+from clockseg.wrapping.staging import Normalisation
 
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers: pip install '.[transformers]' in the clone"
@@ -169,7 +168,7 @@ def test_other_tensors_need_a_word(frames) -> None:
 
 
 def test_a_tensor_inside_of_another_entry_is_refused(frames) -> None:
-    with pytest.raises(UsageError, match="lies inside of another"):
+    with pytest.raises(UsageError, match="is nested in another"):
         Outcome.of({"all": {"out": frames[0]}}, "all.out")
 
 
@@ -287,7 +286,7 @@ def test_training_labels_and_gradients_go_to_the_module(module, frames) -> None:
     wanted = frames[1].clone().requires_grad_()
     module(wanted).sum().backward()
     assert wanted.grad is not None
-    with pytest.warns(UserWarning, match="isn't clocked, for it is given mask"):
+    with pytest.warns(UserWarning, match="isn't clocked because of the arguments mask"):
         assert module(frames[1], mask=torch.ones(1)).requires_grad
     assert module(frames[1], torch.ones(1)).requires_grad  # told once
     module.train()
@@ -302,7 +301,7 @@ def test_training_labels_and_gradients_go_to_the_module(module, frames) -> None:
 def test_labels_of_transformers_give_its_loss() -> None:
     model, frame = segformer(), torch.rand(1, 3, 64, 96)
     wrap(model)
-    with pytest.warns(UserWarning, match="given labels"):
+    with pytest.warns(UserWarning, match="arguments labels"):
         found = model(pixel_values=frame, labels=torch.zeros(1, 64, 96, dtype=torch.long))
     assert found.loss.requires_grad
     assert model(frame, output_hidden_states=True).hidden_states is not None
@@ -486,7 +485,7 @@ def test_a_module_that_can_not_be_exported_is_left_as_it_was(frames) -> None:
 
 def test_parts_that_give_something_else_are_refused(module, frames) -> None:
     wrap(module, engine="openvino", tolerance=0.0)
-    with pytest.raises(NetworkError, match="of the largest value apart"):
+    with pytest.raises(NetworkError, match="of its largest value"):
         module(frames[0])
     assert "forward" not in vars(module)
 

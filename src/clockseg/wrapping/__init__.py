@@ -1,4 +1,4 @@
-"""A torch network that is in use already, run on a clock without other change, and as it was again."""
+"""Clocked execution of a torch module that is already in use, without other changes to its program."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A call of a module's forward: whether it asks for a frame and no more, which can be clocked, and the frame."""
+"""Calls of a module's forward: the frames that a call asks for, and outputs of the module's own type."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Mapping
@@ -11,14 +12,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from clockseg.errors import UsageError
+from clockseg.graph.torch_export import pick
+
 FORM = "return_dict"
-"""An argument that changes the type of what is given and nothing else (transformers)."""
+"""An argument that only changes the type of the output (transformers)."""
 
 
 class Asked(NamedTuple):
-    """A batch of frames [n, channels, h, w], None in a call that the module has to answer as it is.
+    """A batch of frames [n, channels, h, w], or None for a call that the module itself must answer.
 
-    ``form``: what was said of the outcome's type, if anything. ``beside``: what is given beside frames that prevents a clock.
+    ``form``: the argument for the output's type, if given. ``beside``: names of other arguments, which prevent clocking.
     """
 
     frames: Tensor | None
@@ -36,14 +40,14 @@ class Calls:
 
     @classmethod
     def of(cls, module: nn.Module, plain: Callable[..., Any]) -> Calls:
-        """By the signature of ``plain``."""
+        """Return the calls with the signature of ``plain``."""
         return cls(module, plain, inspect.signature(plain))
 
     def asked(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Asked:
         """Classify a call.
 
-        The module has to answer as it is: in training mode, while it is traced or compiled, where gradients of the frame are
-        wanted, and where anything else is given that isn't None or False (labels, masks, hidden states).
+        The module itself must answer in training mode, while it is traced or compiled, if gradients of the frame are needed,
+        and if another argument is given that is not None or False (labels, masks, hidden states).
         """
         if self.module.training or torch.jit.is_tracing() or torch.compiler.is_compiling():
             return Asked(None)
@@ -62,7 +66,7 @@ class Calls:
 
 
 def _first(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The first argument, and all others, those of ``**kwargs`` among them."""
+    """Return the first argument, and all others, including those of ``**kwargs``."""
     name, kind = next(((one.name, one.kind) for one in signature.parameters.values()), ("", None))
     rest: dict[str, Any] = {}
     for key, value in arguments.items():
@@ -77,7 +81,7 @@ def _first(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[
 
 
 class Forward:
-    """Stands in a module's place of ``forward``; copied or pickled with the module, it is the module's own again."""
+    """Replaces a module's ``forward``; copied or pickled with the module, it becomes the module's own again."""
 
     def __init__(self, clocked: Callable[..., Any], module: nn.Module, own: Any) -> None:
         self.clocked, self.module, self.own = clocked, module, own
@@ -98,3 +102,71 @@ def _bound(function: Callable[..., Any], module: nn.Module) -> Any:
 
 def _same(value: Any) -> Any:
     return value
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The structure of a module's output (a tensor, or a dict, tuple, list or dataclass), and the place of the clocked tensor.
+
+    ``kind``: its type. ``entries``: its entries by key, index or field, None for every tensor. ``key``: that of the clocked
+    tensor; None if the output is a tensor.
+    """
+
+    kind: type
+    entries: dict[Any, Any]
+    key: Any
+
+    @classmethod
+    def of(cls, given: Any, output: str | None) -> Outcome:
+        """Return the structure of ``given``. ``output`` names the tensor, as for ``clockseg.cut``; default "out", "logits", or
+        the only tensor. ``UsageError`` if it is nested, or if there are other tensors and ``output`` does not choose one.
+        """
+        wanted = pick(given, output)
+        if isinstance(given, Tensor):
+            return cls(type(given), {}, None)
+        entries = _entries(given)
+        key = next((key for key, item in entries.items() if item is wanted), None)
+        if key is None:
+            raise UsageError(f"output={output!r} is nested in another entry; choose a tensor at the top level.")
+        others = [str(name) for name, item in entries.items() if name != key and _holds_tensors(item)]
+        if others and output is None:
+            raise UsageError(
+                f"beside {str(key)!r} the module gives {', '.join(map(repr, others))}, which would not be updated. Give "
+                f"output={str(key)!r} to have that alone, or switch the others off in the module."
+            )
+        return cls(type(given), {name: None if _holds_tensors(item) else item for name, item in entries.items()}, key)
+
+    def tensor(self, given: Any) -> Tensor:
+        """Return the clocked tensor from an output of the module."""
+        return given if self.key is None else _entries(given)[self.key]  # type: ignore[no-any-return]
+
+    def holding(self, tensor: Tensor) -> Any:
+        """Return an output of the module's type holding ``tensor``; other tensors are left out of dicts, and None elsewhere.
+
+        >>> import torch
+        >>> Outcome.of({"out": torch.zeros(1), "aux": torch.zeros(1)}, "out").holding(torch.ones(1))
+        {'out': tensor([1.])}
+        """
+        if self.key is None:
+            return tensor
+        found = {name: tensor if name == self.key else item for name, item in self.entries.items()}
+        if dataclasses.is_dataclass(self.kind):
+            return self.kind(**found)
+        if issubclass(self.kind, Mapping):
+            return self.kind({name: item for name, item in found.items() if item is not None})  # type: ignore[call-arg]
+        named = getattr(self.kind, "_fields", None) is not None
+        return self.kind(*found.values()) if named else self.kind(found.values())  # type: ignore[call-arg]
+
+
+def _entries(given: Any) -> dict[Any, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, tuple | list):
+        return dict(enumerate(given))
+    return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+
+
+def _holds_tensors(given: Any) -> bool:
+    if isinstance(given, Mapping | tuple | list) or (dataclasses.is_dataclass(given) and not isinstance(given, type)):
+        return any(map(_holds_tensors, _entries(given).values()))
+    return isinstance(given, Tensor)

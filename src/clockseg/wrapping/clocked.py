@@ -23,13 +23,11 @@ from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError
-from clockseg.wrapping.call import Asked, Calls, Forward
-from clockseg.wrapping.outcome import Outcome
-from clockseg.wrapping.picture import Normalisation
-from clockseg.wrapping.staging import Staging, check_same
+from clockseg.wrapping.call import Asked, Calls, Forward, Outcome
+from clockseg.wrapping.staging import Normalisation, Staging, check_same
 
 SHAPES = 4
-"""Shapes of frames that stay ready; the one not used for longest goes first."""
+"""The most frame shapes that stay ready; the least recently used one is dropped."""
 Batch: TypeAlias = Literal["streams", "frames"]
 
 
@@ -53,7 +51,7 @@ class Pictured(np.ndarray):  # type: ignore[type-arg]
 
 @dataclass
 class _Ready:
-    """A module in parts for frames of one shape; ``sessions``: one a stream. ``forms``: what it gives, as it may be asked."""
+    """A module in parts for frames of one shape; ``sessions``: one per stream; ``forms``: output structures by arguments."""
 
     net: StagedNetwork
     schedule: Schedule
@@ -75,7 +73,7 @@ class Clocked:
     def __init__(self, module: nn.Module, how: Wrapping) -> None:
         self.module, self.how = module, how
         self.passed = 0
-        """Calls that the module answered as it is."""
+        """Calls that the module itself answered."""
         self._told = False
         self._ready: dict[tuple[Any, ...], _Ready] = {}
         self._last: _Ready | None = None
@@ -100,7 +98,7 @@ class Clocked:
         return self
 
     def off(self) -> nn.Module:
-        """The module as it was, bit for bit; nothing of it was changed."""
+        """Switch it off and return the module, whose weights were never changed."""
         if self.is_on:
             own = vars(self.module)["forward"].own
             del self.module.forward
@@ -109,7 +107,7 @@ class Clocked:
         return self.module
 
     def reset(self) -> None:
-        """Forget what is held: the next frame is the first of a clip, and runs whole."""
+        """Clear the caches: the next frame is the first of a clip, on which every stage runs."""
         with self._lock:
             for ready in self._ready.values():
                 ready.sessions.clear()
@@ -122,7 +120,7 @@ class Clocked:
 
     @property
     def net(self) -> StagedNetwork:
-        """The module in parts, as the last frame ran."""
+        """The module in parts, for frames of the last shape."""
         return self._known().net
 
     @property
@@ -164,7 +162,7 @@ class Clocked:
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """While parts are made and run, calls of the module in this thread are for the module as it is."""
+        """While parts are made and run, the module itself answers its calls in this thread."""
         self._inside.busy = True
         try:
             yield
@@ -176,19 +174,21 @@ class Clocked:
         if asked.beside and not self._told:
             self._told = True
             warnings.warn(
-                f"a call of the wrapped module isn't clocked, for it is given {', '.join(asked.beside)} beside the frame "
-                "(told once; clocked.passed counts such calls)",
+                f"a call of the wrapped module isn't clocked because of the arguments {', '.join(asked.beside)} "
+                "(shown once; clocked.passed counts such calls)",
                 stacklevel=6,
             )
 
     def _run(self, frames: Tensor, asked: Mapping[str, Any]) -> Any:
         self._check(frames)
         ready = self._at(frames[:1])
-        form = ready.forms.get(tuple(asked.items())) or self._form(ready, frames[:1], asked)
+        key = tuple(asked.items())
+        if key not in ready.forms:
+            ready.forms[key] = Outcome.of(self._calls.plain(frames[:1], **asked), self.how.staging.output)
         made = [session(self._image(frame)) for session, frame in zip(self._sessions(ready, frames), frames.split(1))]
-        # A copy, for the caller may write into it and what is held must stay; made here, outside of any inference mode.
+        # A copy, because the caller may write into it; made here, outside of any inference mode.
         joined = torch.cat([tensor.to(frames.device, frames.dtype) for tensor in made])
-        return form.holding(joined)
+        return ready.forms[key].holding(joined)
 
     def _check(self, frames: Tensor) -> None:
         if torch.is_autocast_enabled(frames.device.type):
@@ -197,12 +197,12 @@ class Clocked:
             )
         if len(frames) > 1 and self.how.batch is None:
             raise UsageError(
-                f"a batch of {len(frames)}: say to clockseg.wrap what it is: batch='streams' (each item is the next frame of a "
-                "video of its own) or batch='frames' (frames of one video, in order)."
+                f"a batch of {len(frames)}: give clockseg.wrap its meaning: batch='streams' (each item is the next frame of its "
+                "own video) or batch='frames' (frames of one video, in order)."
             )
 
     def _sessions(self, ready: _Ready, frames: Tensor) -> list[Session]:
-        """One for each frame."""
+        """Return one session for each frame."""
         streams = len(frames) if self.how.batch == "streams" else 1
         if not ready.sessions:
             ready.sessions += [Session(ready.net, ready.schedule) for _ in range(streams)]
@@ -219,7 +219,7 @@ class Clocked:
         return found
 
     def _at(self, frame: Tensor) -> _Ready:
-        """Ready for frames of this shape, type and device, and the module's weights of now."""
+        """Return the parts for frames of this shape, type and device, and for the module's current weights."""
         key = (tuple(frame.shape), frame.dtype, frame.device)
         ready = self._ready.pop(key, None)
         if ready is None or not ready.current():
@@ -232,10 +232,10 @@ class Clocked:
         return ready
 
     def _made(self, frame: Tensor) -> _Ready:
-        """Divided, and compared with the module on this frame; a module that can't be is left as it was."""
+        """Divide the module and compare it with itself on this frame; on failure it is left as it was."""
         try:
             net = self.how.staging.net(self.module, frame)
-            form = Outcome.of(given := self._plain(frame, {}), self.how.staging.output)
+            form = Outcome.of(given := self._calls.plain(frame), self.how.staging.output)
             check_same(net(frame), form.tensor(given), self.how.tolerance)
             schedule = self._schedule(net)
         except Exception:
@@ -244,7 +244,9 @@ class Clocked:
         return _Ready(_pictured(net, self.how.normalisation), schedule, _weights(self.module), forms={(): form})
 
     def _schedule(self, net: StagedNetwork) -> Schedule:
-        chosen = self.how.schedule or _default(pictures=self.how.normalisation is not None)
+        # Without a schedule: every third frame, warped in between if there are pictures to estimate motion from.
+        recommended = skip_frame(3) if self.how.normalisation is None else carried(skip_frame(3), Warp(Flow()))
+        chosen = self.how.schedule or recommended
         if self.how.carry is not None:
             chosen = carried(chosen, self.how.carry)
         schedule = schedule_for(chosen, len(net))
@@ -252,21 +254,14 @@ class Clocked:
         pictures = any(PICTURE in watched for watched in schedule.watched)
         if (schedule.carry.estimates_motion or pictures) and self.how.normalisation is None:
             raise UsageError(
-                f"a schedule that looks at the picture (carry {schedule.carry}): say how frames were normalised, with "
+                f"the schedule reads the picture (carry {schedule.carry}), so the normalisation of frames must be known: give "
                 "processor=, the image processor that prepares them, or a pair (mean, std)."
             )
         return schedule
 
-    def _form(self, ready: _Ready, frame: Tensor, form: Mapping[str, Any]) -> Outcome:
-        found = Outcome.of(self._plain(frame, form), self.how.staging.output)
-        return ready.forms.setdefault(tuple(form.items()), found)
-
-    def _plain(self, frame: Tensor, form: Mapping[str, Any]) -> Any:
-        return self._calls.plain(frame, **form)
-
 
 def _pictured(net: StagedNetwork, normalisation: Normalisation | None) -> StagedNetwork:
-    """``net`` reading the tensors that come with pictures."""
+    """Return ``net`` reading the tensors that belong to pictures."""
     if normalisation is None:
         return net
     prepare: Callable[[Tensor], Any] = net.prepare
@@ -275,8 +270,3 @@ def _pictured(net: StagedNetwork, normalisation: Normalisation | None) -> Staged
 
 def _weights(module: nn.Module) -> list[tuple[Tensor, int, int]]:
     return [(t, t.data_ptr(), t._version) for t in (*module.parameters(), *module.buffers())]
-
-
-def _default(*, pictures: bool) -> Named:
-    """Return the schedule of a network wrapped without one: every third frame, warped in between if there are pictures."""
-    return carried(skip_frame(3), Warp(Flow())) if pictures else skip_frame(3)

@@ -1,4 +1,4 @@
-"""A module in parts, for one shape of what it reads: in torch, or exported and in an engine for ONNX graphs."""
+"""A module in parts for frames of one shape, in torch or exported to an engine for ONNX graphs; and its preprocessing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clockseg.graph.torch_export import pick
 from clockseg.networks.cut_names import parse_cuts
 from clockseg.networks.cut_torch import cut
 from clockseg.networks.onnx_export import INPUT, OUTPUT, to_onnx
-from clockseg.types import FRAME_SIZE, IMAGE, Array
+from clockseg.types import FRAME_SIZE, IMAGE, Array, Image
 
 Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 MODULE, TORCH = "module", "torch"
@@ -35,8 +35,8 @@ MODULE, TORCH = "module", "torch"
 class Staging:
     """Options for cutting and running a module; see ``clockseg.wrap``.
 
-    ``engine``: "module" (torch, on the module's own weights), "torch" (on weights of now, laid out for speed), "auto", or a
-    name of ``clockseg.engines.ENGINES``.
+    ``engine``: "module" (torch, with the module's own weights), "torch" (with a copy of the weights, laid out for speed),
+    "auto", or a name of ``clockseg.engines.ENGINES``.
     """
 
     engine: str = TORCH
@@ -56,15 +56,15 @@ class Staging:
             )
 
     def net(self, module: nn.Module, frame: Tensor) -> StagedNetwork:
-        """``module`` in parts for frames like ``frame``, [1, channels, h, w]: tensors in, the tensor that it gives out.
+        """Return ``module`` in parts for frames like ``frame``, [1, channels, h, w], from the frame to the output tensor.
 
-        ``NetworkError`` where it can't be exported or divided.
+        ``NetworkError`` if it can't be exported or divided.
         """
         return self._in_torch(module, frame) if self.engine in (MODULE, TORCH) else self._in_onnx(module, frame)
 
     def _in_torch(self, module: nn.Module, frame: Tensor) -> StagedNetwork:
         net = cut(module, frame, at=self.at, output=self.output, stages=self.stages)
-        # Weights of 16 bits: the engine would make f32 of them.
+        # The engine would convert 16-bit weights to f32.
         if self.engine == MODULE or frame.dtype != torch.float32:
             return net
         return in_torch(net, precision=self.precision, threads=self.threads, device=str(frame.device))
@@ -91,7 +91,7 @@ class Staging:
 
 
 class _Picked(nn.Module):  # type: ignore[misc,unused-ignore]
-    """One tensor of what a module gives; the exporter is told of it by the name that it takes off the paths."""
+    """A module that returns one tensor of another module's output; the exporter strips its attribute name from paths."""
 
     def __init__(self, module: nn.Module, output: str | None) -> None:
         super().__init__()
@@ -112,18 +112,62 @@ def _tensor(value: dict[str, Array], frame: Any) -> Tensor:
 
 
 def check_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
-    """``NetworkError`` unless ``ours``, what parts gave, is what the module gives: max |a - b| / max |b| <= tolerance.
-
-    >>> check_same(torch.ones(2), torch.ones(2), 0.0)
-    """
+    """Raise ``NetworkError`` unless the output of the parts equals the module's: max |a - b| / max |b| <= tolerance."""
     if ours.shape != theirs.shape:
-        raise NetworkError(f"in parts the module gives {list(ours.shape)}, as it is {list(theirs.shape)}.")
+        raise NetworkError(f"in parts the module returns {list(ours.shape)}, uncut {list(theirs.shape)}.")
     difference = float(
         (ours.double().cpu() - theirs.double().cpu()).abs().max() / theirs.double().abs().max().clamp(min=1e-30)
     )
     if not difference <= tolerance:
         raise NetworkError(
-            f"in parts the module gives something else than as it is: {difference:.1e} of the largest value apart, at most "
-            f"{tolerance:.0e} is allowed. In f32 that is a fault: try another engine or other cuts (at=), and report it. In 16 "
-            "bits, allow more: tolerance=0.05."
+            f"in parts the output of the module differs by {difference:.1e} of its largest value; at most {tolerance:.0e} is "
+            "allowed. In f32 that is a fault: try another engine or other cuts (at=), and report it. In 16 bits, allow more: "
+            "tolerance=0.05."
         )
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Preprocessing of frames: x = (pixel * ``scale`` - mean) / std, with RGB pixels 0..255.
+
+    >>> plain = Normalisation((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    >>> plain.picture(torch.ones(1, 3, 2, 4)).tolist()[0][0]
+    [255, 255, 255]
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    scale: float = 1 / 255
+
+    @classmethod
+    def of(cls, processor: Any) -> Normalisation:
+        """Return the preprocessing of a transformers processor, or of a pair (mean, std) of three numbers for pixels 0..1."""
+        if isinstance(processor, cls):
+            return processor
+        try:
+            mean, std = processor if isinstance(processor, tuple) else (processor.image_mean, processor.image_std)
+            scale = 1 / 255
+            if not isinstance(processor, tuple):
+                scale = float(processor.rescale_factor) if processor.do_rescale else 1.0
+                mean, std = (mean, std) if processor.do_normalize else ((0.0,) * 3, (1.0,) * 3)
+            found = cls(tuple(map(float, mean)), tuple(map(float, std)), scale)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(_WANTED.format(processor)) from error
+        if len(found.mean) != 3 or len(found.std) != 3 or 0 in found.std or not scale:
+            raise UsageError(_WANTED.format(processor))
+        return found
+
+    def picture(self, frame: Tensor) -> Image:
+        """Return the picture, uint8 RGB [h, w, 3], of a frame [1, 3, h, w]."""
+        factor, offset = (
+            torch.tensor(one, device=frame.device).view(3, 1, 1) / self.scale for one in (self.std, self.mean)
+        )
+        pixels = (frame[0].float() * factor + offset).round_().clamp_(0, 255)
+        found: Image = np.ascontiguousarray(pixels.to(torch.uint8).permute(1, 2, 0).numpy(force=True))
+        return found
+
+
+_WANTED = (
+    "processor={!r}; give the image processor that prepares your frames, with image_mean and image_std, or a pair "
+    "(mean, std) of three numbers each, of pixels 0..1."
+)

@@ -1,4 +1,4 @@
-"""Wrapping a module; torch is loaded when one comes, so that the name is there without it."""
+"""``wrap``, which imports torch only when it is called."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def wrap(
     batch: Batch | None = None,
     tolerance: float = 1e-4,
 ) -> Clocked:
-    """``module``, in use in a loop over frames, from now on run on a clock: each call is the next frame.
+    """Run ``module``, in a loop over frames, on a clock from now on: each call is the next frame.
 
-    ``module``: any that reads a tensor [n, channels, h, w] first and gives a tensor, or something with one in it (transformers'
-    ``logits``); what it gives keeps its type, shape and device. ``schedule``: as everywhere, or "recommended": with
-    ``processor`` every third frame, moved along in between; else the stages behind the first fire when its features have
-    changed by as much as in a move of the first frame by 0.5 % of its width.
+    ``module``: one that reads a tensor [n, channels, h, w] first and returns a tensor, or an object that holds one
+    (transformers' ``logits``); the output keeps its type, shape and device. ``schedule``: as everywhere, or "recommended":
+    every third frame, with ``processor`` warped in between.
 
-    ``engine``: "torch", with weights of its own that follow the module's; "module", on these themselves; or "openvino",
-    "onnxruntime", "auto", for which it is exported. ``precision`` and ``threads``: of the engine. ``carry``: such as
-    "warp(flow)"; what looks at the picture needs ``processor``, the image processor of transformers that prepares frames, or
-    a pair (mean, std) for pixels 0..1. ``at``, ``stages`` and ``output``: as for ``clockseg.cut``. ``batch``: what a batch of
-    several is, "streams" (an item of each video) or "frames" (of one). ``tolerance``: how far the parts may be from the module,
-    as a share of its largest number; they are compared on the first frame of each shape.
+    ``engine``: "torch", with a copy of the weights that follows the module's; "module", with these themselves; or
+    "openvino", "onnxruntime", "auto", for which it is exported. ``precision`` and ``threads``: of the engine. ``carry``: such
+    as "warp(flow)"; carries and clocks that read the picture need ``processor``, the image processor of transformers that
+    prepares frames, or a pair (mean, std) for pixels 0..1. ``at``, ``stages`` and ``output``: as for ``clockseg.cut``.
+    ``batch``: the meaning of a batch of several frames, "streams" (one of each video) or "frames" (of one video).
+    ``tolerance``: the largest difference between parts and module, as a share of the largest output value; they are compared
+    on the first frame of each shape.
 
-    It has to be in eval mode. The first call of each shape takes seconds: there the module is exported and divided.
-    ``NetworkError`` if that can't be done, with the module left as it was. Calls in training mode, with labels or with other
-    arguments than the frame, and with a frame that wants gradients go to the module itself; what else comes has no gradients.
+    The module must be in eval mode. The first call of each shape takes seconds, because the module is exported and divided;
+    ``NetworkError`` if that fails, with the module left as it was. The module itself answers calls in training mode, with
+    labels or other arguments than the frame, and with a frame that needs gradients; other outputs have no gradients.
 
     >>> import torch
     >>> from torch import nn
@@ -63,8 +63,7 @@ def wrap(
     """
     _check(module, batch)
     from clockseg.wrapping.clocked import Clocked, Wrapping
-    from clockseg.wrapping.picture import Normalisation
-    from clockseg.wrapping.staging import Staging
+    from clockseg.wrapping.staging import Normalisation, Staging
 
     chosen = parse_schedule(schedule) if isinstance(schedule, str) and schedule != RECOMMENDED else schedule
     how = Wrapping(
@@ -79,7 +78,7 @@ def wrap(
 
 
 def _check(module: Any, batch: Any) -> None:
-    """Refuse what can't be wrapped."""
+    """Raise an error for a module or a ``batch`` that can't be wrapped."""
     try:
         from torch import nn
     except ImportError as error:
@@ -89,6 +88,6 @@ def _check(module: Any, batch: Any) -> None:
             f"the module is a {type(module).__name__}; give a torch.nn.Module, such as transformers' models."
         )
     if module.training:
-        raise UsageError("the module is in training mode, in which nothing is clocked; call eval() on it first.")
+        raise UsageError("the module is in training mode; call eval() on it first.")
     if batch not in (None, "streams", "frames"):
         raise UsageError(f"batch={batch!r}; give 'streams' or 'frames'.")
