@@ -12,7 +12,7 @@ import pytest
 from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
-from clockseg.paper.method import Method, _Run, score, score_by_coin, throws
+from clockseg.paper.method import Method, _Run, score
 from clockseg.paper.methods import (
     NOTEBOOK_3,
     PIPELINE_2,
@@ -66,10 +66,6 @@ def test_expected_10_alternating_is_the_mean_of_oracle_and_pipeline(shift, mean,
     assert RATES[data]["alternating (1,1,2)"][0] == published
 
 
-def test_expected_9_coin():
-    assert [sum(off) for off in throws(500, 2)] == [238, 254]
-
-
 def test_trap_7_start_up_of_the_three_stage_pipeline():
     per_paper, as_notebook, _ = pipelines(Networks(network()), notebook=True)
     assert states(per_paper, 5) == ["000", "100", "210", "321", "432"]
@@ -106,14 +102,6 @@ def test_alternating_from_both_phases_is_oracle_and_pipeline_merged(clip):
 def test_exponential_needs_frames_before_the_first_scored(clip):
     with pytest.raises(UsageError, match="filled at frame 3 but scored from frame 2"):
         score([Method("exponential", toy(), exponential, phases=4)], [clip], classes=3, first_scored=2)
-
-
-def test_coin_shows_the_frame_before_or_this_one(clip):
-    [on_or_off] = score_by_coin(
-        Method(ORACLE, toy()), [Method(SKIP, toy(), skip_frame(2))], [clip] * 4, classes=3, scored=8
-    )
-    off = throws(4, 1)[0]
-    assert on_or_off.tally.fires[-1] == 4 - sum(off)
 
 
 def test_measured_rows_tell_loss_and_saving(clip):

@@ -23,8 +23,17 @@ from clockseg.paper.fcn_checkpoint import (
     save_fcn,
     write_state,
 )
-from clockseg.paper.fcn_geometry import Place, crop_offset, offsets, places
-from clockseg.paper.fcn_layers import VARIANTS, FCNShape, bilinear, layers, weight_shapes
+from clockseg.paper.fcn_layers import (
+    VARIANTS,
+    FCNShape,
+    Place,
+    bilinear,
+    crop_offset,
+    layers,
+    offsets,
+    places,
+    weight_shapes,
+)
 from clockseg.paper.import_caffe import import_caffe
 from fcn_costs import sides, stage_costs
 from narrow_fcn import CLASSES, NARROW, description, golden, narrow, with_state

@@ -19,17 +19,23 @@ from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
 from clockseg.datasets import Clip, ClipFrame, read_data
 from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
-from clockseg.evaluation.labels import evaluate
+from clockseg.evaluation.evaluate import evaluate
 from clockseg.paper import contact_sheet as sheet
-from clockseg.paper import filmstrip, videos, windows
+from clockseg.paper import qualitative, videos
 from clockseg.paper.canvas import Raster, capital_height, differing, legend, line, masked, rgb
-from clockseg.paper.contact_sheet import Pictures, contact_sheet
-from clockseg.paper.filmstrip import frame_heads, picture_rows, schedule_filmstrip, spread
+from clockseg.paper.contact_sheet import (
+    Pictures,
+    contact_sheet,
+    frame_heads,
+    picture_rows,
+    schedule_filmstrip,
+    spread,
+)
+from clockseg.paper.qualitative import Sample, Window, draw_window, picks, rank_windows, sampled
 from clockseg.paper.rows import ORACLE
 from clockseg.paper.screening import screen
 from clockseg.paper.videos import adaptive_video, pipeline_video
-from clockseg.paper.windows import Sample, Window, draw_window, picks, rank_windows, sampled
-from clockseg.report.plots.style import FIRED, NOW, RULE, figure, schedule_colour
+from clockseg.report.style import FIRED, NOW, RULE, figure
 from clockseg.showing.stream import run
 from clockseg.video.overlay import fitted, palette
 from toy_networks import CLASSES, toy, write_clip
@@ -347,8 +353,8 @@ def page(monkeypatch):
             SimpleNamespace(name=path.name, rows={row.name: row for row in rows}, names=[r.name for r in rows], **how)
         )
 
-    monkeypatch.setattr(filmstrip, "contact_sheet", keep)
-    monkeypatch.setattr(windows, "contact_sheet", keep)
+    monkeypatch.setattr(sheet, "contact_sheet", keep)
+    monkeypatch.setattr(qualitative, "contact_sheet", keep)
     return kept
 
 
@@ -464,12 +470,6 @@ class TestPlotting:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(MissingDependency, match=r"pip install '\.\[plots\]'"), figure(tmp_path / "a"):
             pass
-
-    def test_each_schedule_of_the_paper_has_a_colour_of_its_own(self) -> None:
-        names = ["frame_oracle", "skip_frame(2)", "exponential", "alternating", "fixed_rate((1, 2, 2))"]
-        names += ["pipelined(2)", "pipelined(3)", "adaptive(0.25)", 'difference(0.1, of="pixels")']
-        assert len({schedule_colour(name) for name in names}) == len(names)
-        assert schedule_colour("adaptive(0.1)") == schedule_colour("adaptive(0.5)")
 
 
 class TestWindows:

@@ -16,7 +16,7 @@ from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.adaptive import pixel_clock
-from clockseg.paper.filmstrip import schedule_filmstrip
+from clockseg.paper.contact_sheet import schedule_filmstrip
 from clockseg.paper.report import Figure, Report
 from clockseg.paper.rows import ORACLE, Claim, Row, above
 from clockseg.paper.screening import Screening, screen

@@ -10,8 +10,8 @@ with input x, hidden state y_H, output y_O, clocks C (1: on, 0: off) and ∘ the
     clock RN    W_I                    W_H   tanh   tanh   C    C        C
     clock FCN   composition of layers  I     ReLU   I      C    not C    1
 
-Everything is computed here and then masked, as it is written: to read beside the paper, and to test against (values
-must be finite: 0 · inf is no 0). The session computes only what is on, with the same result. See ``docs/equations.md``.
+As in the equations, every module is computed and then masked, so values must be finite (0 · inf is not 0). A session computes
+only the modules that are on, with the same result; tests compare the two. See ``docs/equations.md``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from clockseg.types import Array
 
 Map: TypeAlias = Callable[[Value], Value]
 Clocks: TypeAlias = Callable[[int], Sequence[Any]]
-"""C(t) of several modules: a bit each, or a mask over its places."""
+"""C(t) of several modules: a bit for each, or a mask over its places."""
 
 
 class Equations(NamedTuple):
-    """(1) and (2) at one frame: the seven arguments, and two that the paper's text needs beyond its equations.
+    """Equations (1) and (2) at one frame: their seven arguments, and two that the paper's text needs beyond them.
 
-    ``K``: a clock outside f_T, y_H = K ∘ f_T(..) + (1 - K) ∘ y_H(t-1), so that what is off may hold; 1: (1) as printed.
-    ``f_R``: what (2) reads the state through; None: f_H, as printed.
+    ``K``: a clock outside f_T, y_H = K ∘ f_T(..) + (1 - K) ∘ y_H(t-1), so that a module that is off keeps its state; 1: (1) as
+    printed. ``f_R``: the map through which (2) reads the state; None: f_H, as printed.
 
     >>> leaky = Equations(f_I=same, f_H=lambda y: y / 2, f_O=same, f_T=same)
     >>> leaky.y_H(1.0, 4.0), leaky._replace(K=0).y_H(1.0, 4.0)
@@ -58,21 +58,21 @@ class Equations(NamedTuple):
     f_R: Map | None = None
 
     def y_H(self, x: Value, y: Value) -> Value:
-        """Equation (1): the hidden state, from the input and the state ``y`` of the frame before."""
+        """Return the hidden state, equation (1), from the input and the state ``y`` of the frame before."""
         fresh = self.f_T(self.C_H * self.f_H(y) + self.C_I * self.f_I(x))
         return self.K * fresh + (1 - self.K) * y
 
     def y_O(self, y: Value) -> Value:
-        """Equation (2): the output, from the hidden state ``y`` of the same frame."""
+        """Return the output, equation (2), from the hidden state ``y`` of the same frame."""
         return self.f_O(self.C_O * (self.f_R or self.f_H)(y))
 
 
 Network: TypeAlias = Callable[[int], Equations]
-"""A member: its equations at frame t."""
+"""A network that is a member of the equations: from a frame number t to its equations at that frame."""
 
 
 def unroll(network: Network, xs: Iterable[Value], y: Value = 0) -> Iterator[tuple[Value, Value]]:
-    """y_H(t) and y_O(t) for x(0), x(1), ..; ``y`` is y_H(-1).
+    """Yield y_H(t) and y_O(t) for the inputs x(0), x(1), ..; ``y``: y_H(-1).
 
     >>> [float(y_H[0].round(6)) for y_H, y_O in unroll(srn([[1.0]], [[0.5]]), [1, 1])]
     [0.761594, 0.88113]
@@ -84,7 +84,7 @@ def unroll(network: Network, xs: Iterable[Value], y: Value = 0) -> Iterator[tupl
 
 
 def srn(W_I: Any, W_H: Any, *, W_O: Any = None) -> Network:
-    """The simple recurrent network: y_H = tanh(W_H y_H(t-1) + W_I x).
+    """Return the simple recurrent network, y_H = tanh(W_H y_H(t-1) + W_I x).
 
     ``W_I`` [n, inputs], ``W_H`` [n, n]. (2) as printed applies W_H once more, y_O = tanh(W_H y_H); with an output map
     ``W_O`` [outputs, n] it is y_O = tanh(W_O y_H), as in the literature.
@@ -95,12 +95,12 @@ def srn(W_I: Any, W_H: Any, *, W_O: Any = None) -> Network:
 
 
 def clock_rn(W_I: Any, W_H: Any, *, periods: Sequence[int] | None = None, size: int = 1, held: bool = True) -> Network:
-    """The clockwork RN (Koutník, Greff, Gomez, Schmidhuber, 2014): modules of units, fast to slow, on a clock each.
+    """Return the clockwork RN (Koutník, Greff, Gomez, Schmidhuber, 2014): modules of units, fast to slow, with a clock each.
 
     ``W_I`` [n, inputs], ``W_H`` [n, n] for n / ``size`` modules of ``size`` units. ``periods`` in rising order, by
     default 2^(i-1): module i is on when t = 0 mod T_i. A module reads itself and those no faster, so W_H is
-    block-upper-triangular. One that is off keeps its state (K = C: the paper's text and figure, and Koutník et al.) or,
-    with ``held=False``, is zero (Table 2 as printed); either way its output is zero (C_O = C).
+    block-upper-triangular. A module that is off keeps its state (K = C: the paper's text and figure, and Koutník et al.) or,
+    with ``held=False``, has the state zero (Table 2 as printed); in both cases its output is zero (C_O = C).
 
     >>> clock_rn([[1], [1]], [[1, 0], [1, 1]])
     Traceback (most recent call last):
@@ -120,10 +120,10 @@ def clock_rn(W_I: Any, W_H: Any, *, periods: Sequence[int] | None = None, size: 
 
 
 def clock_fcn(stages: Sequence[Map], clocks: Clocks) -> Network:
-    """The clock FCN as Table 2 has it, a function of x alone: f_I is the composition of layers up to each module.
+    """Return the clock FCN of Table 2, a function of x alone: f_I is the composition of layers up to each module.
 
-    ``stages``: f_1 .. f_L, each from its input to its features h_l, of which the state is made; heads and fusion come
-    after (2). It is what runs only where firings are nested (a module fires only if the one before it does): ``cascade``.
+    ``stages``: f_1 .. f_L, each from its input to its features h_l, which make up the state; heads and fusion come after
+    (2). It equals the network that runs (``cascade``) only for nested firings: a module fires only if the one before it does.
 
     >>> halves = clock_fcn([lambda x: x / 2, lambda x: x / 2], fixed_rate(1, 2))
     >>> [y_H.tolist() for y_H, y_O in unroll(halves, [8, 16])]
@@ -141,7 +141,7 @@ def clock_fcn(stages: Sequence[Map], clocks: Clocks) -> Network:
 
 
 def module(f: Map, C: Any) -> Equations:
-    """One module of a clock FCN at one frame: ``f`` of its input where C is on, what it was where C is off.
+    """Return one module of a clock FCN at one frame: ``f`` of its input where C is on, its former state where C is off.
 
     >>> module(abs, 1).y_H(-3, 7), module(abs, 0).y_H(-3, 7)
     (3, 7)
@@ -150,9 +150,9 @@ def module(f: Map, C: Any) -> Equations:
 
 
 def cascade(stages: Sequence[Map], clocks: Clocks, xs: Iterable[Value], y: Value = 0) -> Iterator[Array]:
-    """The clock FCN module by module: x_1 is the frame, x_l = h_{l-1}(t). Yields ``modules(h_1, .., h_L)``.
+    """Yield ``modules(h_1, .., h_L)`` of the clock FCN that runs, module by module: x_1 is the frame, x_l = h_{l-1}(t).
 
-    What runs, nested or not. Module 2 rests at t = 1, where module 3 reads what it holds (of 8, not of 16):
+    Firings need not be nested. Here module 2 is off at t = 1, so module 3 reads its cached features (of 8, not of 16):
 
     >>> halve = lambda x: x / 2
     >>> [h.tolist() for h in cascade([halve] * 3, fixed_rate(1, 2, 1), [8, 16])]
@@ -166,10 +166,10 @@ def cascade(stages: Sequence[Map], clocks: Clocks, xs: Iterable[Value], y: Value
 
 
 def pipeline(stages: Sequence[Map], delays: Sequence[int]) -> Network:
-    """Delay: where d_l = 1, f_l moves from f_I to the subdiagonal of f_H, and reads h_{l-1}(t-1). All clocks are on.
+    """Return a pipeline: where d_l = 1, f_l moves from f_I to the subdiagonal of f_H, and reads h_{l-1}(t-1). All clocks are on.
 
-    Delays (0, 1, 1) give f_I(x) = (f_1(x), 0, 0), f_H(y) = (0, f_2(y_1), f_3(y_2)). Frame 0 is a fill, without delay.
-    (2) reads the state itself, f_R = I: as printed it would run the delayed stages once more.
+    Delays (0, 1, 1) give f_I(x) = (f_1(x), 0, 0), f_H(y) = (0, f_2(y_1), f_3(y_2)). Frame 0 fills the pipeline without delay.
+    (2) reads the state itself, f_R = I; as printed it would run the delayed stages once more.
 
     >>> double = lambda x: 2 * x
     >>> [y_H.tolist() for y_H, y_O in unroll(pipeline([double] * 3, (0, 1, 1)), [1, 2, 3])]
@@ -190,9 +190,9 @@ def pipeline(stages: Sequence[Map], delays: Sequence[int]) -> Network:
 
 
 def carried(network: Network, move: Callable[[int], Map]) -> Network:
-    """A clock FCN or pipeline with what is held moved along: ``move(t)`` brings a module from frame t - 1 to frame t.
+    """Return a clock FCN or pipeline with warped states: ``move(t)`` warps a module from frame t - 1 to frame t.
 
-    It is in f_H of (1) only: (2) reads the state of this frame, which is where it should be.
+    The warp is in f_H of (1) only, because (2) reads the state of the same frame.
     """
 
     def at(t: int) -> Equations:
@@ -204,9 +204,9 @@ def carried(network: Network, move: Callable[[int], Map]) -> Network:
 
 
 def reused(outputs: Iterable[Value], clocks: Clocks) -> Iterator[Value]:
-    """Skip-frame's C_O = any(C_l): while nothing fires the last output is shown again, not fused anew.
+    """Yield the outputs under skip-frame's C_O = any(C_l): while nothing fires the last output is repeated, not fused again.
 
-    Exact where what is held isn't moved. (2) as printed would show 0. ``outputs``: one a frame.
+    This is exact if cached values are not warped; (2) as printed would give 0. ``outputs``: one per frame.
 
     >>> list(reused("abc", fixed_rate(2, 2)))
     ['a', 'a', 'c']
@@ -218,7 +218,7 @@ def reused(outputs: Iterable[Value], clocks: Clocks) -> Iterator[Value]:
 
 
 def fixed_rate(*periods: int) -> Clocks:
-    """On when t = 0 mod the module's period.
+    """Return clocks that are on when t = 0 mod the module's period.
 
     >>> fixed_rate(1, 2, 4)(2)
     (True, True, False)
@@ -227,12 +227,12 @@ def fixed_rate(*periods: int) -> Clocks:
 
 
 def firings(records: Iterable[Record]) -> Clocks:
-    """The C(t) of a session: what its clocks, of whatever kind, said. ``records``: as ``clockseg.run`` gives them."""
+    """Return the C(t) of a session, whatever the kind of its clocks. ``records``: those of ``clockseg.run``."""
     return [record.fired for record in records].__getitem__
 
 
 def modules(*values: Value) -> Array:
-    """Several modules' values as one, [modules] of objects: arithmetic goes module by module, whatever their shapes.
+    """Return the values of several modules as one array of objects, [modules]: arithmetic goes module by module.
 
     >>> (modules(1, 0) * modules(np.ones(2), np.ones((2, 2)))).tolist()
     [array([1., 1.]), array([[0., 0.],
@@ -245,19 +245,19 @@ def modules(*values: Value) -> Array:
 
 
 def relu(h: Value) -> Value:
-    """max(h, 0)."""
+    """Return max(h, 0)."""
     return np.maximum(h, 0)
 
 
 def _composed(stages: Sequence[Map], x: Value) -> list[Value]:
-    """f_1(x), f_2(f_1(x)), .."""
+    """Return f_1(x), f_2(f_1(x)), .."""
     return list(accumulate(stages, lambda value, f: f(value), initial=x))[1:]
 
 
 def _checked(clocks: Clocks, t: int, count: int) -> Sequence[Any]:
     C = clocks(t)
     if len(C) != count:
-        raise UsageError(f"the clock gives {len(C)} values for {count} stages at t = {t}; give one a stage.")
+        raise UsageError(f"the clock gives {len(C)} values for {count} stages at t = {t}; give one per stage.")
     return C
 
 
@@ -269,7 +269,7 @@ def _input_and_hidden(W_I: Any, W_H: Any) -> tuple[Map, Map]:
 
 
 def _linear(W: Any, name: str) -> Map:
-    """Multiplication by a matrix; a plain number stands for a vector of it."""
+    """Return the multiplication by a matrix; a number stands for a vector of equal values."""
     matrix = np.asarray(W)
     if matrix.ndim != 2:
         raise UsageError(f"{name} has shape {matrix.shape}; give a matrix, [outputs, inputs].")
@@ -283,7 +283,7 @@ def _linear(W: Any, name: str) -> Map:
 
 
 def _unit_periods(units: int, periods: Sequence[int] | None, size: int) -> Array:
-    """The period of each unit, [n]."""
+    """Return the period of each unit, [n]."""
     if size < 1 or units % size:
         raise UsageError(f"{units} units in modules of {size}; give a size that divides them.")
     T = [2**i for i in range(units // size)] if periods is None else list(periods)

@@ -16,8 +16,7 @@ from clockseg.errors import MissingDependency, UsageError, install
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
 from clockseg.paper.fcn_checkpoint import FCNDescription, read_state
-from clockseg.paper.fcn_geometry import offsets
-from clockseg.paper.fcn_layers import FCNShape, Layer, layers
+from clockseg.paper.fcn_layers import FCNShape, Layer, layers, offsets
 from clockseg.types import Array, Size
 
 OPSET = 17

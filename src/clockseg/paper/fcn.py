@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.paper.fcn_geometry import offsets
-from clockseg.paper.fcn_layers import CONVS, FCN8S, VARIANTS, FCNShape, Layer, Variant, bilinear, layers
+from clockseg.paper.fcn_layers import CONVS, FCN8S, VARIANTS, FCNShape, Layer, Variant, bilinear, layers, offsets
 
 __all__ = ["FCN", "VARIANTS", "FCNShape", "Scores", "Upscore", "Variant", "crop"]
 
@@ -33,7 +32,7 @@ class Scores(NamedTuple):
 
 
 class Upscore(nn.ConvTranspose2d):
-    """Bilinear enlargement: a fixed transposed convolution, one class at a time, without padding or bias."""
+    """Bilinear enlargement: a fixed transposed convolution of each class, without padding or bias."""
 
     def __init__(self, classes: int, kernel: int, stride: int) -> None:
         super().__init__(classes, classes, kernel, stride=stride, groups=classes, bias=False)
@@ -42,7 +41,7 @@ class Upscore(nn.ConvTranspose2d):
 
 
 def crop(map: Tensor, offset: int, size: Sequence[int]) -> Tensor:
-    """The part of ``map`` [n, c, h, w] that begins at ``offset`` and has ``size`` (height, width).
+    """Return the part of ``map`` [n, c, h, w] that begins at ``offset`` and has ``size`` (height, width).
 
     >>> crop(torch.zeros(1, 2, 10, 10), 3, (4, 5)).shape
     torch.Size([1, 2, 4, 5])
@@ -52,7 +51,7 @@ def crop(map: Tensor, offset: int, size: Sequence[int]) -> Tensor:
 
 
 class FCN(nn.Module):
-    """The net; [n, 3, h, w] BGR minus the mean, any h and w of at least 1 -> ``Scores``.
+    """An FCN, from [n, 3, h, w] BGR minus the mean, with any h and w of at least 1, to ``Scores``.
 
     >>> FCN(FCNShape(classes=5).narrowed(1 / 16)).eval()(torch.zeros(1, 3, 25, 33)).score.shape
     torch.Size([1, 5, 25, 33])
@@ -67,34 +66,34 @@ class FCN(nn.Module):
         self.offsets = offsets(layers(shape))
 
     def block(self, number: int, x: Tensor) -> Tensor:
-        """conv<number>_1 to pool<number>."""
+        """Run conv<number>_1 to pool<number>."""
         for index in range(CONVS[number - 1]):
             x = F.relu(self.get_submodule(f"conv{number}_{index + 1}")(x))
         return F.max_pool2d(x, 2, 2, ceil_mode=True)
 
     def stage1(self, data: Tensor) -> Tensor:
-        """data -> pool3."""
+        """Run from data to pool3."""
         return self.block(3, self.block(2, self.block(1, data)))
 
     def stage2(self, pool3: Tensor) -> Tensor:
-        """pool3 -> pool4."""
+        """Run from pool3 to pool4."""
         return self.block(4, pool3)
 
     def stage3(self, pool4: Tensor) -> Tensor:
-        """pool4 -> fc7. Dropout of a half after fc6 and fc7, in training only."""
+        """Run from pool4 to fc7, with a dropout of 0.5 after fc6 and fc7 in training only."""
         fc6 = F.dropout(F.relu(self.fc6(self.block(5, pool4))), 0.5, self.training)
         return F.dropout(F.relu(self.fc7(fc6)), 0.5, self.training)
 
     def fuse_pool4(self, score_pool4: Tensor, upscore2: Tensor) -> Tensor:
-        """upscore2 + crop(score_pool4)."""
+        """Return upscore2 + crop(score_pool4)."""
         return upscore2 + crop(score_pool4, self.offsets["fuse_pool4"], upscore2.shape[2:])
 
     def fuse_pool3(self, score_pool3: Tensor, upscore_pool4: Tensor) -> Tensor:
-        """upscore_pool4 + crop(score_pool3)."""
+        """Return upscore_pool4 + crop(score_pool3)."""
         return upscore_pool4 + crop(score_pool3, self.offsets["fuse_pool3"], upscore_pool4.shape[2:])
 
     def enlarged(self, fused: Tensor, size: Sequence[int]) -> Tensor:
-        """The fused map [n, c, h, w] at the picture's ``size`` (height, width): upscore8, cropped."""
+        """Return the fused map [n, c, h, w] at the picture's ``size`` (height, width): upscore8, cropped."""
         return crop(self.get_submodule(self.shape.last)(fused), self.offsets["score"], size)
 
     def forward(self, data: Tensor) -> Scores:

@@ -1,19 +1,25 @@
-"""FCN-32s, FCN-16s, FCN-8s and the truncated nets as lists of layers, with the paper's names: the net without a library.
+"""FCN-32s, FCN-16s, FCN-8s and the truncated nets as lists of layers, with the paper's names, and the offsets of their crops.
 
-The module, the ONNX file, the importer of Caffe's weights, the sizes and the costs are all made from this one list.
+The module, the ONNX file, the importer of Caffe's weights, the sizes and the costs are all made from this list.
 (Long, Shelhamer, Darrell: Fully Convolutional Networks, 2015; cut at its score paths by Shelhamer et al., 2016, section 4.)
+
+The crop offsets of 5, 9 and 31 follow from the positions of the maps over the picture. Each layer maps a coordinate of its
+input to one of its output: x -> scale * x + shift. A convolution or pooling of kernel k, stride s and padding p has scale 1 / s
+and shift (p - (k - 1) / 2) / s; a transposed convolution scale s and shift (k - 1) / 2 - p. Two maps that are added must agree
+on the position of the picture's origin, so the larger one is cropped by the difference of their shifts, starting at that offset.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.errors import UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.types import Array
 
 Variant: TypeAlias = Literal["fcn32s", "fcn16s", "fcn8s", "pool3", "pool4"]
@@ -23,15 +29,15 @@ CONVS = (2, 2, 3, 3, 3)
 PAD = 100
 """Padding of conv1_1: so that the smallest picture, 1x1, still has a map after fc6."""
 FUSE = "fuse"
-"""In place of a stage: layers that run on every frame, whatever fires."""
+"""Stands for a stage: the layers that run on every frame."""
 
 
 @dataclass(frozen=True)
 class FCNShape:
     """The architecture of an FCN; the default is the paper's FCN-8s.
 
-    ``variant``: which net; pool3 and pool4 are the stage baselines. ``widths``: channels of the five blocks; ``fc``: of
-    fc6 and fc7.
+    ``variant``: pool3 and pool4 are the truncated nets of the stage baselines. ``widths``: channels of the five blocks;
+    ``fc``: of fc6 and fc7.
 
     >>> FCNShape(classes=11).narrowed(0.25).widths
     (16, 32, 64, 128, 128)
@@ -58,7 +64,7 @@ class FCNShape:
 
     @property
     def cuts(self) -> tuple[str, ...]:
-        """The maps at which it is cut, one a stage: where score paths leave the trunk. Stages are called by them.
+        """The maps at which it is cut, one per stage, at which score paths leave the trunk; they name the stages.
 
         >>> FCNShape().cuts, FCNShape("pool3").cuts
         (('pool3', 'pool4', 'fc7'), ('pool3',))
@@ -73,7 +79,7 @@ class FCNShape:
         return {"fcn8s": "upscore8", "fcn16s": "upscore16"}.get(self.variant, "upscore")
 
     def narrowed(self, factor: float) -> FCNShape:
-        """The same net with ``factor`` of the channels, at least one each."""
+        """Return the same net with ``factor`` of the channels, at least one each."""
         if not (factor > 0 and math.isfinite(factor)):
             raise UsageError(f"a width factor of {factor}; give a number above 0, such as 0.25.")
         one, two, three, four, five = (max(1, round(width * factor)) for width in self.widths)
@@ -105,7 +111,7 @@ class Layer(NamedTuple):
 
     @property
     def weights(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what it has, by name.
+        """The shapes of its weights, by name.
 
         >>> Layer("score_fr", "conv", ("fc7",), "fc7", 4096, 21).weights
         {'score_fr.weight': (21, 4096, 1, 1), 'score_fr.bias': (21,)}
@@ -117,7 +123,7 @@ class Layer(NamedTuple):
 
 
 def layers(shape: FCNShape) -> tuple[Layer, ...]:
-    """The net's layers in the order they run, stage after stage.
+    """Return the net's layers in the order they run, stage after stage.
 
     >>> [layer.name for layer in layers(FCNShape()) if layer.stage == "fuse"]
     ['fuse_pool4', 'upscore_pool4', 'fuse_pool3', 'upscore8', 'score']
@@ -130,7 +136,7 @@ def layers(shape: FCNShape) -> tuple[Layer, ...]:
 
 
 def weight_shapes(shape: FCNShape) -> dict[str, tuple[int, ...]]:
-    """The shapes of all weights, by name: ``LAYER.weight`` and ``LAYER.bias``.
+    """Return the shapes of all weights, by name: ``LAYER.weight`` and ``LAYER.bias``.
 
     >>> weight_shapes(FCNShape())["upscore8.weight"]
     (21, 1, 16, 16)
@@ -139,7 +145,7 @@ def weight_shapes(shape: FCNShape) -> dict[str, tuple[int, ...]]:
 
 
 def bilinear(kernel: int) -> Array:
-    """The bilinear kernel of an enlargement by kernel / 2: float32 [kernel, kernel], what deconvs begin and stay with.
+    """Return the bilinear kernel of an enlargement by kernel / 2, float32 [kernel, kernel]: the fixed weights of a deconv.
 
     >>> bilinear(4)[0].tolist()
     [0.0625, 0.1875, 0.1875, 0.0625]
@@ -167,7 +173,7 @@ def _trunk(shape: FCNShape) -> Iterator[Layer]:
 
 
 def _heads(shape: FCNShape) -> Iterator[Layer]:
-    """The 1x1 convolutions that score; the deepest is score_fr, whatever it reads."""
+    """Yield the 1x1 convolutions that compute scores; the deepest is always called score_fr."""
     for cut in shape.cuts:
         channels = shape.fc if cut == "fc7" else shape.widths[int(cut[-1]) - 1]
         name = "score_fr" if cut == shape.cuts[-1] else f"score_{cut}"
@@ -184,3 +190,74 @@ def _fusion(shape: FCNShape) -> Iterator[Layer]:
         before, stride = f"fuse_{cut}", stride // 2
     yield Layer(shape.last, "deconv", (before,), FUSE, classes, classes, 2 * stride, stride)
     yield Layer("score", "crop", (shape.last, "data"), FUSE, classes, classes)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The position of a map: coordinate x of the picture is ``scale * x + shift`` on it.
+
+    ``field``: the receptive field, pixels of the picture, a side, that one of its values depends on.
+
+    >>> Place().conv(3, pad=100).conv(2, stride=2)
+    Place(scale=Fraction(1, 2), shift=Fraction(197, 4), field=4)
+    """
+
+    scale: Fraction = Fraction(1)
+    shift: Fraction = Fraction(0)
+    field: int = 1
+
+    def conv(self, kernel: int, *, stride: int = 1, pad: int = 0) -> Place:
+        """After a convolution or a pooling."""
+        shift = self.shift + pad - Fraction(kernel - 1, 2)
+        return Place(self.scale / stride, shift / stride, self.field + int((kernel - 1) / self.scale))
+
+    def deconv(self, kernel: int, *, stride: int, pad: int = 0) -> Place:
+        """After a transposed convolution, whose values depend on up to kernel / stride of its input's, a side."""
+        shift = self.shift * stride + Fraction(kernel - 1, 2) - pad
+        more = int((-(-kernel // stride) - 1) / self.scale)
+        return Place(self.scale * stride, shift, self.field + more)
+
+
+def crop_offset(map: Place, reference: Place) -> int:
+    """Return the offset of the map ``reference`` in ``map``; ``NetworkError`` if they are not on one grid.
+
+    >>> crop_offset(Place(shift=Fraction(31)), Place())
+    31
+    """
+    offset = map.shift - reference.shift
+    if map.scale != reference.scale or offset.denominator != 1 or offset < 0:
+        raise NetworkError(
+            f"a map at scale {map.scale}, shift {map.shift} can't be cropped to one at {reference.scale}, "
+            f"{reference.shift}: scales must be equal, and the offset a whole number of at least 0."
+        )
+    return int(offset)
+
+
+def places(net: Iterable[Layer]) -> dict[str, Place]:
+    """Return the position of each map, by its layer's name.
+
+    >>> [places(layers(FCNShape()))[name].field for name in ("pool3", "pool4", "pool5", "fc6")]
+    [44, 100, 212, 404]
+    """
+    found = {"data": Place()}
+    for layer in net:
+        before = found[layer.reads[0]]
+        if layer.kind in ("crop", "fuse"):
+            found[layer.name] = found[layer.reads[1]]
+        elif layer.kind == "deconv":
+            found[layer.name] = before.deconv(layer.kernel, stride=layer.stride, pad=layer.pad)
+        else:
+            found[layer.name] = before.conv(layer.kernel, stride=layer.stride, pad=layer.pad)
+    return found
+
+
+def offsets(net: Iterable[Layer]) -> dict[str, int]:
+    """Return the offset of each crop, by the name of the layer that crops.
+
+    >>> offsets(layers(FCNShape()))
+    {'fuse_pool4': 5, 'fuse_pool3': 9, 'score': 31}
+    """
+    net = tuple(net)
+    where = places(net)
+    crops = (layer for layer in net if layer.kind in ("crop", "fuse"))
+    return {layer.name: crop_offset(*(where[name] for name in layer.reads)) for layer in crops}

@@ -20,9 +20,9 @@ from clockseg.paper.fcn_checkpoint import FCNDescription, load_fcn
 
 
 def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> StagedNetwork:
-    """``net``, moved to ``device``, in the stages of the paper; labels out.
+    """Return ``net``, moved to ``device``, in the stages of the paper, with labels as output.
 
-    Stages hold their score maps, uncropped: score_pool3, score_pool4 and upscore2. Groups crop, add and enlarge.
+    Stages cache their uncropped score maps: score_pool3, score_pool4 and upscore2. Groups crop, add and enlarge.
 
     >>> import numpy as np
     >>> from clockseg.datasets import Classes
@@ -48,7 +48,7 @@ def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> Sta
 
 
 def load_staged(file: Path, *, device: str = "cpu", threads: int | None = None) -> StagedNetwork:
-    """The FCN in a checkpoint, as ``staged``, called as its file; ``threads``: of torch in this process."""
+    """Return the FCN in a checkpoint, as ``staged`` does, with the name of its file; ``threads``: of torch in this process."""
     if threads is not None:
         torch.set_num_threads(threads_or_all(threads))
     return replace(staged(*load_fcn(file), device=device), name=file.stem)
@@ -63,7 +63,7 @@ class _Parts:
     device: torch.device
 
     def part(self, function: Function) -> TorchPart:
-        """Maps stay on a GPU; on the CPU they are arrays."""
+        """Return a part that runs ``function``; maps stay on a GPU, and on the CPU they are arrays."""
         return TorchPart(function, self.device, arrays=self.device.type == "cpu")
 
     def stages(self) -> tuple[Stage, ...]:
@@ -81,7 +81,7 @@ class _Parts:
         )
 
     def groups(self) -> tuple[Group, ...]:
-        """One for each score path that joins; called, as the cut rule does, by the stages they are made from."""
+        """Return one group for each score path that joins, named, as by the cut rule, after the stages that it is made from."""
         groups: list[Group] = []
         cuts = self.net.shape.cuts
         for index in range(len(cuts) - 2, -1, -1):
@@ -98,7 +98,7 @@ class _Parts:
         return {cut: x}
 
     def data(self, image: Tensor) -> Tensor:
-        """Frames, uint8 RGB [1, h, w, 3], as the net reads them."""
+        """Return frames, uint8 RGB [1, h, w, 3], as the net reads them."""
         channels = image.flip(3) if self.description.order == "bgr" else image
         mean = torch.tensor(self.description.mean, device=self.device)
         return channels.permute(0, 3, 1, 2).float().contiguous() - mean.view(1, 3, 1, 1)
@@ -110,14 +110,14 @@ class _Parts:
         return {score: self.net.upscore2(score_fr) if score == "upscore2" else score_fr}
 
     def fuse(self, cut: str, last: bool, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
-        """The sum of a stage's scores and what is fused already, enlarged if more follows."""
+        """Return the sum of a stage's scores and the fused scores of deeper stages, enlarged if another fusion follows."""
         if cut == "pool3":
             return {"fused": self.net.fuse_pool3(maps["score_pool3"], maps["upscore_pool4"])}
         fused = self.net.fuse_pool4(maps["score_pool4"], maps["upscore2"])
         return {"fused": fused} if last else {"upscore_pool4": self.net.upscore_pool4(fused)}
 
     def finish(self, maps: dict[str, Tensor], size: tuple[int, ...]) -> dict[str, Tensor]:
-        """Labels at the frame's size; the lowest class wins ties."""
+        """Return labels at the frame's size; the lowest class wins ties."""
         [fused] = maps.values()
         return {LABELS: self.net.enlarged(fused, size[::-1]).argmax(1).to(torch.uint8)}
 

@@ -303,20 +303,17 @@ def spread(values: Iterable[float | None]) -> Spread:
 
 
 def rank_correlation(a: Sequence[float] | Array, b: Sequence[float] | Array) -> float | None:
-    """Return Spearman's rank correlation of two series, -1..1, with mean ranks for ties; None if either is constant.
+    """Return Spearman's rank correlation, -1..1, with mean ranks for ties; None if a series is constant or not finite.
 
-    >>> rank_correlation([1, 2, 3, 4], [10, 20, 40, 30])
-    0.8
+    >>> rank_correlation([1, 2, 3, 4], [10, 20, 40, 30]), rank_correlation([1, 1], [1, 2])
+    (0.8, None)
     """
-    first, second = _ranks(np.asarray(a)), _ranks(np.asarray(b))
-    if first.size < 2 or not (np.isfinite(a).all() and np.isfinite(b).all()):
+    first, second = _ranks(a), _ranks(b)
+    if len(first) < 2 or not (np.isfinite([*a, *b]).all() and np.ptp(first) and np.ptp(second)):
         return None
-    first, second = first - first.mean(), second - second.mean()
-    scale = math.sqrt(float((first**2).sum() * (second**2).sum()))
-    return round(float((first * second).sum()) / scale, 12) if scale else None
+    return round(float(np.corrcoef(first, second)[0, 1]), 12)
 
 
-def _ranks(values: Array) -> Array:
-    """Return the rank of each value, from 1; equal values share their mean rank."""
-    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[where]
+def _ranks(values: Sequence[float] | Array) -> Array:
+    _, places, counts = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places])

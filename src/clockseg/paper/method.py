@@ -6,9 +6,8 @@ independent of its phase, and the schedule of the frames right after the fill.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -193,35 +192,3 @@ class _Judge:
             Tally(("",) * len(record.fired), 0, 1, tuple(map(int, record.fired)), int(any(record.fired))),
             (*spent.stages, spent.fuse + spent.finish),
         )
-
-
-SEED = 0xCAFFE
-"""Seed of the coin, one stream for all methods. The assignment of throws to clips depends on the order in which the authors'
-file system listed the cities and cannot be reproduced, so compare with the rows of merged phases."""
-
-
-def throws(count: int, rounds: int) -> list[list[bool]]:
-    """Return, for each of ``rounds`` methods and each of ``count`` labelled frames, True if it is off and shows its held output.
-
-    >>> [sum(off) for off in throws(500, 2)]
-    [238, 254]
-    """
-    coin = random.Random(SEED)
-    return [[coin.random() < 0.5 for _ in range(count)] for _ in range(rounds)]
-
-
-def score_by_coin(
-    oracle: Method, methods: Sequence[Method], clips: Sequence[Clip], *, classes: int, scored: int
-) -> list[Score]:
-    """Score methods on frame ``scored`` of every clip, by the authors' Cityscapes protocol: a coin chooses the phase.
-
-    ``methods`` have a period of 2 and are compared with ``oracle``.
-    """
-    found = []
-    for method, off in zip(methods, throws(len(clips), len(methods)), strict=True):
-        phases = [replace(method, phases=1, first=scored - held) for held in off]
-        now = replace(oracle, first=scored)
-        scores = [score([now, at], [clip], classes=classes, first_scored=scored)[1] for at, clip in zip(phases, clips)]
-        total = score([oracle, method], [], classes=classes)[1]
-        found.append(sum(scores, total))
-    return found

@@ -1,21 +1,32 @@
 """Windows in which a pipeline looks better or worse than skip-frame (the supplement's figures and its video of four panels).
 
 Protocol: a seeded sample of windows of all clips, each run as a shot of its own and ranked by how much more the 3-stage
-pipeline agrees with the frame oracle than skip-frame does. The best, the worst and a random one are drawn. Command:
-``clockseg reproduce qualitative --data DIR --weights DIR``. Cost: 24 windows of ten frames, three passes per frame.
+pipeline agrees with the frame oracle than skip-frame does. The supplement shows the windows with the largest gain; here the
+worst and a random one are drawn too. Command: ``clockseg reproduce qualitative --data DIR --weights DIR``. Cost: 24 windows of
+ten frames, three passes per frame.
 """
 
 from __future__ import annotations
 
+import random
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, pipelined, skip_frame
+from clockseg.datasets.clips import Clip, ClipFrame
+from clockseg.errors import DataError, UsageError
+from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_rows
 from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import Claim
-from clockseg.paper.screening import screen
-from clockseg.paper.source import Setting, Source
+from clockseg.paper.rows import ORACLE, Claim
+from clockseg.paper.screening import Screening, screen
+from clockseg.paper.source import Setting
 from clockseg.paper.videos import pipeline_video
-from clockseg.paper.windows import Ranking, compared, draw_window, picks, rank_windows
 
 PROTOCOL = """\
 A seeded sample of windows of six frames from all clips, each with four more frames before it that fill the pipeline. They are
@@ -25,31 +36,192 @@ start. The paper's supplement shows the windows with the largest gain; here the 
 
 HEAD = ("rank", "clip", "frames", "pipeline", "skip-frame", "gained")
 ENDS = 1
+SKIP_FRAME = "skip_frame(2)"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The windows of the clips to compare.
+
+    Of all adjacent windows of ``length`` frames in the clips, ``count`` are drawn with ``seed``. Each is run as a shot of its
+    own, starting ``lead`` frames earlier, which are neither scored nor shown, so that a pipeline is full.
+    """
+
+    count: int = 24
+    length: int = 6
+    lead: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.length) < 1 or self.lead < 0:
+            raise UsageError(f"{self}; count and length are whole numbers of at least 1, lead of at least 0.")
+
+    @property
+    def shown(self) -> range:
+        """The positions, in a window with its lead, of the frames that are scored and shown."""
+        return range(self.lead, self.lead + self.length)
+
+
+class Window(NamedTuple):
+    """The window that starts at position ``start`` of the frames taken of the clip with number ``clip``."""
+
+    clip: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The gain in one window: ``clip`` and ``frames``, their indices in it.
+
+    ``pipeline`` and ``skip_frame``: agreement with the frame oracle, the mean IU 0..1 over classes that hold at least
+    0.1 % of the oracle's pixels in the window; ``gained``: their difference.
+    """
+
+    window: Window
+    clip: str
+    frames: tuple[int, ...]
+    pipeline: float
+    skip_frame: float
+    gained: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The windows of a sample, the one with the largest gain first, under the pipeline called ``schedule``."""
+
+    schedule: str
+    sample: Sample
+    ranks: tuple[Ranked, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values for the report."""
+        lines = [{"rank": place, **asdict(one)} for place, one in enumerate(self.ranks, start=1)]
+        for line in lines:
+            del line["window"]
+        how = {"schedule": self.schedule, "against": SKIP_FRAME, "by": "mean_iu", "sample": asdict(self.sample)}
+        return how | {"windows": lines}
+
+
+def compared(net: StagedNetwork) -> dict[str, Named]:
+    """Return the schedules that are compared, by name: the pipeline of up to three stages, and skip-frame."""
+    depth = min(3, len(net))
+    return {f"pipelined({depth})": pipelined(depth), SKIP_FRAME: skip_frame(2)}
+
+
+def rank_windows(net: StagedNetwork, clips: Sequence[Clip], sample: Sample = Sample()) -> Ranking:
+    """Rank sampled windows by how much more the pipeline agrees with the frame oracle than skip-frame does.
+
+    Windows with equal gains keep the order of the clips. ``DataError`` if no clip is long enough.
+    """
+    schedules, windows, found = compared(net), sampled(clips, sample), []
+    for index, clip in enumerate(clips):
+        starts = [window.start for window in windows if window.clip == index]
+        for start, frames in _cut(clip, starts, sample):
+            screening = screen(net, clip, schedules, frames=frames)
+            found.append(_ranked(Window(index, start), screening, sample))
+    return Ranking(next(iter(schedules)), sample, tuple(sorted(found, key=lambda one: -one.gained)))
+
+
+def draw_window(
+    net: StagedNetwork, clips: Sequence[Clip], ranking: Ranking, rank: int, path: Path, *, name: str = "window"
+) -> None:
+    """Write one window of ``clips`` as a PNG; ``rank`` 0 is the best, ``name`` stands in its title.
+
+    Rows: input, labels if there are some, frame oracle, pipeline, skip-frame, and where each of these differs from the oracle.
+    """
+    found, sample = ranking.ranks[rank], ranking.sample
+    clip, schedules = clips[found.window.clip], compared(net)
+    [(_, frames)] = _cut(clip, [found.window.start], sample)
+    screening = screen(net, clip, schedules, frames=frames)
+    scores = f"{ranking.schedule} {100 * found.pipeline:.1f}, {SKIP_FRAME} {100 * found.skip_frame:.1f}"
+    contact_sheet(
+        path,
+        picture_rows(screening, sample.shown, [ORACLE, *schedules], differences=True),
+        heads=frame_heads(screening, sample.shown),
+        title=f"{name}: {found.clip}, rank {rank + 1} of {len(ranking.ranks)}",
+        note=f"mean IU against the oracle: {scores} %",
+        entries=screening.legend(sample.shown),
+    )
+
+
+def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
+    """Draw the windows, in the order of the clips; videos are decoded once, for their length.
+
+    ``DataError`` if no clip is as long as one window and its lead.
+
+    >>> pictures = tuple(Path(f"{number}.jpg") for number in range(30))
+    >>> sampled([Clip("thirty", Path("thirty"), pictures, (None,) * 30)], Sample(count=2, length=6, lead=4))
+    [Window(clip=0, start=10), Window(clip=0, start=22)]
+    """
+    lengths = [len(clip.taken) if clip.taken is not None else sum(1 for _ in clip) for clip in clips]
+    all_ = [
+        Window(index, start)
+        for index, length in enumerate(lengths)
+        for start in range(sample.lead, length - sample.length + 1, sample.length)
+    ]
+    if not all_:
+        raise DataError(
+            f"{len(clips)} clips of at most {max(lengths, default=0)} frames; a window and its lead take "
+            f"{sample.lead + sample.length}. Give longer clips, or a smaller length or lead."
+        )
+    return sorted(random.Random(sample.seed).sample(all_, min(sample.count, len(all_))))
+
+
+def picks(count: int, ends: int, *, seed: int) -> dict[str, int]:
+    """Choose the ranks (0 is the best of ``count``) to draw, by the names of their figures; none twice.
+
+    >>> picks(6, 2, seed=0)
+    {'best-1': 0, 'best-2': 1, 'worst-1': 5, 'worst-2': 4, 'random': 3}
+    """
+    best = list(range(min(ends, count)))
+    worst = [rank for rank in range(count - 1, count - 1 - ends, -1) if rank >= len(best)]
+    found = {f"best-{place}": rank for place, rank in enumerate(best, start=1)}
+    found |= {f"worst-{place}": rank for place, rank in enumerate(worst, start=1)}
+    rest = [rank for rank in range(count) if rank not in found.values()]
+    return found | ({"random": random.Random(seed).choice(rest)} if rest else {})
+
+
+def _cut(clip: Clip, starts: Collection[int], sample: Sample) -> Iterator[tuple[int, list[ClipFrame]]]:
+    """Yield the frames of the windows that begin at ``starts``, each with its lead, in one pass over the clip."""
+    held: deque[ClipFrame] = deque(maxlen=sample.lead + sample.length)
+    for position, frame in enumerate(islice(clip, max(starts, default=-sample.length) + sample.length)):
+        held.append(frame)
+        if position + 1 - sample.length in starts:
+            yield position + 1 - sample.length, list(held)
+
+
+def _ranked(window: Window, screening: Screening, sample: Sample) -> Ranked:
+    pipeline, skip = (
+        screening.agreement(schedule, sample.shown).mean_iu_of() for schedule in (screening.first, SKIP_FRAME)
+    )
+    frames = tuple(screening.indices[at] for at in sample.shown)
+    return Ranked(window, screening.name, frames, pipeline, skip, pipeline - skip)
 
 
 def run(setting: Setting) -> Report:
     """Rank, draw both ends and a random window, and show the four panels of the first clip."""
     source = setting.films()
-    ranking = rank_windows(source.networks.full, source.clips)
+    net, clips = source.networks.full, source.clips
+    ranking = rank_windows(net, clips)
+
+    def window(rank: int, name: str, path: Path) -> None:
+        draw_window(net, clips, ranking, rank, path.with_name(f"{path.name}.png"), name=name)
+
+    def panels(path: Path) -> None:
+        pipeline_video(screen(net, clips[0], compared(net)), path.with_suffix(".mp4"))
+
+    count = len(ranking.ranks)
     figures = [
-        Figure(
-            f"qualitative-{name}",
-            f"Rank {rank + 1} of {len(ranking.ranks)}",
-            partial(_draw, source, ranking, rank, name),
-            suffix=".png",
-        )
-        for name, rank in picks(len(ranking.ranks), ENDS, seed=ranking.sample.seed).items()
+        Figure(f"qualitative-{name}", f"Rank {rank + 1} of {count}", partial(window, rank, name), suffix=".png")
+        for name, rank in picks(count, ENDS, seed=ranking.sample.seed).items()
     ]
-    panels = Figure(
-        "pipeline", "Input, frame oracle, pipeline and skip-frame as video", partial(_panels, source), ".mp4"
-    )
     return Report(
         "qualitative",
         "Windows in which a pipeline gains over skip-frame",
         PROTOCOL,
         claims=(_gained(ranking),),
         notes=setting.notes,
-        figures=(*figures, panels),
+        figures=(*figures, Figure("pipeline", "Input, frame oracle, pipeline and skip-frame as video", panels, ".mp4")),
         extra={"ranking": ranking.facts()},
         table=_table(ranking),
     )
@@ -69,12 +241,3 @@ def _gained(ranking: Ranking) -> Claim:
     return Claim(
         "the pipeline agrees more than skip-frame in most windows", where, 2 * ahead > len(ranking.ranks), figures
     )
-
-
-def _draw(source: Source, ranking: Ranking, rank: int, name: str, path: Path) -> None:
-    draw_window(source.networks.full, source.clips, ranking, rank, path.with_name(f"{path.name}.png"), name=name)
-
-
-def _panels(source: Source, path: Path) -> None:
-    net = source.networks.full
-    pipeline_video(screen(net, source.clips[0], compared(net)), path.with_suffix(".mp4"))

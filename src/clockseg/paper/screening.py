@@ -145,15 +145,6 @@ def screen(
 
     ``frames``: frames of the clip to run as a shot of their own (default: all). ``warn`` gets a sentence on whatever could
     not be decoded. ``DataError`` for no frames, ``UsageError`` if the network returns no label maps of the frame's size.
-
-    >>> from pathlib import Path
-    >>> from clockseg.clockwork.schedule import skip_frame
-    >>> from clockseg.clockwork.network import Stage
-    >>> net = StagedNetwork("red", (Stage("a", lambda image: image[..., 0]),))
-    >>> pictures = [ClipFrame(k, np.full((1, 2, 3), k, np.uint8), None) for k in range(3)]
-    >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=pictures)
-    >>> [screening.of("skip-frame").labels(k).tolist() for k in range(3)]
-    [[[0, 0]], [[0, 0]], [[2, 2]]]
     """
     if ORACLE in schedules:
         raise UsageError(f"{ORACLE!r} is the name of the uncut network; give the schedule another name.")

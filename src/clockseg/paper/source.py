@@ -99,7 +99,7 @@ class Setting:
             )
 
     def stills(self) -> Source | None:
-        """Labelled frames by themselves: PASCAL's seg11valid, or those of the dense clip; None if the stand-ins have none."""
+        """Return single labelled frames: PASCAL's seg11valid, or those of the dense clip; None if the stand-ins have none."""
         if not self.standin:
             clips, nets = self._pascal, self._networks("voc")
         elif self._labelled:
@@ -109,7 +109,7 @@ class Setting:
         return Source("stills", tuple(clips), nets, _classes(clips), 0)
 
     def films(self, *, every: int = 10) -> Source:
-        """Videos to look at one by one: every N-th frame of the shots of YouTube-Objects, or with stand-ins all videos in DIR."""
+        """Return the videos for qualitative figures: every N-th frame of YouTube-Objects' shots, or all videos in DIR."""
         if not self.standin:
             clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
             return Source("YouTube-Objects", tuple(clips), self._networks("voc"), _classes(clips))
@@ -120,9 +120,9 @@ class Setting:
         return Source("videos", tuple(replace(clip, limit=self.longest) for clip in clips), self._standins, 0, 0)
 
     def _every(self, distance: int) -> Source:
-        """The dense clip at a distance of so many frames, once from each of the first frames on.
+        """Return every ``distance``-th frame of the dense clip, once from each of the first frames on.
 
-        So all phases are scored, but for each such clip's first three frames.
+        All phases are scored, except for the first three frames of each such clip.
         """
         clips = [_from(clip, offset, distance) for clip in self._dense for offset in range(distance)]
         if min(len(clip.images) for clip in clips) < 5:

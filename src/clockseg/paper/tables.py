@@ -14,11 +14,11 @@ per data set on video; about 3 seconds each on two cores (Cityscapes 25), .1 on 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from clockseg.clocks import adaptive
 from clockseg.paper.adaptive import at_fire_rate, recorded
-from clockseg.paper.method import Method, score_by_coin
+from clockseg.paper.method import Method
 from clockseg.paper.methods import (
     ADAPTIVE,
     ALTERNATING,
@@ -34,14 +34,13 @@ from clockseg.paper.methods import (
     baselines,
     fixed_rates,
     lags,
-    measured,
     oracle,
     pipelines,
     price_of_lag,
 )
 from clockseg.paper.report import Report
 from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
-from clockseg.paper.source import Setting, Source
+from clockseg.paper.source import Setting
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """Data set -> method -> mean IU, f.w. IU and, on PASCAL, both on the boundary band, in percent."""
@@ -220,18 +219,9 @@ def _schedules_on_video(setting: Setting, table: Table) -> Measured:
             *baselines(nets),
         ]
         found += source.rows(methods, say=setting.say)
-        found += _by_coin(source) if source.name == "Cityscapes" else []
         rate = 100 * clocked.fire_rate
         notes.append(f"{source.name}: the adaptive clock with threshold {clocked.threshold:.4f} fires on {rate:.1f} %")
     return found, notes
-
-
-def _by_coin(source: Source) -> list[Row]:
-    """Score skip-frame and alternating as the authors' notebook scores Cityscapes: on or off by a coin, the 20th frame alone."""
-    [every] = oracle(source.networks)
-    two = [method for method in fixed_rates(source.networks, balanced=True) if method.name in (SKIP, ALTERNATING)]
-    scores = score_by_coin(every, two, source.clips, classes=source.classes, scored=19)
-    return [replace(row, method=f"{row.method}, by a coin", saving=None) for row in measured(source.name, two, scores)]
 
 
 _STILLS = ("PASCAL, shift 16", "PASCAL, shift 32")

@@ -29,19 +29,6 @@ def pipeline_video(screening: Screening, path: str | os.PathLike[str]) -> None:
     A screening of a pipeline and of skip-frame gives the paper's four: input, frame oracle, pipeline, skip-frame. Above
     each panel stand its name and the share of the frame's pixels that agree with the oracle; below them all a legend.
     ``VideoError`` if the file cannot be written; it is renamed into place when complete.
-
-    >>> import tempfile
-    >>> from clockseg.datasets.clips import Clip, ClipFrame
-    >>> from clockseg.paper.screening import screen
-    >>> from clockseg.clockwork.schedule import skip_frame
-    >>> from clockseg.clockwork.network import Stage, StagedNetwork
-    >>> net = StagedNetwork("red", (Stage("only", lambda image: image[..., 0] // 128),))
-    >>> frames = [ClipFrame(k, np.full((16, 24, 3), 80 * k, np.uint8), None) for k in range(3)]
-    >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=frames)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pipeline_video(screening, f"{folder}/pipeline.mp4")
-    ...     os.listdir(folder)
-    ['pipeline.mp4']
     """
     size = _size(screening, PANEL_WIDTHS)
     capital = capital_height(size[0])
@@ -71,19 +58,6 @@ def adaptive_video(
     As in the paper's supplement, the raster spans the whole clip, with a black bar at each firing and a blue bar at the
     current frame. ``schedule``: one of the screening's (default: its first); ``foil``: another one, such as a clock on the
     pixels, whose raster is drawn below. ``VideoError`` if the file cannot be written; it is renamed into place when complete.
-
-    >>> import tempfile
-    >>> from clockseg.datasets.clips import Clip, ClipFrame
-    >>> from clockseg.paper.screening import screen
-    >>> from clockseg.clockwork.schedule import skip_frame
-    >>> from clockseg.clockwork.network import Stage, StagedNetwork
-    >>> net = StagedNetwork("red", (Stage("only", lambda image: image[..., 0] // 128),))
-    >>> frames = [ClipFrame(k, np.full((16, 24, 3), 80 * k, np.uint8), None) for k in range(3)]
-    >>> screening = screen(net, Clip("three", Path("three")), {"skip-frame": skip_frame(2)}, frames=frames)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     adaptive_video(screening, f"{folder}/adaptive.mp4", schedule="skip-frame")
-    ...     os.listdir(folder)
-    ['adaptive.mp4']
     """
     schedule = screening.first if schedule is None else schedule
     size = _size(screening, PICTURE_WIDTHS)
