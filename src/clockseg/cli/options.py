@@ -130,7 +130,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "SPEC",
         "help": "how outputs are propagated to frames without a firing: identity (reuse as is), "
         '"warp(flow|codec|auto, scale=0.5)" (forward motion compensation) or "interpolate(flow)" (from the key frames on '
-        "both sides; files only); default: what each schedule says, else identity",
+        "both sides; files only); default: the schedule's own carry, otherwise identity",
     },
     "--layout": {
         "metavar": "SPEC",

@@ -26,7 +26,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "folder), or show none (default: auto, which embeds up to 3000 frames)"
     )
     parser.add_argument("--video", choices=("auto", "embed", "reference", "none"), default="auto", help=help)
-    help = "where the video is now (default: where it was segmented)"
+    help = "path of the video, if it has moved since it was segmented"
     parser.add_argument("--source", type=Path, metavar="VIDEO", help=help)
     parser.add_argument("--plan", type=Path, metavar="FILE.toml", help="also show the frontier of this plan")
     add_options(parser, "--overwrite", help="replace an existing page")

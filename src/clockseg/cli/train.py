@@ -83,13 +83,15 @@ def _add_stale(kinds: Commands) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="continue from DIR/state.pt, if it exists")
     group = parser.add_argument_group("training")
-    help = "what the correction reads of the current frame: the picture, or the features of a stage (default: frame)"
+    help = "input of the correction from the current frame: the picture, or the features of a stage (default: frame)"
     group.add_argument("--reads", default="frame", metavar="frame|STAGE", help=help)
     help = "scale of the optical flow, as at run time (default: 0.5)"
     group.add_argument("--flow-scale", type=above_zero, default=0.5, metavar="S", help=help)
     group.add_argument("--samples", type=positive, default=1000, metavar="N", help="samples (default: 1000)")
     group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 2400)")
-    group.add_argument("--minutes", type=above_zero, metavar="M", help="end after so many minutes, if that is sooner")
+    group.add_argument(
+        "--minutes", type=above_zero, metavar="M", help="stop after this many minutes, if that is sooner"
+    )
     help = "hold out this clip to score on; repeatable (default: every eighth frame)"
     group.add_argument("--hold-out", action="append", default=[], metavar="CLIP", help=help)
     _add_shared(parser, group)
@@ -125,7 +127,7 @@ def _add_clock(kinds: Commands) -> None:
     group.add_argument("--carry", default="warp(flow)", metavar="SPEC", help=help)
     help = "frames of video to run the network on, the first of each clip (default: 600)"
     group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
-    help = "replays of the frames, at other intervals each (default: 4)"
+    help = "replays of the frames, each with other intervals (default: 4)"
     group.add_argument("--passes", type=positive, default=4, metavar="N", help=help)
     group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 1500)")
     _add_shared(parser, group)

@@ -45,8 +45,7 @@ def add_parser(subparsers: Any) -> None:
     parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
     help = (
-        "leave the first frame of each clip out of its mean (default: compare it with itself, a zero, as the authors' code "
-        "does)"
+        "leave the first frame of each clip out of its mean (default: count it as no change, as the authors' code does)"
     )
     parser.add_argument("--leave-first", action="store_true", help=help)
     help = "depths of the stages (default: layers counted in the graph)"
