@@ -33,6 +33,7 @@ _cores: dict[int, Any] = {}
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+@functools.cache
 def opencv() -> types.ModuleType:
     """Import OpenCV; ``MissingDependency`` names the line that installs it."""
     try:

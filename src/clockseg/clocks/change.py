@@ -72,7 +72,8 @@ class Change:
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the change, 0..1; ``state`` keeps label maps, so that the argmax of each map is computed once."""
-        tick = tick.at(self._watched(tick.stage))
+        if self.watch is not None:
+            tick = tick.at(Watch("scores", self.watch))
         past = tick.reference if self.reference == "fired" else tick.previous
         seen = {id(map_): found for map_, found in state or ()}
         old = seen.get(id(past))

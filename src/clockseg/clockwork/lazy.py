@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from clockseg.clockwork.clock import Clock, Decision, Tick, ask
-
 CLOCK, MOTION, FUSE, FINISH = "clock", "motion", "fuse", "finish"
 Kind: TypeAlias = int | str
 """The purpose of a call: the index of the stage that it belongs to, or one of ``CLOCK``, ``MOTION``, ``FUSE``, ``FINISH``."""
@@ -59,75 +57,27 @@ class Interpreter:
         """Do nothing: there is nothing to compile."""
 
 
-class Calls(Protocol):
-    """The calls of one frame: ``call(kind, name, part, args)`` returns the lazy value of ``part(*args)``."""
+def force(executor: Executor, wanted: Iterable[Any]) -> list[Lazy]:
+    """Run the pending calls that these values depend on as one batch, release their arguments, and return them.
 
-    @property
-    def call(self) -> Callable[[Kind, str, Callable[..., Any], tuple[Any, ...]], Any]:
-        """Return the lazy value of a call; its arguments may be lazy too."""
-        ...
-
-    @property
-    def made(self) -> Sequence[Lazy]:
-        """The calls that were run, with their seconds."""
-        ...
-
-    def read(self, lazy: Any) -> Any:
-        """Return the value of a lazy value."""
-        ...
-
-    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return a clock's decision and its next state."""
-        ...
-
-    def settle(self, kept: Iterable[Any]) -> None:
-        """End the frame: compute the values that are kept for later frames."""
-        ...
-
-
-class Executed:
-    """Calls that an executor runs: a read runs the pending calls that the value depends on, as one batch.
-
-    >>> calls = Executed(Interpreter())
-    >>> trunk = calls.call(0, "a.body", str.upper, ("x",))
-    >>> calls.read(calls.call(0, "a.head", str.__add__, (trunk, "!"))), len(calls.made)
-    ('X!', 2)
+    >>> trunk = Lazy(0, "a.body", str.upper, ("x",))
+    >>> head = Lazy(0, "a.head", str.__add__, (trunk, "!"))
+    >>> [call.value for call in force(Interpreter(), [head])]
+    ['X', 'X!']
     """
-
-    call = Lazy
-
-    def __init__(self, executor: Executor) -> None:
-        self.executor = executor
-        self.made: list[Lazy] = []
-
-    def read(self, lazy: Lazy) -> Any:
-        """Run the calls that a value depends on, and return it."""
-        if lazy.pending:
-            self.settle((lazy,))
-        return lazy.value
-
-    def settle(self, kept: Iterable[Any]) -> None:
-        """Run the calls that these values depend on, and release the arguments of those calls."""
-        batch: dict[int, Lazy] = {}
-        waiting = [*kept][::-1]
-        while waiting:
-            call = waiting.pop()
-            if type(call) is Lazy and call.pending and id(call) not in batch:
-                needed = [one for one in call.args if type(one) is Lazy and one.pending and id(one) not in batch]
-                if needed:
-                    waiting += [call, *needed[::-1]]
-                else:
-                    batch[id(call)] = call
-        if batch:
-            calls = list(batch.values())
-            self.executor.force(calls)
-            self.made += calls
-            for call in calls:
-                call.args, call.pending = (), False
-
-    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return a clock's decision and its next state."""
-        start = time.perf_counter()
-        answer = ask(clock, tick._replace(seconds=start), state)
-        self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
-        return answer
+    batch: dict[int, Lazy] = {}
+    waiting = [*wanted][::-1]
+    while waiting:
+        call = waiting.pop()
+        if type(call) is Lazy and call.pending and id(call) not in batch:
+            needed = [one for one in call.args if type(one) is Lazy and one.pending and id(one) not in batch]
+            if needed:
+                waiting += [call, *needed[::-1]]
+            else:
+                batch[id(call)] = call
+    calls = list(batch.values())
+    if calls:
+        executor.force(calls)
+        for call in calls:
+            call.args, call.pending = (), False
+    return calls

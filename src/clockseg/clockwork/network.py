@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.lazy import Executor
@@ -130,7 +131,7 @@ class StagedNetwork:
         """Return the number of stages."""
         return len(self.stages)
 
-    @property
+    @cached_property
     def classes(self) -> tuple[str, ...]:
         """The names of its classes by id; empty without a sidecar."""
         return () if self.sidecar is None else tuple(self.sidecar.classes)
@@ -150,7 +151,7 @@ class StagedNetwork:
             values[group.name] = group.function(*(values[name] for name in group.reads))
         return values[self.last]
 
-    @property
+    @cached_property
     def last(self) -> str:
         """The name of the part whose value ``finish`` reads: the last group, or the last stage without groups."""
         return self.groups[-1].name if self.groups else self.stages[-1].name

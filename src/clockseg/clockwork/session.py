@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clockseg.clockwork.lazy import Executed, Executor, Interpreter
+from clockseg.clockwork.lazy import Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.step import Memory, advance
@@ -42,8 +42,7 @@ class Session:
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
         first = self.memory is None
-        calls = Executed(self._executor)
-        self.memory = memory = advance(self.net, self.schedule, self.memory, image, vectors, calls)
+        self.memory = memory = advance(self.net, self.schedule, self.memory, image, vectors, self._executor)
         if memory.record.fill:
             self._executor.rehearse(memory, image, vectors)
         self.tally = self.tally.add(memory.record, first=first)

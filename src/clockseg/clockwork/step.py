@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.clock import PICTURE, Decision, Tick, View, Watch
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Calls, Executed, Executor, Interpreter
+from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Interpreter, Lazy, force
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
@@ -60,47 +61,54 @@ class Memory(NamedTuple):
     record: Record
 
 
+class Refill(NamedTuple):
+    """A fill that a clock asked for: the ``states`` of all clocks, which stay, and the calls that were ``made`` before it."""
+
+    states: tuple[Any, ...]
+    made: list[Lazy]
+
+
 def advance(
     net: StagedNetwork,
     schedule: Schedule,
     memory: Memory | None,
     image: Any,
     vectors: Any,
-    calls: Calls,
-    states: Sequence[Any] = (),
+    executor: Executor,
+    refill: Refill | None = None,
 ) -> Memory:
     """Run one frame, and return the memory for the next.
 
     Without a memory, after a change of the frames' size, and if a clock asks for a refill, every stage fires: a fill.
-    ``states``: the clocks' states at a fill.
     """
     if memory is not None and memory.shape != np.shape(image):
         memory = None
-    frame = Frame(net, schedule, memory, image, calls)
-    sight = frame.see(vectors) if schedule.carry.estimates_motion else None
+    frame = Frame(net, schedule, memory, image, vectors, executor, refill)
     now: list[Cell] = []
     answers: list[Decision] = []
     for i, stage in enumerate(net.stages):
-        past = NEVER if memory is None else memory.stages[i]
+        past = frame.past[i]
         # A stage with a delay reads the stages before it as the previous frame left them.
         late = memory is not None and schedule.delays[i] == 1
-        before = memory.stages[:i] if memory is not None and late else now
+        before = frame.past[:i] if late else now
         views = frame.look(schedule.watched[i], before) if schedule.watched[i] else {}
         # Its clock decides. With nested firing, a stage fires only if the one before it does.
         if memory is None:
-            answer, state = FIRE, states[i] if states else None
+            answer, state = FIRE, past.state
         elif i and not late and schedule.nested and not answers[-1].fire:
             answer, state = HOLD, past.state
+        elif schedule.clocks[i] is ALWAYS:
+            answer, state = FIRE, past.state
         else:
-            answer, state = frame.decide(i, memory, views)
+            answer, state = frame.decide(i, views, memory)
             if answer.refill:
-                kept = [state if j == i else cell.state for j, cell in enumerate(memory.stages)]
-                return advance(net, schedule, None, image, vectors, calls, kept)
+                states = tuple([state if j == i else cell.state for j, cell in enumerate(frame.past)])
+                return advance(net, schedule, None, image, vectors, executor, Refill(states, frame.made))
         if answer.fire:
             # It computes from the stage before it, and reflects the frame that this one reflects.
             source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
-            trunk = calls.call(i, stage.name + ".body", stage.body, (source.trunk,))
-            held = calls.call(i, stage.name + ".head", stage.head, (trunk,))
+            trunk = Lazy(i, stage.name + ".body", stage.body, (source.trunk,))
+            held = Lazy(i, stage.name + ".head", stage.head, (trunk,))
             motion = frame.since(source.motion) if late else source.motion
             cell = Cell(trunk, held, source.frame, motion, 0, past.fires + 1, views, views, state)
         else:
@@ -109,44 +117,50 @@ def advance(
         now.append(cell)
         answers.append(answer)
     # Fresh and held values are fused; if nothing fired, a carry may move the last output instead.
-    fired = tuple([bool(answer.fire) for answer in answers])
-    values, fused, output, moved, carried = frame.fuse(now, fired)
-    used = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
-    calls.settle([sight, *used, *values.values(), output])
-    signals, reflects = tuple([answer.signal for answer in answers]), tuple([cell.frame for cell in now])
-    record = Record(memory is None, fired, signals, reflects, Seconds.of(len(now), calls.made), moved, carried)
-    return Memory(frame.t, np.shape(image), tuple(now), fused, values, output, sight, record)
+    return frame.end(now, answers)
 
 
 class Frame:
     """The frame that is being run: the lazy values that its stages share, each made at most once."""
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, memory: Memory | None, image: Any, calls: Calls) -> None:
-        self.net, self.schedule, self.memory, self.image, self.calls = net, schedule, memory, image, calls
+    def __init__(
+        self,
+        net: StagedNetwork,
+        schedule: Schedule,
+        memory: Memory | None,
+        image: Any,
+        vectors: Any,
+        executor: Executor,
+        refill: Refill | None,
+    ) -> None:
+        self.net, self.schedule, self.memory, self.image, self.executor = net, schedule, memory, image, executor
         self.t = 0 if memory is None else memory.t + 1
-        self.classes = net.classes
-        self.output = None if memory is None else calls.read(memory.fused.held)
-        self.last_seconds = 0.0 if memory is None else memory.record.seconds.network
+        states = (None,) * len(net.stages) if refill is None else refill.states
+        self.past = tuple([NEVER._replace(state=state) for state in states]) if memory is None else memory.stages
+        self.made: list[Lazy] = [] if refill is None else [*refill.made]
         self.motion: Any = None
+        self.sight: Any = None
         self._prepared: Any = None
         self._picture: Any = None
         self._moves: dict[int, Any] = {}
         self._carried: dict[int, Any] = {}
+        if schedule.carry.estimates_motion:
+            self.sight = Lazy(MOTION, "see", schedule.carry.see, (self.prepared(), image, vectors))
+            if memory is not None:
+                self.motion = Lazy(MOTION, "observe", schedule.carry.observe, (memory.sight, self.sight))
+
+    def read(self, lazy: Lazy) -> Any:
+        """Return a value, with all pending calls that it depends on run as one batch."""
+        if lazy.pending:
+            self.made += force(self.executor, (lazy,))
+        return lazy.value
 
     def prepared(self) -> Any:
         """Return the frame as the network reads it."""
         if self._prepared is None:
             kind = MOTION if self.schedule.carry.estimates_motion else 0
-            self._prepared = self.calls.call(kind, "prepare", self.net.prepare, (self.image,))
+            self._prepared = Lazy(kind, "prepare", self.net.prepare, (self.image,))
         return self._prepared
-
-    def see(self, vectors: Any) -> Any:
-        """Return the carry's data of the frame, and set the motion since the previous frame."""
-        carry, call = self.schedule.carry, self.calls.call
-        sight = call(MOTION, "see", carry.see, (self.prepared(), self.image, vectors))
-        if self.memory is not None:
-            self.motion = call(MOTION, "observe", carry.observe, (self.memory.sight, sight))
-        return sight
 
     def since(self, motion: Any) -> Any:
         """Return ``motion``, which ends at the previous frame, extended to this frame; equal motions are extended once."""
@@ -154,7 +168,7 @@ class Frame:
             return motion
         if id(motion) not in self._moves:
             compose = self.schedule.carry.compose
-            self._moves[id(motion)] = self.calls.call(MOTION, "compose", compose, (motion, self.motion))
+            self._moves[id(motion)] = Lazy(MOTION, "compose", compose, (motion, self.motion))
         return self._moves[id(motion)]
 
     def carry(self, cell: Cell) -> Any:
@@ -163,7 +177,7 @@ class Frame:
             return cell.held
         if id(cell) not in self._carried:
             move = self.schedule.carry.move
-            self._carried[id(cell)] = self.calls.call(MOTION, "move", move, (cell.held, cell.motion))
+            self._carried[id(cell)] = Lazy(MOTION, "move", move, (cell.held, cell.motion))
         return self._carried[id(cell)]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
@@ -178,16 +192,14 @@ class Frame:
                 continue
             stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
-                shown = self.calls.call(CLOCK, stage.name + ".features", stage.features, (cell.trunk,))
-                found[watch] = self.calls.read(shown)
+                found[watch] = self.read(Lazy(CLOCK, stage.name + ".features", stage.features, (cell.trunk,)))
             elif stage.scores is not None:
-                shown = self.calls.call(CLOCK, stage.name + ".scores", stage.scores, (self.carry(cell),))
-                found[watch] = self.calls.read(shown)
+                found[watch] = self.read(Lazy(CLOCK, stage.name + ".scores", stage.scores, (self.carry(cell),)))
         return found
 
-    def decide(self, i: int, memory: Memory, views: Mapping[Watch, Any]) -> tuple[Decision, Any]:
+    def decide(self, i: int, views: Mapping[Watch, Any], memory: Memory) -> tuple[Decision, Any]:
         """Return the answer of the clock of stage ``i``, and its state."""
-        past, calls = memory.stages[i], self.calls
+        past, clock = self.past[i], self.schedule.clocks[i]
         shown = {watch: View(now, past.seen[watch], past.previous[watch]) for watch, now in views.items()}
         watched = shown.get(Watch("scores", i) if i else PICTURE, NO_VIEW)
         moved = self.motion is not None
@@ -198,43 +210,41 @@ class Frame:
             *watched,
             since=past.since + 1,
             fires=past.fires,
-            motion=calls.read(self.motion) if moved else None,
+            motion=self.read(self.motion) if moved else None,
             views=shown,
-            travel=calls.read(self.since(past.motion)) if moved else None,
-            output=self.output,
-            classes=self.classes,
-            last_seconds=self.last_seconds,
+            travel=self.read(self.since(past.motion)) if moved else None,
+            output=memory.fused.held.value,
+            classes=self.net.classes,
+            last_seconds=memory.record.seconds.network,
         )
-        return calls.ask(self.schedule.clocks[i], tick, past.state)
+        start = time.perf_counter()
+        answer = ask(clock, tick, past.state)
+        self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
+        return answer
 
-    def fuse(
-        self, now: Sequence[Cell], fired: Sequence[bool]
-    ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...], str]:
-        """Return values by name, the output's cell, the output, the stages that were moved, and ``Record.propagated``."""
-        net, memory, call, last = self.net, self.memory, self.calls.call, self.net.last
-        values = {} if memory is None else dict(memory.values)
-        if memory is not None and self.schedule.carry.of != "held" and (carried := self._how_carried(fired)):
-            fused = memory.fused._replace(motion=self.since(memory.fused.motion))
-            output = call(FINISH, "restore", net.restore, (self._output(carried, fused, now), self.image))
-            return values, fused, output, (False,) * len(now), carried
-        changed, moved = set(), []
-        for stage, cell, fires in zip(net.stages, now, fired, strict=True):
-            if fires or cell.motion is not None:
-                values[stage.name] = cell.held if cell.motion is None else self.carry(cell)
-                changed.add(stage.name)
-            moved.append(stage.name in changed and not fires)
-        for group in net.groups:
-            if changed.intersection(group.reads):
-                args = tuple([values[name] for name in group.reads])
-                values[group.name] = call(FUSE, group.name, group.function, args)
-                changed.add(group.name)
-        if memory is not None and last not in changed:
-            return values, memory.fused, memory.output, tuple(moved), ""
-        made = call(FINISH, "finish", net.finish, (values[last],))
-        output = call(FINISH, "restore", net.restore, (made, self.image))
-        return values, Cell(values[last], made, self.t), output, tuple(moved), ""
+    def end(self, now: Sequence[Cell], answers: Sequence[Decision]) -> Memory:
+        """Fuse fresh and held values, compute all values that are kept, and return the memory of this frame."""
+        fired, propagated = tuple([bool(answer.fire) for answer in answers]), ""
+        if self.memory is not None and self.schedule.carry.of != "held":
+            propagated = self._propagation(fired)
+        if self.memory is not None and propagated:
+            values, fused, output, moved = self._propagate(propagated, now, self.memory)
+        else:
+            values, fused, output, moved = self._fuse(now, fired)
+        kept = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
+        self.made += force(self.executor, [self.sight, *kept, *values.values(), output])
+        record = Record(
+            self.memory is None,
+            fired,
+            tuple([answer.signal for answer in answers]),
+            tuple([cell.frame for cell in now]),
+            Seconds.of(len(now), self.made),
+            moved,
+            propagated,
+        )
+        return Memory(self.t, np.shape(self.image), tuple(now), fused, values, output, self.sight, record)
 
-    def _how_carried(self, fired: Sequence[bool]) -> str:
+    def _propagation(self, fired: Sequence[bool]) -> str:
         """Return ``Record.propagated``: "output", "fused", "corrected", or "" if values are fused."""
         net, of = self.net, self.schedule.carry.of
         if all(fired):
@@ -246,20 +256,47 @@ class Frame:
                 return "corrected"
         return "" if any(fired) else "fused" if of == "fused" else "output"
 
-    def _output(self, carried: str, fused: Cell, now: Sequence[Cell]) -> Any:
-        """Return the output of the last fused value or output and the motion since then."""
-        net, carry, call = self.net, self.schedule.carry, self.calls.call
-        if carried == "output":
-            return call(MOTION, "move", carry.move, (fused.held, fused.motion))
-        scores = call(MOTION, "fused", net.fused, (fused.trunk,))
-        moved = call(MOTION, "move", carry.move, (scores, fused.motion))
-        if carried == "fused" or net.correction is None:
-            return call(FINISH, "conclude", net.conclude or net.finish, (moved,))
-        unexplained = call(MOTION, "unexplained", carry.unexplained, (moved, fused.motion))
-        names = [stage.name for stage in net.stages]
-        reads = net.correction.reads
-        seen = self.prepared() if reads is None else now[names.index(reads)].trunk
-        return call(FINISH, "correction", net.correction.part, (seen, moved, unexplained))
+    def _fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...]]:
+        """Return values by name, the output's cell, the output, and True for each stage whose held value was moved."""
+        net, memory = self.net, self.memory
+        values = {} if memory is None else dict(memory.values)
+        changed, moved = set(), []
+        for stage, cell, fires in zip(net.stages, now, fired, strict=True):
+            if fires or cell.motion is not None:
+                values[stage.name] = cell.held if cell.motion is None else self.carry(cell)
+                changed.add(stage.name)
+            moved.append(stage.name in changed and not fires)
+        for group in net.groups:
+            if changed.intersection(group.reads):
+                args = tuple([values[name] for name in group.reads])
+                values[group.name] = Lazy(FUSE, group.name, group.function, args)
+                changed.add(group.name)
+        if memory is not None and net.last not in changed:
+            return values, memory.fused, memory.output, tuple(moved)
+        made = Lazy(FINISH, "finish", net.finish, (values[net.last],))
+        output = Lazy(FINISH, "restore", net.restore, (made, self.image))
+        return values, Cell(values[net.last], made, self.t), output, tuple(moved)
+
+    def _propagate(
+        self, propagated: str, now: Sequence[Cell], memory: Memory
+    ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...]]:
+        """Return the same as ``_fuse``, with the output made of the last fused value or output and the motion since then."""
+        net, carry = self.net, self.schedule.carry
+        fused = memory.fused._replace(motion=self.since(memory.fused.motion))
+        if propagated == "output":
+            made = Lazy(MOTION, "move", carry.move, (fused.held, fused.motion))
+        else:
+            scores = Lazy(MOTION, "fused", net.fused, (fused.trunk,))
+            moved = Lazy(MOTION, "move", carry.move, (scores, fused.motion))
+            if net.correction is None or propagated == "fused":
+                made = Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
+            else:
+                unexplained = Lazy(MOTION, "unexplained", carry.unexplained, (moved, fused.motion))
+                reads, names = net.correction.reads, [stage.name for stage in net.stages]
+                seen = self.prepared() if reads is None else now[names.index(reads)].trunk
+                made = Lazy(FINISH, "correction", net.correction.part, (seen, moved, unexplained))
+        output = Lazy(FINISH, "restore", net.restore, (made, self.image))
+        return dict(memory.values), fused, output, (False,) * len(now)
 
 
 def fill(
@@ -271,7 +308,7 @@ def fill(
     >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
     'W'
     """
-    memory = advance(net, schedule, None, image, vectors, Executed(executor or Interpreter()))
+    memory = advance(net, schedule, None, image, vectors, executor or Interpreter())
     return memory.output.value, memory
 
 
@@ -297,5 +334,5 @@ def step(
     """
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; call fill for it.")
-    after = advance(net, schedule, memory, image, vectors, Executed(executor or Interpreter()))
+    after = advance(net, schedule, memory, image, vectors, executor or Interpreter())
     return after.output.value, after

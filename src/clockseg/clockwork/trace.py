@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Lazy
@@ -72,11 +72,12 @@ class Tally:
 
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
-        seconds = record.seconds.network
+        seconds, frames = record.seconds.network, self.frames + 1
         if first:
-            return self + Tally(self.stages, clips=1, frames=1, first_seconds=seconds)
-        fires = tuple(map(int, record.fired))
-        return self + Tally(self.stages, frames=1, fires=fires, network=int(any(fires)), seconds=seconds)
+            return replace(self, clips=self.clips + 1, frames=frames, first_seconds=self.first_seconds + seconds)
+        fires = tuple([count + fired for count, fired in zip(self.fires, record.fired, strict=True)])
+        network = self.network + any(record.fired)
+        return replace(self, frames=frames, fires=fires, network=network, seconds=self.seconds + seconds)
 
     def __add__(self, other: Tally) -> Tally:
         fires = tuple(a + b for a, b in zip(self.fires, other.fires, strict=True))

@@ -8,7 +8,7 @@ import hashlib
 import importlib
 import io
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,67 +121,55 @@ class _Request:
     """
 
     def __init__(self, library: types.ModuleType, model: Any, built: Built) -> None:
-        self.library = library
         self.request = model.create_infer_request()
         libraries.keep_after_fork(self)
         inputs = [model.input(name) for name in built.inputs]
         outputs = [model.output(name) for name in built.outputs]
         # What suppression keeps has no shape beforehand: such outputs are copied out of the request's memory.
         self.free = not all(port.partial_shape.is_static for port in outputs)
-        self.inputs = [_Port(port, _dtype(library, port), _is_map(port)) for port in inputs]
-        self.outputs = [_Port(port, _dtype(library, port), _is_map(port)) for port in outputs]
-        self.pools = [
-            Pool(tuple(port.shape), dtype, functools.partial(_wrap, library, port))
-            for port, dtype, _ in ([] if self.free else self.outputs)
-        ]
+        self.inputs = [_Port.of(library, port) for port in inputs]
+        self.outputs = [_Port.of(library, port) for port in outputs]
+        fixed = [] if self.free else self.outputs
+        self.pools = [Pool(tuple(one.port.shape), one.dtype, one.wrap) for one in fixed]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         # Tensors over an array's memory don't keep it alive; these do while it runs.
         arrays, slots = [], lend(self.pools)
-        for given, (port, dtype, last) in zip(inputs, self.inputs, strict=True):
+        for given, (port, dtype, last, wrap) in zip(inputs, self.inputs, strict=True):
             array = np.ascontiguousarray(given.transpose(_LAST) if last else given, dtype)
-            if dtype == _bf16() and not array.flags.writeable:
+            if not array.flags.writeable:  # OpenVINO shares writable memory only
                 array = array.copy()
             arrays.append(array)
-            self.request.set_tensor(port, _wrap(self.library, port, array))
+            self.request.set_tensor(port, wrap(array))
         if self.free:
             self.request.infer()
             found = [np.array(self.request.get_tensor(port).data) for port, *_ in self.outputs]
             return [
                 array.transpose(_FIRST) if port.last else array for array, port in zip(found, self.outputs, strict=True)
             ]
-        for slot, (port, _, _) in zip(slots, self.outputs, strict=True):
-            self.request.set_tensor(port, slot.wrapped)
+        for slot, one in zip(slots, self.outputs, strict=True):
+            self.request.set_tensor(one.port, slot.wrapped)
         self.request.infer()
         pairs = zip(slots, self.outputs, strict=True)
         return [slot.array.transpose(_FIRST) if port.last else slot.array for slot, port in pairs]
 
 
 class _Port(NamedTuple):
-    """An input or output of a model; ``last``: its memory is laid out with the channels last."""
+    """An input or output of a model. ``last``: its memory is laid out with the channels last. ``wrap``: an array as a tensor."""
 
     port: Any
     dtype: np.dtype[Any]
     last: bool
+    wrap: Callable[[Array], Any]
+
+    @classmethod
+    def of(cls, library: types.ModuleType, port: Any) -> _Port:
+        kind, last = port.get_element_type(), _is_map(port)
+        if kind != library.Type.bf16:
+            return cls(port, np.dtype(kind.to_dtype()), last, functools.partial(library.Tensor, shared_memory=True))
+        # numpy has no bf16: the dtype is from a library that comes with ONNX, and OpenVINO reads it as integers.
+        bf16 = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        return cls(port, bf16, last, lambda array: library.Tensor(array.view(np.uint16), port.shape, kind))
 
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-
-
-@functools.cache
-def _bf16() -> np.dtype[Any]:
-    """Return the dtype bf16 for numpy, from a library that comes with ONNX."""
-    found: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
-    return found
-
-
-def _wrap(library: types.ModuleType, port: Any, array: Array) -> Any:
-    if array.dtype == _bf16():
-        return library.Tensor(array.view(np.uint16), port.shape, library.Type.bf16)
-    # OpenVINO shares writable memory only.
-    return library.Tensor(array, shared_memory=bool(array.flags.writeable))
-
-
-def _dtype(library: types.ModuleType, port: Any) -> np.dtype[Any]:
-    kind = port.get_element_type()
-    return _bf16() if kind == library.Type.bf16 else np.dtype(kind.to_dtype())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from clockseg.clockwork.lazy import Executed, Executor, Interpreter, Lazy
+from clockseg.clockwork.lazy import Executor, Interpreter, Lazy
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, advance
@@ -94,8 +94,10 @@ class Fusion:
             self.prepared.add(what)
         return new
 
-    def joint(self, names: tuple[str, ...], keep: frozenset[str]) -> Joint | None:
-        """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are too many."""
+    def joint(self, names: tuple[str, ...], keep: frozenset[str] | None) -> Joint | None:
+        """Return the joint of the parts of these names that gives the tensors ``keep``; None if there are too many, or none."""
+        if not keep:
+            return None
         with self.lock:
             if (names, keep) not in self.joints and len(self.joints) < JOINTS:
                 parts = tuple(self.parts[name] for name in names)
@@ -138,16 +140,16 @@ def named_parts(net: StagedNetwork) -> dict[str, Any]:
 class Fused:
     """The executor of one session.
 
-    ``live``: the values that later batches read. ``plans``: the pieces of a batch, by its calls; ``failed``: calls that can't
-    run as one model. ``own``: the parts of the
-    session's network that ``fusion`` knows, and its selections, by name.
+    ``live``: the values that later batches read. ``plans``: the pieces of a batch and their joints, by its calls; ``failed``:
+    calls that can't run as one model. ``own``: the parts of the session's network that ``fusion`` knows, and its selections,
+    by name.
     """
 
     fusion: Fusion
     net: StagedNetwork
     schedule: Schedule
     live: Live | None
-    plans: dict[Hashable, list[Piece]] = field(default_factory=dict)
+    plans: dict[Hashable, list[tuple[Piece, Joint | None]]] = field(default_factory=dict)
     failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
     own: dict[str, Any] = field(default_factory=dict)
 
@@ -172,21 +174,22 @@ class Fused:
             self.plans[names, takes] = self._plan(names, takes)
         done: set[int] = set()
         while len(done) < len(batch):
-            for piece in self.plans[names, takes]:
+            for piece, joint in self.plans[names, takes]:
                 left = [batch[i] for i in piece.calls if i not in done]
                 if piece.keep is None:
                     ALONE.force(left)
-                elif left and not self._fuse(piece, batch, left, piece.keep):
+                elif left and not (joint and self._fuse(joint, piece, batch, left)):
                     self.failed.add((names, takes, piece.calls))
                     self.plans[names, takes] = self._plan(names, takes)
                     break
                 done.update(piece.calls)
 
-    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[Piece]:
+    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[tuple[Piece, Joint | None]]:
         failed = {calls for *of, calls in self.failed if of == [names, takes]}
         picks = {name: part for name, part in self.own.items() if isinstance(part, Pick)}
         parts = {**self.fusion.parts, **picks}
-        return Batch(names, takes, parts, self.fusion.fusable - picks.keys(), self.live).pieces(failed)
+        pieces = Batch(names, takes, parts, self.fusion.fusable - picks.keys(), self.live).pieces(failed)
+        return [(one, self.fusion.joint(tuple([names[i] for i in one.calls]), one.keep)) for one in pieces]
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""
@@ -197,13 +200,10 @@ class Fused:
         live = None if self.live is None else frozenset(self.live.items())
         if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
-                advance(self.net, fixed(self.schedule, pattern), memory, image, vectors, Executed(self))
+                advance(self.net, fixed(self.schedule, pattern), memory, image, vectors, self)
 
-    def _fuse(self, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy], keep: frozenset[str]) -> bool:
+    def _fuse(self, joint: Joint, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy]) -> bool:
         """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""
-        joint = self.fusion.joint(tuple([call.name for call in calls]), keep) if keep else None
-        if joint is None:
-            return False
         inside = set(map(id, calls))
         taken = {id(one): one for call in calls for one in call.args if id(one) not in inside}
         values = [one.value if type(one) is Lazy else one for one in taken.values()]

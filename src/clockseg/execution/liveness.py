@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.clock import Clock, Decision, Tick, facts
-from clockseg.clockwork.lazy import Executed, Lazy
+from clockseg.clockwork.lazy import Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import advance
@@ -79,11 +79,11 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
         return None
     dry = _Dry()
     schedules = [fixed(schedule, pattern) for pattern in found]
-    first = advance(net, schedule, None, None, None, Executed(dry))
+    first = advance(net, schedule, None, None, None, dry)
     for one in schedules:
-        second = advance(net, one, first, None, None, Executed(dry))
+        second = advance(net, one, first, None, None, dry)
         for then in schedules:
-            advance(net, then, second, None, None, Executed(dry))
+            advance(net, then, second, None, None, dry)
     return {name: frozenset(readers) for name, readers in dry.live.items()}
 
 

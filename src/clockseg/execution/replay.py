@@ -1,4 +1,4 @@
-"""The calls of a session that is replayed from a tape: values are looked up instead of computed, when they are read.
+"""An executor for sessions that are replayed from a tape: values are looked up instead of computed, when they are read.
 
 The key of a promise says how its value is computed and from which frames, so that two schedules that would compute the same
 value are known to do so.
@@ -6,7 +6,7 @@ value are known to do so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -86,18 +86,26 @@ class Shot(Promise):
         return self.value.__array__(dtype)
 
 
-class Replaying:
-    """The calls of frames from a tape (``clockwork.lazy.Calls``). ``carry``: identity, or a warp.
+class Replay:
+    """An executor that looks the values of a tape up instead of computing them. ``carry``: identity, or a warp.
 
-    Bodies and heads are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
+    The value of a call is a promise; for the data that a carry keeps of a frame, it is the frame's number. Bodies and heads
+    are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
     """
 
     def __init__(self, frames: Frames, carry: Any) -> None:
         self.frames, self.carry = frames, carry
-        self.made: list[Lazy] = []
 
-    def call(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return a promise; for the data that a carry keeps of a frame, the frame's number."""
+    def force(self, batch: Sequence[Lazy]) -> None:
+        """Promise the value of each call."""
+        for call in batch:
+            args = tuple([one.value if type(one) is Lazy else one for one in call.args])
+            call.value = self._promised(call.kind, call.name, call.part, args)
+
+    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
+        """Do nothing: there is nothing to compile."""
+
+    def _promised(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if name == "see":
             return args[1].index
         if name == "observe":
@@ -114,17 +122,6 @@ class Replaying:
         if name.endswith(".head"):
             return self._looked_up(("held", kind), args[0].key[-1])
         return self._made(name, part, args)
-
-    def read(self, given: Any) -> Any:
-        """Return the promise: a clock that reads it computes it."""
-        return given
-
-    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of a clock, which reads promises (``Replayed``)."""
-        return ask(clock, tick, state)
-
-    def settle(self, kept: Iterable[Any]) -> None:
-        """Do nothing: values are computed when they are read."""
 
     def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
         return Promise(("motion", self.carry.motion, before, now), make, after=after)

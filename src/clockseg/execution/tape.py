@@ -23,7 +23,7 @@ from clockseg.clockwork.trace import Record
 from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
-from clockseg.execution.replay import Promise, Replayed, Replaying, Shot
+from clockseg.execution.replay import Promise, Replay, Replayed, Shot
 from clockseg.execution.store import Place, Store
 from clockseg.types import Image
 
@@ -216,10 +216,10 @@ class Tape:
         check(self.net, made)
         _check_playable(made)
         replayed = replace(made, clocks=tuple(map(Replayed, made.clocks)))
-        calls, memory = Replaying(self, made.carry), None
+        executor, memory = Replay(self, made.carry), None
         for index, frame in enumerate(self._frames):
-            memory = advance(self.net, replayed, None if frame.first else memory, Shot(self, index), None, calls)
-            yield Played(memory.output, memory.record)
+            memory = advance(self.net, replayed, None if frame.first else memory, Shot(self, index), None, executor)
+            yield Played(memory.output.value, memory.record)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the shape of the picture of frame ``index``."""
