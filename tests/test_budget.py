@@ -193,11 +193,11 @@ def test_the_session_tells_what_frames_took() -> None:
 def test_a_rate_is_replayed_and_frames_a_second_are_not() -> None:
     pictures = SPLICED[20:40]
     schedule = budget(network_rate=0.25)
-    recording = record(NET, pictures, keep=needs(schedule_for(schedule, 2)))
+    recording = record(NET, pictures, keep=needs(NET, [schedule]))
     live = [one for _, one in run(NET, pictures, schedule)]
     assert [(one.fired, one.signal) for one in replay(recording, schedule)] == [(one.fired, one.signal) for one in live]
     with pytest.raises(UsageError, match=r"budget\(fps=30\).* goes by the seconds"):
-        needs(schedule_for(budget(fps=30), 2))
+        needs(NET, [budget(fps=30)])
     assert needs(schedule_for(budget(adaptive, network_rate=0.2), 3)) == {Watch("labels", 2)}
 
 

@@ -25,7 +25,7 @@ from clockseg import (
 )
 from clockseg.carry import Flow, Interpolate, Warp, parse_carry
 from clockseg.clocks import motion_residual
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 from clockseg.networks.cut_settling import Cutting
 from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import cut_network
@@ -260,10 +260,10 @@ def test_the_text_of_a_carry_reads_back(text) -> None:
 @pytest.mark.parametrize("keys", [1, 2])
 def test_a_tape_plays_what_a_run_gives(keys) -> None:
     net, frames, schedule = toy(), clip(11), carried(skip_frame(3), Interpolate(Flow(), keys=keys))
-    tape = Tape(net, wanted(net, [schedule]))
+    recording = Recording(net, needs(net, [schedule], outputs=True))
     for image in frames:
-        tape.add(image)
-    played = list(play(tape, schedule))
+        recording.add(image)
+    played = list(play(recording, schedule))
     expected = list(run(net, frames, schedule))
     assert [one.record.fired for one in played] == [record.fired for _, record in expected]
     assert [one.record.propagated for one in played] == [record.propagated for _, record in expected]

@@ -156,7 +156,7 @@ def test_replayed_it_decides_as_it_did(tmp_path: Path) -> None:
     file = clock(tmp_path / "now.onnx", {"now": [1, 1, 6, 8], "since": [1, 1]}, "now")
     schedule = schedule_for(parse_schedule(f'learned("{file}", 0.5)'), 2)
     images = [grey(level) for level in (0, 200, 30, 150)]
-    recording = record(NET, images, keep=needs(schedule))
+    recording = record(NET, images, keep=needs(NET, [schedule]))
     ran = [(one.fired, one.signal) for _, one in run(NET, images, schedule)]
     assert [(one.fired, one.signal) for one in replay(recording, schedule)] == ran
 
@@ -220,7 +220,7 @@ def test_samples_are_what_would_be_shown_against_the_network() -> None:
     levels = [0, 255] * 12
     clip = clip_of([grey(level) for level in levels])
     learn, held = takes(NET, [clip], identity, frames=24, warn=print)
-    assert (len(learn.tape), len(held.tape)) == (20, 4)
+    assert (len(learn.recording), len(held.recording)) == (20, 4)
     found = samples(learn, identity, (Input("now", (1, 1, 6, 8)), Input("fired", (1, 1, 6, 8))), passes=2, seed=0)
     apart = np.abs(found.values["now"] - found.values["fired"]).mean((1, 2, 3))
     assert 0 < found.change.mean() < 1

@@ -13,7 +13,7 @@ from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.execution.liveness import liveness
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 
 WARP = Warp(Flow())
 
@@ -110,12 +110,12 @@ def test_a_tape_plays_it_as_a_session_runs_it() -> None:
         carried(gate, WARP)
         for gate in (motion_residual(0.03), budget(motion_residual, network_rate=0.4), budget(network_rate=0.3))
     ]
-    tape = Tape(NET, wanted(NET, schedules))
+    recording = Recording(NET, needs(NET, schedules, outputs=True))
     for image in images:
-        tape.add(image)
+        recording.add(image)
     for schedule in schedules:
         live = list(run(NET, images, schedule))
-        played = list(tape.play(schedule))
+        played = list(recording.play(schedule))
         assert [one.record.fired for one in played] == [record.fired for _, record in live]
         assert all(np.array_equal(one.output.value, output) for one, (output, _) in zip(played, live, strict=True))
 

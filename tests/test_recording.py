@@ -32,8 +32,7 @@ from clockseg import (
 )
 from clockseg.carry import Identity
 from clockseg.clocks import ALWAYS, PICTURE, Change, Difference, Watch, budget, paced
-from clockseg.clockwork.schedule import schedule_for
-from clockseg.execution import store as store_module
+from clockseg.execution import recording as module
 from clockseg.execution.recording import label_map, needs, record, replay
 from toy_networks import toy
 
@@ -67,7 +66,7 @@ def session_records(net, images, schedule) -> list:
 
 def replayed(net, images, schedule) -> list:
     """What a replay gives of a recording of no more than the schedule needs."""
-    return untimed(replay(record(net, images, keep=needs(schedule_for(schedule, len(net)))), schedule))
+    return untimed(replay(record(net, images, keep=needs(net, [schedule])), schedule))
 
 
 share = st.floats(0, 0.6)
@@ -156,7 +155,7 @@ def test_on_street_too() -> None:
         confidence(0.7),
         pipelined(3),
     ]
-    recording = record(net, images, keep=set().union(*(needs(schedule_for(gate, 3)) for gate in gates)))
+    recording = record(net, images, keep=needs(net, gates))
     for gate in gates:
         assert untimed(replay(recording, gate)) == session_records(net, images, gate)
 
@@ -164,13 +163,12 @@ def test_on_street_too() -> None:
 def test_what_is_kept_by_default_is_the_label_maps_of_stages_that_score() -> None:
     net = replace(NET, stages=(replace(NET.stages[0], scores=None), *NET.stages[1:]))
     recording = record(net, clip(2))
-    assert recording.kept == (label_map(2), label_map(3))
+    assert recording.keep == {label_map(2), label_map(3)}
     assert recording.look(label_map(2), 1).dtype == np.uint8
-    assert recording.scored == {2, 3}
 
 
 def test_beyond_its_memory_it_goes_to_disk_and_is_gone_with_the_recording(monkeypatch) -> None:
-    monkeypatch.setattr(store_module, "MEMORY_BYTES", 100)
+    monkeypatch.setattr(module, "MEMORY_BYTES", 100)
     images = clip(6)
     recording = record(NET, images, keep=[PICTURE])
     part, file = recording[2:], recording.store._file
@@ -186,7 +184,7 @@ def test_beyond_its_memory_it_goes_to_disk_and_is_gone_with_the_recording(monkey
 
 
 def test_arrays_of_any_layout_come_back_as_they_were() -> None:
-    store, rng = store_module.Store(), np.random.default_rng(0)
+    store, rng = module.Store(), np.random.default_rng(0)
     arrays = [
         rng.random((2, 3, 4)).astype(np.float32).transpose(2, 0, 1)[::-1],
         np.zeros((0, 4), np.int32),
@@ -222,10 +220,10 @@ class Moving(Identity):
     [
         (budget(fps=30), "stage 1, budget.* can't be replayed"),
         (either(adaptive(0.1), at_least_every(2)), None),
-        (Schedule((ALWAYS, ALWAYS, Change(0.1)), carry=Moving()), "can't be replayed: clocks watch moved values"),
+        (Schedule((ALWAYS, ALWAYS, Change(0.1)), carry=Moving()), "can't be replayed: give identity"),
         (difference(0.1, of="scores"), "the scores of stage 2, which wasn't recorded"),
         (difference(0.1, of="pixels"), "the picture, which wasn't recorded"),
-        (confidence(0.5), "record with keep=needs"),
+        (confidence(0.5), r"record with keep=needs\(net"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),
         (adaptive(0.1, watch=3), "Give a stage before the last"),
         ("adaptive(0.1)", "is not a schedule"),
@@ -269,7 +267,7 @@ def test_needs_tells_what_each_clock_watches() -> None:
         difference(0.1, of="pixels"): {PICTURE},
     }
     for schedule, expected in watched.items():
-        assert needs(schedule_for(schedule, 3)) == expected
+        assert needs(NET, [schedule]) == expected
 
 
 def test_an_empty_recording_replays_to_nothing() -> None:

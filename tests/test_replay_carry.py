@@ -1,4 +1,4 @@
-"""Played from a tape: the same labels and records, bit for bit, as a session gives, whatever is carried."""
+"""Played from a recording: the same labels and records, bit for bit, as a session gives, whatever is carried."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from clockseg import (
     skip_frame,
 )
 from clockseg.carry import Flow, Warp, identity, parse_carry
-from clockseg.clocks import ALWAYS, Decision, at_least_every, budget, either, motion_residual, paced
+from clockseg.clocks import ALWAYS, PICTURE, Decision, Watch, at_least_every, budget, either, motion_residual, paced
 from clockseg.clockwork.network import Correction, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 from clockseg.video import OverlayWriter, open_clip
 from toy_networks import toy
 
@@ -94,10 +94,10 @@ SCHEDULES: dict[str, Any] = {
 
 def compared(net: StagedNetwork, schedule: Schedule, images: list[np.ndarray], firsts: tuple[int, ...]) -> None:
     """Play it and run it; the same, frame by frame."""
-    tape, session = Tape(net, wanted(net, [schedule])), Session(net, schedule)
+    recording, session = Recording(net, needs(net, [schedule], outputs=True)), Session(net, schedule)
     for index, image in enumerate(images):
-        tape.add(image, first=index in firsts)
-    for index, (image, played) in enumerate(zip(images, tape.play(schedule), strict=True)):
+        recording.add(image, first=index in firsts)
+    for index, (image, played) in enumerate(zip(images, recording.play(schedule), strict=True)):
         if index in firsts:
             session.reset()
         np.testing.assert_array_equal(played.output.value, session(image))
@@ -141,11 +141,11 @@ def test_the_network_does_not_run_again() -> None:
     calls: list[str] = []
     net = toy().map(lambda name, part: lambda *values: calls.append(name) or part(*values))
     schedules = [carried(schedule, Warp(Flow())) for schedule in (skip_frame(2), alternating)]
-    tape = Tape(net, wanted(net, schedules))
+    recording = Recording(net, needs(net, schedules, outputs=True))
     for image in clip(4):
-        tape.add(image)
+        recording.add(image)
     calls.clear()
-    whole, apart = (list(tape.play(schedule)) for schedule in schedules)
+    whole, apart = (list(recording.play(schedule)) for schedule in schedules)
     assert calls == []
     assert [played.output.value.shape for played in whole] == [(48, 64)] * 4
     assert calls == []
@@ -158,12 +158,12 @@ def test_equal_keys_are_equal_labels_whichever_schedule_shows_them() -> None:
     net, shown = toy(), {}
     schedules = [carried(skip_frame(n), Warp(Flow(), of)) for n in (2, 3, 4, 6) for of in ("output", "fused")]
     schedules += [frame_oracle, skip_frame(3), skip_frame(6), alternating, exponential]
-    tape = Tape(net, wanted(net, schedules))
+    recording = Recording(net, needs(net, schedules, outputs=True))
     for image in clip(13):
-        tape.add(image)
+        recording.add(image)
     met = 0
     for schedule in schedules:
-        for played in tape.play(schedule):
+        for played in recording.play(schedule):
             met += played.output.key in shown
             known = shown.setdefault(played.output.key, played.output.value)
             np.testing.assert_array_equal(known, played.output.value)
@@ -172,10 +172,10 @@ def test_equal_keys_are_equal_labels_whichever_schedule_shows_them() -> None:
 
 def test_a_long_hold_does_not_overflow_the_stack() -> None:
     never = schedule_for(carried(SCHEDULES["never again"], Warp(Flow())), 3)
-    tape, image = Tape(toy(), wanted(toy(), [never])), clip(1)[0]
+    recording, image = Recording(toy(), needs(toy(), [never], outputs=True)), clip(1)[0]
     for _ in range(500):
-        tape.add(image)
-    *_, last = tape.play(never)
+        recording.add(image)
+    *_, last = recording.play(never)
     np.testing.assert_array_equal(last.output.value, toy()(image))
 
 
@@ -187,37 +187,37 @@ def test_a_codec_s_vectors_and_what_they_refer_to(tmp_path: Path) -> None:
             writer.append(image)
     for text in ("warp(codec)", "warp(auto)"):
         made = schedule_for(carried(skip_frame(5), parse_carry(text)), 3)
-        tape, session = Tape(toy(), wanted(toy(), [made])), Session(toy(), made)
+        recording, session = Recording(toy(), needs(toy(), [made], outputs=True)), Session(toy(), made)
         frames = list(open_clip(path, vectors=True))
         assert frames[1].vectors is not None
         for frame in frames:
-            tape.add(frame.image, vectors=frame.vectors)
-        for frame, played in zip(frames, tape.play(made), strict=True):
+            recording.add(frame.image, vectors=frame.vectors)
+        for frame, played in zip(frames, recording.play(made), strict=True):
             np.testing.assert_array_equal(played.output.value, session(frame.image, vectors=frame.vectors))
 
 
 def test_only_what_is_needed_is_kept() -> None:
-    whole = wanted(toy(), [skip_frame(4), carried(skip_frame(2), Warp(Flow()))])
-    assert whole == {("motion", Flow())}
-    assert "picture" in wanted(toy(), [difference(0.1, of="pixels")])
-    assert wanted(toy(), [alternating]) == {("held", 0), ("held", 1), ("held", 2)}
-    assert ("trunk", 1) in wanted(toy(), [difference(0.1, of="features")])
-    assert "prepared" in wanted(NETS["corrected by the frame"], [carried(skip_frame(2), Warp(Flow()))])
-    assert wanted(NETS["corrected by the frame"], [skip_frame(2)]) == frozenset()
-    tape = Tape(toy(), whole)
-    tape.add(clip(1)[0])
-    tape.add(clip(1)[0])
-    with pytest.raises(UsageError, match=r"isn't on the tape; make it with keep=wanted"):
-        [played.output.value for played in tape.play(alternating)]
+    whole = needs(toy(), [skip_frame(4), carried(skip_frame(2), Warp(Flow()))], outputs=True)
+    assert whole == {"output", ("motion", Flow())}
+    assert PICTURE in needs(toy(), [difference(0.1, of="pixels")], outputs=True)
+    assert needs(toy(), [alternating], outputs=True) == {"output", ("held", 0), ("held", 1), ("held", 2)}
+    assert Watch("features", 2) in needs(toy(), [difference(0.1, of="features")], outputs=True)
+    assert "prepared" in needs(NETS["corrected by the frame"], [carried(skip_frame(2), Warp(Flow()))], outputs=True)
+    assert needs(NETS["corrected by the frame"], [skip_frame(2)], outputs=True) == {"output"}
+    recording = Recording(toy(), whole)
+    recording.add(clip(1)[0])
+    recording.add(clip(1)[0])
+    with pytest.raises(UsageError, match="wasn't recorded; record with keep=needs"):
+        [played.output.value for played in recording.play(alternating)]
 
 
 def test_what_cannot_be_played_is_refused() -> None:
     for reads in (lambda tick: tick.seconds > 1, lambda tick: tick.last_seconds > 1):
-        tape = Tape(toy(), wanted(toy(), [reads]))
+        recording = Recording(toy(), needs(toy(), [reads], outputs=True))
         for image in clip(2):
-            tape.add(image)
+            recording.add(image)
         with pytest.raises(UsageError, match="can't be replayed"):
-            list(tape.play(reads))
+            list(recording.play(reads))
 
     class Own(type(identity)):
         estimates_motion = True
@@ -227,8 +227,8 @@ def test_what_cannot_be_played_is_refused() -> None:
 
         __hash__ = object.__hash__
 
-    with pytest.raises(UsageError, match="can't be played from a tape"):
-        wanted(toy(), [carried(skip_frame(2), Own())])
+    with pytest.raises(UsageError, match="can't be played from a recording"):
+        needs(toy(), [carried(skip_frame(2), Own())], outputs=True)
     words = StagedNetwork("words", toy().stages[:1], finish=str, prepare=toy().prepare)
-    with pytest.raises(UsageError, match="gives str, which can't be taped"):
-        Tape(words, wanted(words, [skip_frame(2)])).add(clip(1)[0])
+    with pytest.raises(UsageError, match="gives str, which can't be recorded"):
+        Recording(words, needs(words, [skip_frame(2)], outputs=True)).add(clip(1)[0])

@@ -26,7 +26,6 @@ from clockseg import (
 from clockseg.cli.main import main
 from clockseg.clocks import paced
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import schedule_for
 from clockseg.execution.recording import Recording, needs, record, replay
 from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.planning.tuning import NEVER, tried, tune, tune_near
@@ -96,7 +95,7 @@ def test_no_threshold_at_all_comes_closer(seed, asked) -> None:
 def test_differences_have_pieces_too(seed, asked) -> None:
     rng = np.random.default_rng(seed)
     clip = [rng.random((1, 2, 2, 3)).astype(np.float32) for _ in range(10)]
-    recording = record(NET, clip, keep=needs(schedule_for(difference(0.1, of="features"), 2)))
+    recording = record(NET, clip, keep=needs(NET, [difference(0.1, of="features")]))
     point = tune([recording], lambda threshold: difference(threshold, of="features"), asked).point
     assert fire_rate([clip], difference(point.threshold, of="features")) == point.fire_rate
 
@@ -104,7 +103,7 @@ def test_differences_have_pieces_too(seed, asked) -> None:
 def test_confidence_rises_with_its_threshold() -> None:
     rng = np.random.default_rng(0)
     clip = [(rng.random((1, 3, 2, 3)) * scale).astype(np.float32) for scale in np.linspace(0, 9, 41)]
-    recording = record(NET, clip, keep=needs(schedule_for(confidence(0.1), 2)))
+    recording = record(NET, clip, keep=needs(NET, [confidence(0.1)]))
     point = tune([recording], confidence, 0.25).point
     assert point.fire_rate == 0.25
     assert fire_rate([clip], confidence(point.threshold)) == 0.25

@@ -133,7 +133,7 @@ def test_what_is_called_with_a_tick_works_everywhere(clock) -> None:
         Around(families.as_clock(clock)),
     ):
         ran = [(one.fired, one.signal) for _, one in run(NET, images, schedule)]
-        recording = record(NET, images, keep=needs(schedule_for(schedule, 2)))
+        recording = record(NET, images, keep=needs(NET, [schedule]))
         assert [(one.fired, one.signal) for one in replay(recording, schedule)] == ran
         assert all(fired == (True, fired[1]) for fired, _ in ran)
 
@@ -153,7 +153,7 @@ def test_a_function_with_a_threshold_is_tuned_and_paced() -> None:
 
 def test_somebodys_combinator_declares_what_its_parts_do() -> None:
     with pytest.raises(UsageError, match="by the seconds"):
-        needs(schedule_for(Around(budget(fps=30)), 2))
+        needs(NET, [Around(budget(fps=30))])
     with pytest.raises(UsageError, match="estimates none"):
         Session(NET, Around(motion_residual(0.1)))
     schedule = schedule_for(carried(Around(motion_residual(0.1)), Warp(Flow())), 2)

@@ -1,6 +1,6 @@
 """Agreement of clocks with every frame at equal rates, IU of clocks that watch some classes, and how budgets are kept.
 
-Videos are taped once, and every schedule is played on the tape. "In turn" joins a moving and a still video in turns.
+Videos are taped once, and every schedule is played on the recording. "In turn" joins a moving and a still video in turns.
 Thresholds are searched for, so that clocks are compared at the rate of the fixed one; a budget finds its own.
 """
 
@@ -19,7 +19,7 @@ from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, images, video
 from clockseg import adaptive, budget, carried, difference, load, motion_residual, parse_carry, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 from clockseg.libraries import opencv
 from clockseg.planning.trial import agreement, no_agreement
 
@@ -33,7 +33,7 @@ LOWEST, HIGHEST, STEPS = 1e-3, 1.0, 6
 
 
 def measure(asked: Namespace) -> Facts:
-    """Tape and play."""
+    """Recording and play."""
     net = load("street", engine="openvino", threads=asked.threads)
     drive = _taped(net, images(camvid()[0]))
     taped = {name: _taped(net, _video(name, frames)) for name, frames in ((DRIVING, None), (FIXED_CAMERA, 300))}
@@ -42,7 +42,9 @@ def measure(asked: Namespace) -> Facts:
         "in_turn": _kinds(_taped(net, _in_turn())),
         "classes": _classes(net, drive),
         "budgets": [
-            row for name, tape in (*taped.items(), ("CamVid's val clip", drive)) for row in _budgets(name, tape)
+            row
+            for name, recording in (*taped.items(), ("CamVid's val clip", drive))
+            for row in _budgets(name, recording)
         ],
     }
 
@@ -57,60 +59,62 @@ def _in_turn() -> list[Any]:
     return [image for turn, name, frames in turns for image in sources[name][turn * frames : (turn + 1) * frames]]
 
 
-def _taped(net: StagedNetwork, frames: Iterable[Any]) -> Tape:
+def _taped(net: StagedNetwork, frames: Iterable[Any]) -> Recording:
     schedules = [carried(adaptive(0.1), WARP), carried(budget(network_rate=0.5), WARP), difference(0.1, of="pixels")]
-    tape = Tape(net, wanted(net, schedules))
+    recording = Recording(net, needs(net, schedules, outputs=True))
     for image in frames:
-        tape.add(image)
-    say(f"{len(tape)} frames taped")
-    return tape
+        recording.add(image)
+    say(f"{len(recording)} frames taped")
+    return recording
 
 
-def _rate(tape: Tape, schedule: Any) -> float:
+def _rate(recording: Recording, schedule: Any) -> float:
     """Return the share of frames after the first on which the last stage fires."""
-    return float(np.mean([played.record.fired[-1] for played in islice(tape.play(schedule), 1, None)]))
+    return float(np.mean([played.record.fired[-1] for played in islice(recording.play(schedule), 1, None)]))
 
 
-def _at_rate(tape: Tape, make: Callable[[float], Any], rates: Sequence[float]) -> list[Any]:
+def _at_rate(recording: Recording, make: Callable[[float], Any], rates: Sequence[float]) -> list[Any]:
     """Return the schedules whose rates are closest to these; thresholds tried for one help with the next."""
     chosen, tried = [], dict[float, float]()
     for rate in rates:
         for _ in range(STEPS):
             low = max((one for one, found in tried.items() if found > rate), default=LOWEST)
             high = min((one for one, found in tried.items() if found <= rate and one > low), default=HIGHEST)
-            tried[math.sqrt(low * high)] = _rate(tape, make(math.sqrt(low * high)))
+            tried[math.sqrt(low * high)] = _rate(recording, make(math.sqrt(low * high)))
         chosen.append(make(min(tried, key=lambda one: abs(tried[one] - rate))))
     return chosen
 
 
-def _agreeing(tape: Tape, schedule: Any) -> Facts:
+def _agreeing(recording: Recording, schedule: Any) -> Facts:
     """Return the rate, and the agreement of labels with those of every frame."""
-    total, fired = no_agreement(len(tape.net.classes)), []
-    for index, played in enumerate(tape.play(schedule)):
-        truth = tape.net.restore(tape.look("output", index), np.broadcast_to(np.uint8(0), tape.shape(index)))
-        total += agreement(truth, played.output.value, len(tape.net.classes))
+    total, fired = no_agreement(len(recording.net.classes)), []
+    for index, played in enumerate(recording.play(schedule)):
+        truth = recording.net.restore(
+            recording.look("output", index), np.broadcast_to(np.uint8(0), recording.shape(index))
+        )
+        total += agreement(truth, played.output.value, len(recording.net.classes))
         fired.append(played.record.fired[-1])
     return {"rate": float(np.mean(fired[1:])), "pixel_acc": total.pixel_acc, "mean_iu": total.mean_iu}
 
 
-def _kinds(tape: Tape) -> list[Facts]:
+def _kinds(recording: Recording) -> list[Facts]:
     fixed = [carried(skip_frame(period), WARP) for period in PERIODS]
-    rates = [_rate(tape, schedule) for schedule in fixed]
+    rates = [_rate(recording, schedule) for schedule in fixed]
     makers: dict[str, Callable[[float], Any]] = {
         "motion_residual(t)": lambda t: carried(motion_residual(t), WARP),
         'difference(t, of="pixels")': lambda t: carried(difference(t, of="pixels"), WARP),
         "adaptive(t, watch=1)": lambda t: carried(adaptive(t, watch=1), WARP),
     }
-    kinds = {"skip_frame(n)": fixed} | {name: _at_rate(tape, make, rates) for name, make in makers.items()}
+    kinds = {"skip_frame(n)": fixed} | {name: _at_rate(recording, make, rates) for name, make in makers.items()}
     kinds["budget(network_rate=r)"] = [carried(budget(network_rate=1 / period), WARP) for period in PERIODS]
     return [
-        {"clock": name, "asked": rate, **_agreeing(tape, schedule)}
+        {"clock": name, "asked": rate, **_agreeing(recording, schedule)}
         for name, schedules in kinds.items()
         for rate, schedule in zip(rates, schedules, strict=True)
     ]
 
 
-def _classes(net: StagedNetwork, tape: Tape) -> list[Facts]:
+def _classes(net: StagedNetwork, recording: Recording) -> list[Facts]:
     """Return a change clock on all classes and one on some, at equal rates, against human labels."""
     makers: dict[str, Callable[[float], Any]] = {
         "every frame": lambda t: skip_frame(1),
@@ -118,32 +122,32 @@ def _classes(net: StagedNetwork, tape: Tape) -> list[Facts]:
         f"adaptive(t, watch=1, classes={ROAD_USERS})": lambda t: adaptive(t, watch=1, classes=ROAD_USERS),
     }
     return [
-        {"clock": name, "carry": str(carry), **_scored(net, tape, schedule)}
+        {"clock": name, "carry": str(carry), **_scored(net, recording, schedule)}
         for carry in (IDENTITY, WARP)
         for name, make in makers.items()
         for schedule in _at_rate(
-            tape,
+            recording,
             lambda t, make=make, carry=carry: carried(make(t), carry),
             (1.0,) if name == "every frame" else (0.5, 0.25, 0.125),
         )
     ]
 
 
-def _scored(net: StagedNetwork, tape: Tape, schedule: Any) -> Facts:
+def _scored(net: StagedNetwork, recording: Recording, schedule: Any) -> Facts:
     found, fired = Confusion.none(len(net.classes)), []
-    for frame, played in zip(camvid()[0].frames(), tape.play(schedule), strict=True):
+    for frame, played in zip(camvid()[0].frames(), recording.play(schedule), strict=True):
         fired.append(played.record.fired[-1])
         found += confusion(frame.labels, played.output.value, len(net.classes))
     iu = {name: float(found.iu[net.classes.index(name)]) for name in ROAD_USERS}
     return {"rate": float(np.mean(fired[1:])), "mean_iu": found.mean_iu, **iu}
 
 
-def _budgets(name: str, tape: Tape) -> list[Facts]:
+def _budgets(name: str, recording: Recording) -> list[Facts]:
     """Return the rate after 100 frames, and the largest distance from then on."""
     rows = []
     for carry in (WARP, IDENTITY):
         for rate in (1 / period for period in PERIODS):
-            records = [one.record for one in islice(tape.play(carried(budget(network_rate=rate), carry)), 1, None)]
+            records = [one.record for one in islice(recording.play(carried(budget(network_rate=rate), carry)), 1, None)]
             so_far = np.cumsum([any(one.fired) for one in records]) / np.arange(1, len(records) + 1)
             told = {"after_100": float(so_far[99]), "at_the_end": float(so_far[-1])}
             told |= {"farthest": float(np.abs(so_far[99:] - rate).max()), "refills": sum(one.fill for one in records)}

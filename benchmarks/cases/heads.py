@@ -20,7 +20,6 @@ from benchmarks.harness import Facts, percent, table
 from benchmarks.inputs import VIDEOS, camvid, video
 from benchmarks.measuring import compared
 from clockseg import adaptive, difference, load, record, replay
-from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import Clip
 from clockseg.execution.recording import needs
 from clockseg.graph import sidecar
@@ -66,7 +65,7 @@ def _clocks(name: str, network: str, clip: Clip) -> list[Facts]:
     def clock(threshold: float) -> Any:
         return difference(threshold, of="features") if name == "features" else adaptive(threshold)
 
-    recording = record(net, (frame.image for frame in clip), keep=needs(schedule_for(clock(0.1), len(net))))
+    recording = record(net, (frame.image for frame in clip), keep=needs(net, [clock(0.1)]))
     thresholds = [_threshold(recording, clock, rate) for rate in RATES]
     rows = compared(net, [(f"{one:.4g}", net, clock(one)) for one in thresholds], clip)[1:]
     return [{"watches": name, "fires": list(row["fire_rate"].values())[-1], **row} for row in rows]

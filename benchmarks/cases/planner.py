@@ -110,5 +110,5 @@ def pages(facts: Facts) -> dict[str, str]:
         promises.append([video, str(row["frames"]), str(row["schedules"]), *off, *size])
     head = ["video", "goal", "schedule", "promised", "held back", "of the run"]
     head += ["time planned", "of `evaluate`", "of `segment`"]
-    promise_head = ["video", "frames", "schedules", "kept to a point", "worst", "tapes", "seconds"]
+    promise_head = ["video", "frames", "schedules", "kept to a point", "worst", "recordings", "seconds"]
     return {"planner": f"{table(head, answers)}\n\n{table(promise_head, promises)}"}

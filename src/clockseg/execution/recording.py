@@ -1,33 +1,42 @@
-"""A recording of the maps that clocks watch, for trying schedules without running the network again.
+"""A recording of every stage on every frame, for trying schedules without running the network again.
 
 A stage that fires computes the oracle's value of the frame that it reflects, since its body reads only the stage before it.
-So everything that a clock can watch is in a recording of the frame oracle, and ``replay`` decides exactly as a ``Session``
-would: it is a session of a network whose stages look their values up. That holds for every schedule with the carry
-identity, nested or not, delayed or not, whose clocks read recorded maps only.
+So a recording of the frame oracle holds all that clocks can watch and all that a carry moves, and a replay decides exactly as
+a ``Session`` would, with the bits of its outputs. Bodies and heads are looked up, while groups, finish, conclude, correction
+and the carry are the real ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+import tempfile
+import weakref
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.clocks import PICTURE, Clock, Watch
+from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
+from clockseg.clocks import PICTURE, Watch
 from clockseg.clocks.maps import labels
-from clockseg.clockwork.carry import identity
 from clockseg.clockwork.clock import facts, own_watches, walk
-from clockseg.clockwork.network import Stage, StagedNetwork, same
+from clockseg.clockwork.network import StagedNetwork, Value
 from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
-from clockseg.clockwork.session import Session
-from clockseg.clockwork.step import Memory, fill
+from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
-from clockseg.execution.replay import Replayed
-from clockseg.execution.store import Place, Store
+from clockseg.execution.liveness import patterns
+from clockseg.execution.replay import Promise, Replay, Replayed, Shot
 from clockseg.types import Array, Image
+
+Key: TypeAlias = Hashable
+"""A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "prepared" (the frame
+as the network reads it), "fused" (the scores that a carry moves), ("held", stage), ("trunk", stage) with 0 for the first, or
+("motion", estimator)."""
+MEMORY_BYTES = 64_000_000
+"""Bytes that a store holds in memory before it moves to a temporary file."""
 
 
 def label_map(stage: int) -> Watch:
@@ -39,183 +48,294 @@ def label_map(stage: int) -> Watch:
     return Watch("labels", stage)
 
 
-def needs(schedule: Schedule) -> frozenset[Watch]:
-    """Return the maps to record for replaying ``schedule``; ``UsageError`` with the reason if it can't be replayed.
+def needs(net: StagedNetwork, schedules: Iterable[Schedule | Named], *, outputs: bool = False) -> frozenset[Key]:
+    """Return what to record for replaying all of these schedules; ``UsageError`` with the reason for one that can't be.
 
-    Changes need label maps; differences and confidence the scores or features they watch, or the pictures.
+    Changes need label maps; differences and confidence the scores or features they watch, or the pictures. ``outputs``: also
+    what the outputs are made of; otherwise the firings only can be replayed.
 
     >>> from clockseg.clocks import adaptive
-    >>> needs(schedule_for(adaptive(0.25), 3))
-    frozenset({Watch(of='labels', stage=2)})
+    >>> from clockseg.clockwork.network import Stage
+    >>> two = StagedNetwork("two", (Stage("a", str), Stage("b", str)))
+    >>> needs(two, [adaptive(0.25)])
+    frozenset({Watch(of='labels', stage=1)})
     """
-    if schedule.carry != identity:
-        raise UsageError(
-            f"carry {schedule.carry} can't be replayed: clocks watch moved values, which aren't recorded. "
-            "Use the carry identity, or a clockseg.execution.tape.Tape, which stores the values that a carry moves."
-        )
-    found: set[Watch] = set()
-    for number, clock in enumerate(schedule.clocks, start=1):
-        check_replayable(clock, number)
-        for part in walk(clock):
-            found |= _needs(part, number)
+    found: set[Key] = set()
+    for given in schedules:
+        schedule = schedule_for(given, len(net))
+        check(net, schedule)
+        found.update(_clocks_need(schedule))
+        found.update(_outputs_need(net, schedule) if outputs else ())
     return frozenset(found)
 
 
-def _needs(clock: Clock, number: int) -> frozenset[Watch]:
-    watched = own_watches(clock, number)
-    if facts(clock).labels_suffice:
-        return frozenset(label_map(watch.stage) if watch.of == "scores" else watch for watch in watched)
-    return watched
+def _clocks_need(schedule: Schedule) -> Iterator[Key]:
+    carry = schedule.carry
+    if carry != identity and not isinstance(carry, Warp | Interpolate):
+        raise UsageError(f"carry {carry} can't be replayed: give identity, warp(..) or interpolate(..).")
+    if isinstance(carry, Warp | Interpolate):
+        yield "motion", carry.motion
+    for number, clock in enumerate(schedule.clocks, start=1):
+        check_replayable(clock, number)
+        for part in walk(clock):
+            for watch in own_watches(part, number):
+                if watch.of == "scores" and carry != identity:
+                    yield "held", watch.stage - 1  # the scores are of the moved value
+                else:
+                    yield label_map(watch.stage) if watch.of == "scores" and facts(part).labels_suffice else watch
+
+
+def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
+    carry, correction = schedule.carry, net.correction
+    if isinstance(carry, Interpolate) and _fuses(schedule):
+        raise UsageError(
+            f"{carry} can be replayed only if all stages fire or none; give a clock of the whole network, such as "
+            "skip_frame(6)."
+        )
+    yield "output"
+    if _fuses(schedule):
+        yield from (("held", index) for index in range(len(net)))
+    if carry.of == "fused" or isinstance(carry, Interpolate):
+        yield "fused"
+    if correction is not None and carry.of in ("auto", "fused"):
+        yield "fused"
+        names = [stage.name for stage in net.stages]
+        yield "prepared" if correction.reads is None else ("trunk", names.index(correction.reads))
+
+
+def _fuses(schedule: Schedule) -> bool:
+    """Return True if values of different frames may be fused, or moved one by one."""
+    whole = len(schedule.segments()) == 1 and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
+    return not whole or (schedule.carry != identity and schedule.carry.of == "held")
+
+
+class Place(NamedTuple):
+    """Location of a stored array."""
+
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class Store:
+    """Arrays in memory up to ``MEMORY_BYTES``, and in a temporary file beyond that, which is deleted with the store.
+
+    >>> store = Store()
+    >>> place = store.add(np.array([1, 2]))
+    >>> store[place].tolist(), store.bytes
+    ([1, 2], 16)
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - lives as long as the store
+        self.bytes = 0
+        weakref.finalize(self, self._file.close)
+
+    def add(self, array: Array) -> Place:
+        """Store a copy of an array, and return its place."""
+        array = np.ascontiguousarray(array)
+        place = Place(self.bytes, array.dtype, array.shape)
+        self._file.seek(self.bytes)
+        self.bytes += self._file.write(array.tobytes())
+        return place
+
+    def __getitem__(self, place: Place) -> Array:
+        """Return the array at ``place``, read-only."""
+        self._file.seek(place.offset)
+        count = int(np.prod(place.shape, dtype=np.int64))
+        return np.frombuffer(self._file.read(count * place.dtype.itemsize), place.dtype).reshape(place.shape)
+
+
+_NOTHING = Sight(np.zeros((0, 0), np.uint8))
+Kept = Place | Mapping[str, Place]
+"""The place of an array, or the places of a dict of arrays."""
 
 
 class _Recorded(NamedTuple):
-    """One frame: the shape of its picture, the seconds of its full pass, and the places of its maps."""
+    """One frame: the shape of its picture, the seconds of its full pass, and the places of its values by name.
 
-    shape: tuple[int, ...]
-    seconds: Seconds
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Recording:
-    """The maps that clocks watch and the seconds of every stage, for each frame; made by ``record``.
-
-    ``stages``: their names; ``scored``: the numbers of those with a score map; ``kept``: the recorded maps, in order;
-    ``sidecar``: the network's, which names classes. A slice, such as ``recording[:125]``, is a recording of those frames, the
-    first of which is a fill; it shares the memory.
+    ``first``: it begins a clip.
     """
 
-    network: str
-    stages: tuple[str, ...]
-    scored: frozenset[int]
-    kept: tuple[Watch, ...]
-    frames: tuple[_Recorded, ...]
+    shape: tuple[int, ...]
+    first: bool
+    seconds: Seconds
+    places: Mapping[Any, Kept]
+    shares: Mapping[Estimator, tuple[float, float]]
+
+
+class Played(NamedTuple):
+    """One replayed frame: ``output.value`` is the session's output; equal ``output.key`` means equal outputs.
+
+    ``record``: that of the session, with estimated seconds: those of the stages that fire, and of fusing and finishing if any
+    does, from the full pass over the frame, without those of clocks.
+    """
+
+    output: Promise
+    record: Record
+
+
+@dataclass(eq=False)
+class Recording:
+    """A recording to which frames are added one by one: ``net`` runs whole on each, and the values in ``keep`` are stored.
+
+    ``keep``: see ``needs``. Values are on disk beyond 64 MB. ``UsageError`` for values that aren't arrays or dicts of arrays,
+    such as torch's tensors. ``warp(codec)`` also uses earlier frames; a refill within a clip drops these in a session, but
+    not here. A slice, such as ``recording[:125]``, is a recording of those frames, the first of which is a fill; it shares
+    the store.
+
+    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clockwork.network import Stage
+    >>> net = StagedNetwork("one", (Stage("a", lambda image: image + 1),))
+    >>> recording = Recording(net, needs(net, [skip_frame(2)], outputs=True))
+    >>> for level in range(3):
+    ...     output = recording.add(np.full(2, level))
+    >>> [played.output.value.tolist() for played in recording.play(skip_frame(2))]
+    [[1, 1], [1, 1], [3, 3]]
+    """
+
+    net: StagedNetwork
+    keep: frozenset[Key]
     store: Store
-    sidecar: Any = None
+
+    def __init__(self, net: StagedNetwork, keep: Iterable[Key]) -> None:
+        self.net, self.keep, self.store = net, frozenset(keep), Store()
+        self._frames: list[_Recorded] = []
+        self._seen: dict[Estimator, Sight] = {}
+        self._motions: frozenset[Any] = frozenset(key for key in self.keep if _is_motion(key))
 
     def __len__(self) -> int:
-        """Return the number of frames."""
-        return len(self.frames)
+        """The number of frames."""
+        return len(self._frames)
 
     def __getitem__(self, frames: slice) -> Recording:
         if not isinstance(frames, slice) or frames.step not in (None, 1):
             raise UsageError(f"recording[{frames!r}]; give a run of frames, such as recording[:125].")
-        return replace(self, frames=self.frames[frames])
+        part = Recording(self.net, self.keep)
+        part.store, part._frames = self.store, self._frames[frames]
+        return part
 
-    def look(self, watch: Watch, index: int) -> Array:
-        """Return the map ``watch`` of frame ``index``; ``UsageError`` if it wasn't recorded."""
-        if watch not in self.kept:
+    def add(self, image: Image, *, vectors: Any = None, first: bool = False) -> Any:
+        """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does."""
+        first = first or not self._frames or self._frames[-1].shape != np.shape(image)
+        output, memory = fill(self.net, frame_oracle(len(self.net)), image)
+        places = {key: self._put(self._value(key, memory, image)) for key in self.keep - self._motions}
+        shares = self._see(image, vectors, places, first)
+        self._frames.append(_Recorded(np.shape(image), first, memory.record.seconds, places, shares))
+        return output
+
+    def _value(self, key: Any, memory: Memory, image: Image) -> Value:
+        if key == PICTURE:
+            return np.asarray(image)
+        if key == "output":
+            return memory.fused.held.value
+        if key == "prepared":
+            return self.net.prepare(image)
+        if key == "fused":
+            return self.net.fused(memory.fused.trunk.value)
+        if not isinstance(key, Watch):
+            of, index = key
+            return (memory.stages[index].held if of == "held" else memory.stages[index].trunk).value
+        stage, cell = self.net.stages[key.stage - 1], memory.stages[key.stage - 1]
+        if key.of == "features" or stage.scores is None:
+            return np.asarray(stage.features(cell.trunk.value))
+        scores = stage.scores(cell.held.value)
+        return labels(scores) if key.of == "labels" else np.asarray(scores)
+
+    def _see(
+        self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
+    ) -> dict[Estimator, tuple[float, float]]:
+        """Return each estimator's data for the frame, and the motion since the previous one."""
+        shares = {}
+        prepared = self.net.prepare(image) if self._motions else None
+        for _, estimator in self._motions:
+            sight = Warp(estimator).see(prepared, image, vectors)
+            places["grey", estimator] = self._put(sight.grey)
+            if not first:
+                found = replace(estimator.observe(self._seen[estimator], sight), then=_NOTHING, now=_NOTHING)
+                # Pickled, since estimators may return their own kinds of motion.
+                places["motion", estimator] = self.store.add(np.frombuffer(pickle.dumps(found), np.uint8))
+            self._seen[estimator], shares[estimator] = sight, sight.share
+        return shares
+
+    def _put(self, value: Value) -> Kept:
+        if isinstance(value, Mapping):
+            return {name: self._put_array(array) for name, array in value.items()}
+        return self._put_array(value)
+
+    def _put_array(self, value: Any) -> Place:
+        if not isinstance(value, np.ndarray | np.generic):
             raise UsageError(
-                f"{_told(watch)} of frame {index} wasn't recorded; a clock that reads it must declare it: watches(stage)."
+                f"network {self.net.name!r} gives {type(value).__name__}, which can't be recorded; give one that runs in "
+                "openvino or onnxruntime, whose values are arrays."
             )
-        return self.store[self.frames[index].places[self.kept.index(watch)]]
+        return self.store.add(np.asarray(value))
+
+    def look(self, key: Any, index: int) -> Value:
+        """Return what is stored under ``key`` for frame ``index``; ``UsageError`` if nothing is."""
+        place = self._frames[index].places.get(key)
+        if place is None:
+            raise UsageError(
+                f"{_told(key)} of frame {index} wasn't recorded; a clock that reads a map must declare it: watches(stage)."
+            )
+        if isinstance(place, Place):
+            return self.store[place]
+        return {part: self.store[one] for part, one in place.items()}
+
+    def motion(self, estimator: Estimator, index: int) -> Motion:
+        """Return the motion by ``estimator`` from the frame before ``index`` to it."""
+        found: Motion = pickle.loads(self.look(("motion", estimator), index).tobytes())
+        return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
+
+    def sight(self, estimator: Estimator, index: int) -> Sight:
+        """Return the data of frame ``index`` for motion estimation."""
+        return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
+
+    def play(self, schedule: Schedule | Named) -> Iterator[Played]:
+        """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
+
+        ``UsageError`` if it can't be replayed, or needs a value that wasn't recorded.
+        """
+        made = schedule_for(schedule, len(self.net))
+        missing = needs(self.net, [made], outputs="output" in self.keep) - self.keep
+        if missing:
+            raise UsageError(
+                f"the schedule needs {', '.join(sorted(map(_told, missing)))}, which wasn't recorded; record with "
+                "keep=needs(net, [schedule])."
+            )
+        return self._played(replace(made, clocks=tuple(map(Replayed, made.clocks))))
+
+    def _played(self, schedule: Schedule) -> Iterator[Played]:
+        executor, memory = Replay(self, schedule.carry), None
+        for index, frame in enumerate(self._frames):
+            before = None if frame.first else memory
+            memory = advance(self.net, schedule, before, Shot(self, index), None, executor)
+            spent = _estimated(frame.seconds, memory.record.fired)
+            yield Played(memory.output.value, memory.record._replace(seconds=spent))
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Return the shape of the picture of frame ``index``."""
+        return self._frames[index].shape
 
     def seconds(self, index: int) -> Seconds:
         """Return the seconds of the full pass over frame ``index``."""
-        return self.frames[index].seconds
+        return self._frames[index].seconds
+
+    def begins(self, index: int) -> bool:
+        """Return True if a clip begins with frame ``index``."""
+        return index == 0 or self._frames[index].first
 
 
-def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Watch] | None = None) -> Recording:
-    """Run every stage once on all frames of a clip, and record the maps in ``keep``.
-
-    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; ``needs(schedule)``
-    returns those of a schedule. By default the label maps of every stage with a score map, which change clocks watch: a few
-    kB per frame; scores and features take hundreds of kB, pictures MBs (on disk beyond 64 MB in all).
-
-    >>> light = Stage("light", lambda image: np.stack([128.0 - image, image])[None])
-    >>> recording = record(StagedNetwork("one", (light,)), [np.uint8([[9, 200]])])
-    >>> recording.look(label_map(1), 0).tolist()
-    [[[0, 1]]]
-    """
-    scored = frozenset(number for number, stage in enumerate(net.stages, start=1) if stage.scores is not None)
-    kept = tuple(sorted(map(label_map, scored) if keep is None else set(keep)))
-    for watch in kept:
-        _check_keep(net, watch, scored)
-    store, frames, schedule = Store(), list[_Recorded](), frame_oracle(len(net))
-    for image in images:
-        if not frames or frames[-1].shape != np.shape(image):
-            # Engines compile for this size before anything is timed.
-            fill(net, schedule, image)
-        _, memory = fill(net, schedule, image)
-        places = tuple(store.add(_looked_at(net, memory, watch, image)) for watch in kept)
-        frames.append(_Recorded(np.shape(image), memory.record.seconds, places))
-    names = tuple(stage.name for stage in net.stages)
-    return Recording(net.name, names, scored, kept, tuple(frames), store, net.sidecar)
+def _is_motion(key: Any) -> bool:
+    return not isinstance(key, Watch) and isinstance(key, tuple) and key[0] == "motion"
 
 
-def _check_keep(net: StagedNetwork, watch: Watch, scored: frozenset[int]) -> None:
-    if watch == PICTURE:
-        return
-    if watch.of not in ("labels", "scores", "features") or not 1 <= watch.stage <= len(net):
-        raise UsageError(
-            f"{watch} can't be recorded of network {net.name!r}; give the labels, scores or features of a stage, "
-            f"1 to {len(net)}, or PICTURE."
-        )
-    if watch.of != "features" and watch.stage not in scored:
-        raise UsageError(
-            f"network {net.name!r} has no class scores at stage {watch.stage} ({net.stages[watch.stage - 1].name}); "
-            "keep its features."
-        )
-
-
-def _looked_at(net: StagedNetwork, memory: Memory, watch: Watch, image: Image) -> Array:
-    if watch == PICTURE:
-        return np.asarray(image)
-    stage, kept = net.stages[watch.stage - 1], memory.stages[watch.stage - 1]
-    if watch.of == "features" or stage.scores is None:
-        return np.asarray(stage.features(kept.trunk.value))
-    scores = stage.scores(kept.held.value)
-    return labels(scores) if watch.of == "labels" else np.asarray(scores)
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """A frame of a recording, in place of its picture and of the value of every stage."""
-
-    recording: Recording
-    index: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.recording.frames[self.index].shape
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.recording.look(PICTURE, self.index), dtype)
-
-
-def replay(recording: Recording, schedule: Schedule | Named) -> Iterator[Record]:
-    """Yield the record of each frame, with the firings and signals of a ``Session`` under ``schedule``.
-
-    ``seconds`` is an estimate: the recorded seconds of the stages that fire, and of fusing and finishing if any does, without
-    those of clocks. ``UsageError`` if the schedule can't be replayed, or watches a map that wasn't recorded.
-
-    >>> from clockseg.clockwork.schedule import alternating
-    >>> stages = tuple(Stage(name, lambda image: image, scores=None) for name in "ab")
-    >>> recording = record(StagedNetwork("two", stages), [np.uint8([1])] * 3)
-    >>> [one.fired for one in replay(recording, alternating)]
-    [(True, True), (True, False), (True, True)]
-    """
-    made = schedule_for(schedule, len(recording.stages))
-    wanted, net = needs(made), _stand_in(recording)
-    check(net, made)
-    missing = wanted - set(recording.kept)
-    if missing:
-        raise UsageError(
-            f"the schedule watches {', '.join(map(_told, sorted(missing)))}, which wasn't recorded; "
-            "record with keep=needs(schedule)."
-        )
-    return _replayed(recording, net, made)
-
-
-def _told(watch: Watch) -> str:
-    return "the picture" if watch == PICTURE else f"the {watch.of} of stage {watch.stage}"
-
-
-def _replayed(recording: Recording, net: StagedNetwork, schedule: Schedule) -> Iterator[Record]:
-    session = Session(net, replace(schedule, clocks=tuple(map(Replayed, schedule.clocks))))
-    for index in range(len(recording)):
-        session(_Frame(recording, index))
-        yield session.record._replace(seconds=_estimated(recording.seconds(index), session.record.fired))
+def _told(key: Any) -> str:
+    if isinstance(key, Watch):
+        return "the picture" if key == PICTURE else f"the {key.of} of stage {key.stage}"
+    if isinstance(key, str):
+        return f"the value {key!r}"
+    return f"the {key[0]} value of stage {key[1] + 1}" if isinstance(key[1], int) else f"the {key[0]} by {key[1]}"
 
 
 def _estimated(full: Seconds, fired: tuple[bool, ...]) -> Seconds:
@@ -223,21 +343,58 @@ def _estimated(full: Seconds, fired: tuple[bool, ...]) -> Seconds:
     return Seconds(stages, fuse=full.fuse, finish=full.finish) if any(fired) else Seconds(stages)
 
 
-def _stand_in(recording: Recording) -> StagedNetwork:
-    """Return a network whose trunks, heads and output are the frame, and whose score maps and features are looked up."""
+def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Key] | None = None) -> Recording:
+    """Run every stage once on all frames of a clip, and record the maps in ``keep``.
 
-    def looked_up(watch: Watch) -> Any:
-        return lambda frame: recording.look(watch, frame.index)
+    ``keep``: ``label_map(n)``, ``Watch("scores", n)``, ``Watch("features", n)`` of stage n, ``PICTURE``; ``needs`` returns
+    those of schedules. By default the label maps of every stage with a score map, which change clocks watch: a few kB per
+    frame; scores and features take hundreds of kB, pictures MBs (on disk beyond 64 MB in all).
 
-    def scores(number: int) -> Any:
-        if number not in recording.scored:
-            return None
-        whole = Watch("scores", number)
-        # A change takes label maps as well as scores.
-        return looked_up(whole if whole in recording.kept else label_map(number))
+    >>> from clockseg.clockwork.network import Stage
+    >>> light = Stage("light", lambda image: np.stack([128.0 - image, image])[None])
+    >>> recording = record(StagedNetwork("one", (light,)), [np.uint8([[9, 200]])])
+    >>> recording.look(label_map(1), 0).tolist()
+    [[[0, 1]]]
+    """
+    scored = [number for number, stage in enumerate(net.stages, start=1) if stage.scores is not None]
+    kept = frozenset[Key](map(label_map, scored) if keep is None else keep)
+    for watch in kept:
+        _check_keep(net, watch)
+    recording = Recording(net, kept)
+    for image in images:
+        if not len(recording) or recording.shape(-1) != np.shape(image):
+            # Engines compile for this size before anything is timed.
+            fill(net, frame_oracle(len(net)), image)
+        recording.add(image)
+    return recording
 
-    stages = tuple(
-        Stage(name, scores=scores(number), body=same, features=looked_up(Watch("features", number)))
-        for number, name in enumerate(recording.stages, start=1)
-    )
-    return StagedNetwork(recording.network, stages, sidecar=recording.sidecar)
+
+def _check_keep(net: StagedNetwork, watch: Any) -> None:
+    if not isinstance(watch, Watch) or watch == PICTURE:
+        return
+    if watch.of not in ("labels", "scores", "features") or not 1 <= watch.stage <= len(net):
+        raise UsageError(
+            f"{watch} can't be recorded of network {net.name!r}; give the labels, scores or features of a stage, "
+            f"1 to {len(net)}, or PICTURE."
+        )
+    if watch.of != "features" and net.stages[watch.stage - 1].scores is None:
+        raise UsageError(
+            f"network {net.name!r} has no class scores at stage {watch.stage} ({net.stages[watch.stage - 1].name}); "
+            "keep its features."
+        )
+
+
+def replay(recording: Recording, schedule: Schedule | Named) -> Iterator[Record]:
+    """Return the record of each frame, with the firings and signals of a ``Session`` under ``schedule``.
+
+    ``seconds`` is an estimate (``Played``). ``UsageError`` if the schedule can't be replayed, or needs a value that wasn't
+    recorded.
+
+    >>> from clockseg.clockwork.schedule import alternating
+    >>> from clockseg.clockwork.network import Stage
+    >>> stages = tuple(Stage(name, lambda image: image, scores=None) for name in "ab")
+    >>> recording = record(StagedNetwork("two", stages), [np.uint8([1])] * 3)
+    >>> [one.fired for one in replay(recording, alternating)]
+    [(True, True), (True, False), (True, True)]
+    """
+    return (played.record for played in recording.play(schedule))

@@ -1,4 +1,4 @@
-"""An executor for sessions that are replayed from a tape: values are looked up instead of computed, when they are read.
+"""An executor for sessions that are replayed from a recording: values are looked up instead of computed, when they are read.
 
 The key of a promise says how its value is computed and from which frames, so that two schedules that would compute the same
 value are known to do so.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from clockseg.carry import Estimator, Motion
-from clockseg.clockwork.clock import Clock, Decision, Tick, View, ask
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import Kind, Lazy
 from clockseg.errors import UsageError
 
@@ -64,7 +64,9 @@ def kept(given: Any) -> Any:
 
 
 class Frames(Protocol):
-    """The recorded frames: see ``clockseg.execution.tape.Tape``."""
+    """The recorded frames: see ``clockseg.execution.recording.Recording``."""
+
+    keep: frozenset[Any]
 
     def look(self, name: Any, index: int) -> Any: ...
 
@@ -74,12 +76,12 @@ class Frames(Protocol):
 
 
 class Shot(Promise):
-    """A frame of a tape: its picture, if that is stored, and its ``shape``."""
+    """A recorded frame: its picture, if that is stored, and its ``shape``."""
 
     __slots__ = ("index", "shape")
 
     def __init__(self, frames: Frames, index: int) -> None:
-        super().__init__(("picture", index), lambda: frames.look("picture", index))
+        super().__init__(("picture", index), lambda: frames.look(PICTURE, index))
         self.index, self.shape = index, frames.shape(index)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -87,7 +89,7 @@ class Shot(Promise):
 
 
 class Replay:
-    """An executor that looks the values of a tape up instead of computing them. ``carry``: identity, or a warp.
+    """An executor that looks the values of a recording up instead of computing them. ``carry``: identity, or a warp.
 
     The value of a call is a promise; for the data that a carry keeps of a frame, it is the frame's number. Bodies and heads
     are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
@@ -117,11 +119,22 @@ class Replay:
             return self._motion(first.key[2], then.key[3], lambda: part(first.value, then.value), after=first)
         if name == "prepare":
             return self._looked_up("prepared", args[0].key[-1])
+        if name.endswith((".scores", ".features")) and (recorded := self._watched(name, args[0])):
+            return recorded
         if name.endswith(".body"):
             return self._looked_up(("trunk", kind), args[0].key[-1])
         if name.endswith(".head"):
             return self._looked_up(("held", kind), args[0].key[-1])
         return self._made(name, part, args)
+
+    def _watched(self, name: str, given: Promise) -> Promise | None:
+        """Return the recorded map that a clock watches; None if it is made from another value that is recorded."""
+        value, index = given.key[0], cast(int, given.key[-1])
+        if not isinstance(value, tuple):
+            return None
+        of = ("features",) if name.endswith(".features") else ("scores", "labels")
+        maps = (Watch(one, value[1] + 1) for one in of)
+        return next((self._looked_up(one, index) for one in maps if one in self.frames.keep), None)
 
     def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
         return Promise(("motion", self.carry.motion, before, now), make, after=after)

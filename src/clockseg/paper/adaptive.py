@@ -9,7 +9,7 @@ from typing import Any
 
 from clockseg.clocks import PICTURE, Decision, Tick, Watch, adaptive
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.datasets.clips import Clip
 from clockseg.errors import number
 from clockseg.execution.recording import Recording, needs, record
@@ -28,7 +28,7 @@ class Clocked:
 
 def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, first: int = 0) -> list[Recording]:
     """Record the maps that ``clock`` watches on each clip, from frame ``first`` on, where it is filled."""
-    keep = needs(schedule_for(clock(0.5), len(net)))
+    keep = needs(net, [clock(0.5)])
     return [record(net, (frame.image for frame in islice(clip, first, None)), keep=keep) for clip in clips]
 
 

@@ -10,7 +10,7 @@ from clockseg.clocks.spec import parse_schedule, spelled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.errors import UsageError
-from clockseg.execution.tape import wanted
+from clockseg.execution.recording import needs
 
 Family: TypeAlias = tuple[str, str]
 """A clock and a carry, whose schedules cost the same on a frame on which the same stages fire."""
@@ -111,7 +111,7 @@ def asked_for(text: str) -> Kind:
 def schedule_of(net: StagedNetwork, candidate: Candidate) -> Schedule:
     """Return the schedule; ``UsageError`` if this network can't run it, or it can't be replayed from a recording."""
     made = schedule_for(parse_schedule(candidate.text), len(net))
-    wanted(net, [made])
+    needs(net, [made], outputs=True)
     return made
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clockseg.carry.names import MARK, marked
-from clockseg.clocks import Watch
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
-from clockseg.clockwork.watching import check
+from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.errors import UsageError
-from clockseg.execution.recording import Recording, label_map, needs
+from clockseg.execution.recording import Key, Recording, label_map, needs
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune, tune_near
 
@@ -70,12 +68,10 @@ def clock_text(text: str, *, watch: int | None = None, cap: int | None = None) -
     return ClockText(name, ", ".join(arguments), cap)
 
 
-def to_record(net: StagedNetwork, clock: ClockText) -> frozenset[Watch]:
+def to_record(net: StagedNetwork, clock: ClockText) -> frozenset[Key]:
     """Return what a recording must hold: what the clock watches, and the last stage's labels, which tell what holding costs."""
-    schedule = schedule_for(clock(0.5), len(net))
-    check(net, schedule)
     last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
-    return needs(schedule) | last
+    return needs(net, [clock(0.5)]) | last
 
 
 @dataclass(frozen=True)

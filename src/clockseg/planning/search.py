@@ -61,7 +61,7 @@ class Search:
     def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
         """Measure and try the candidates; ``whole``: also those that cannot win, so that the frontier is complete."""
         ladders = [
-            (self.scenes[variant], possible(self.scenes[variant].tape.net, _ladder(kind, carry)))
+            (self.scenes[variant], possible(self.scenes[variant].recording.net, _ladder(kind, carry)))
             for variant, kind, carry in asked
         ]
         ladders = [(scene, candidates) for scene, candidates in ladders if candidates]
@@ -73,8 +73,8 @@ class Search:
     def _measure(self, asked: Sequence[tuple[Scene, Candidate]]) -> None:
         """Measure the cost of each family; all of them and the reference run on each sample before the next."""
         keys = {(f"{scene.variant}:{one.family[0]}", one.family[1]): (scene, one) for scene, one in asked}
-        nets = {key: (scene.tape.net, schedule_of(scene.tape.net, one)) for key, (scene, one) in keys.items()}
-        found = measured(self.scenes[0].tape.net, nets, self.samples)
+        nets = {key: (scene.recording.net, schedule_of(scene.recording.net, one)) for key, (scene, one) in keys.items()}
+        found = measured(self.scenes[0].recording.net, nets, self.samples)
         self.goal = self.goal.settled(found.uncut)
         for number, scene in enumerate(self.scenes):
             mine = {one.family: found.seconds[key] for key, (owner, one) in keys.items() if owner is scene}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Sample
 from clockseg.planning.trial import Scene, Slot, Truth, labels_of
@@ -66,14 +66,17 @@ class Taped:
         """Return recordings without frames, which keep what the candidates of each network read."""
         truth = Truth(classes)
         keeps = [
-            wanted(net, [schedule_of(net, one) for one in each]) for net, each in zip(nets, candidates, strict=True)
+            needs(net, [schedule_of(net, one) for one in each], outputs=True)
+            for net, each in zip(nets, candidates, strict=True)
         ]
-        return cls([Scene(i, Tape(net, keep), truth) for i, (net, keep) in enumerate(zip(nets, keeps, strict=True))])
+        return cls(
+            [Scene(i, Recording(net, keep), truth) for i, (net, keep) in enumerate(zip(nets, keeps, strict=True))]
+        )
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
-        outputs = [scene.tape.add(frame.image, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
-        self.scenes[0].truth.add(slot, labels_of(outputs[0], self.scenes[0].tape.net))
+        outputs = [scene.recording.add(frame.image, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
+        self.scenes[0].truth.add(slot, labels_of(outputs[0], self.scenes[0].recording.net))
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
         # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
@@ -82,12 +85,12 @@ class Taped:
     @property
     def bytes(self) -> int:
         """Bytes of all recordings and labels."""
-        return sum(scene.tape.store.bytes for scene in self.scenes) + self.scenes[0].truth.store.bytes
+        return sum(scene.recording.store.bytes for scene in self.scenes) + self.scenes[0].truth.store.bytes
 
     @property
     def frames(self) -> int:
         """Number of frames recorded."""
-        return len(self.scenes[0].tape)
+        return len(self.scenes[0].recording)
 
 
 def first_frame(clips: Sequence[Clip]) -> ClipFrame:

@@ -1,4 +1,4 @@
-"""Trials: the agreement and the time of one schedule, replayed from a tape block by block."""
+"""Trials: the agreement and the time of one schedule, replayed from a recording block by block."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
+from clockseg.execution.recording import Place, Recording, Store
 from clockseg.execution.replay import Key, Promise
-from clockseg.execution.store import Place, Store
-from clockseg.execution.tape import Tape
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
 from clockseg.showing.played import play
@@ -178,7 +177,7 @@ class Scene:
     """A variant's recording and the reference's labels; an output is scored once, however many schedules show it."""
 
     variant: int
-    tape: Tape
+    recording: Recording
     truth: Truth
     known: dict[tuple[Key, int], Agreement] = field(default_factory=dict)
 
@@ -188,15 +187,15 @@ class Scene:
         sums: dict[int, Sums] = {}
         timed: list[Sums] = []
         full: list[bool] = []
-        for index, played in enumerate(play(self.tape, schedule_of(self.tape.net, candidate))):
+        for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
             block, fired = self.truth.slots[index].block, played.record.fired
-            if not self.tape.begins(index):
+            if not self.recording.begins(index):
                 sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
             timed.append(
                 replace(nothing, time=costs.of(candidate.family, played.record), frames=1, network=int(any(fired)))
             )
             full.append(all(fired))
-        for index in whole_cycles(full, self.tape.begins):
+        for index in whole_cycles(full, self.recording.begins):
             block = self.truth.slots[index].block
             sums[block] = sums.get(block, nothing) + timed[index]
         return self._trial(candidate, sums, nothing)
@@ -206,7 +205,7 @@ class Scene:
         blocks = tuple(one for block, one in sums.items() if block not in held_back)
         others = [one for block, one in sums.items() if block in held_back]
         tuned, left = reduce(add, blocks, nothing), reduce(add, others, nothing)
-        if _blind(schedule_of(self.tape.net, candidate)) or not (tuned.frames and left.frames):
+        if _blind(schedule_of(self.recording.net, candidate)) or not (tuned.frames and left.frames):
             # Blocks are no multiples of periods, so it is chance which half has one more firing.
             tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
         return Trial(self.variant, candidate, tuned, left, blocks)
@@ -214,7 +213,9 @@ class Scene:
     def _score(self, index: int, output: Promise) -> Agreement:
         found = self.known.get((output.key, index))
         if found is None:
-            found = agreement(self.truth[index], thinned(labels_of(output.value, self.tape.net)), self.truth.classes)
+            found = agreement(
+                self.truth[index], thinned(labels_of(output.value, self.recording.net)), self.truth.classes
+            )
             self.known[output.key, index] = found
         return found
 

@@ -102,8 +102,8 @@ def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
 
 
 def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
-    tally, last, fill = Tally(recording.stages), len(recording.stages), 0
-    full, agreeing, watched = 0.0, 0.0, label_map(len(recording.stages)) in recording.kept
+    tally, last, fill = Tally(tuple(stage.name for stage in recording.net.stages)), len(recording.net), 0
+    full, agreeing, watched = 0.0, 0.0, label_map(len(recording.net)) in recording.keep
     for index, record in enumerate(records):
         tally = tally.add(record, first=index == 0)
         fill = index if record.fill else fill

@@ -1,4 +1,4 @@
-"""Interpolation replayed on a recording (a tape), for planning: the network is not run again."""
+"""Interpolation replayed on a recording, for planning: the network is not run again."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Sight
 from clockseg.carry.warp import Warp
 from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.execution.recording import Played, Recording
 from clockseg.execution.replay import Promise, Shot
-from clockseg.execution.tape import Played, Tape
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps
 from clockseg.showing.stream import INTERPOLATED
 from clockseg.showing.window import Due, Window, coarser, small
 
 
-def play(tape: Tape, schedule: Schedule | Named) -> Iterator[Played]:
-    """Play a schedule on a tape as ``Tape.play`` does, also under the carry ``interpolate``. Outputs are made when first read."""
-    found = schedule_for(schedule, len(tape.net))
+def play(recording: Recording, schedule: Schedule | Named) -> Iterator[Played]:
+    """Play a schedule on a recording as ``Recording.play`` does, also under the carry ``interpolate``. Outputs are made when first read."""
+    found = schedule_for(schedule, len(recording.net))
     if isinstance(found.carry, Interpolate):
-        return _interpolated(tape, found, found.carry)
-    return tape.play(found)
+        return _interpolated(recording, found, found.carry)
+    return recording.play(found)
 
 
-def _interpolated(tape: Tape, schedule: Schedule, carry: Interpolate) -> Iterator[Played]:
-    window, labels = Window(smooth=carry.keys == 2), Labeller(tape.net)
+def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) -> Iterator[Played]:
+    window, labels = Window(smooth=carry.keys == 2), Labeller(recording.net)
     before: Sight | None = None
     keys: tuple[int, ...] = ()
 
     def made(due: Due, key_frames: tuple[int, ...]) -> Played:
         (index, played), make = due
-        promise = Promise(("interpolated", carry, key_frames, index), lambda: labels(make(), Shot(tape, index)))
+        promise = Promise(("interpolated", carry, key_frames, index), lambda: labels(make(), Shot(recording, index)))
         fired = any(played.record.fired)
         return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 
-    firings = tape.play(replace(schedule, carry=Warp(carry.motion, of="output")))
+    firings = recording.play(replace(schedule, carry=Warp(carry.motion, of="output")))
     for index, played in enumerate(firings):
         if played.record.fill:
             yield from [made(due, keys) for due in window.end()]
             before, keys = None, ()
-        motion = tape.motion(carry.motion, index) if before is not None else None
+        motion = recording.motion(carry.motion, index) if before is not None else None
         step = None if motion is None or before is None else coarser(motion, before)
-        before = small(tape.sight(carry.motion, index)) if step is None else step.now
+        before = small(recording.sight(carry.motion, index)) if step is None else step.now
         if any(played.record.fired):
             keys = (*keys, index)
-            due = window.close((index, played), step, Maps.of(tape.look("fused", index)))
+            due = window.close((index, played), step, Maps.of(recording.look("fused", index)))
         else:
             due = window.add((index, played), step)
         yield from [made(one, keys) for one in due]

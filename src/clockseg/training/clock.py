@@ -86,7 +86,7 @@ def train_clock(
     found = samples(learn, choices.carry, inputs, passes=choices.passes, seed=choices.seed)
     log({"event": "start", "samples": len(found.change), "change": round(float(found.change.mean()), 5)})
     fitted = _fitted(found, choices, state, settings, log)
-    trained = settings | {"frames": len(learn.tape), "samples": len(found.change), "steps": choices.recipe.steps}
+    trained = settings | {"frames": len(learn.recording), "samples": len(found.change), "steps": choices.recipe.steps}
     told: dict[str, Any] = {"inputs": [one.name for one in inputs], "trained": trained}
     model = exported(fitted, inputs)
     _write(model, told, out)
@@ -125,7 +125,7 @@ def score(file: str, take: Take, carry: Carry) -> dict[str, Any]:
     frames after each clip's first. The thresholds of the clocks are those at which they fire as often as the fixed rate on
     these very frames, or just less often.
     """
-    return {"frames": len(take.tape), "agreement": [_at_rate(file, take, carry, period) for period in PERIODS]}
+    return {"frames": len(take.recording), "agreement": [_at_rate(file, take, carry, period) for period in PERIODS]}
 
 
 def _at_rate(file: str, take: Take, carry: Carry, period: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, carried, skip_frame
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError
-from clockseg.execution.tape import Tape, wanted
+from clockseg.execution.recording import Recording, needs
 from clockseg.training.frames import Warn, decoded, lengths
 from clockseg.types import Array
 
@@ -33,14 +33,14 @@ SHORTEST = 10
 class Take:
     """Recorded frames, and the labels that the uncut network gives for each."""
 
-    tape: Tape
+    recording: Recording
     truth: list[Array] = field(default_factory=list)
 
     def changes(self, schedule: Named) -> Iterator[tuple[bool, float]]:
         """Yield for each frame under ``schedule`` if it fires, and the share of labels that are not the network's own."""
-        for index, played in enumerate(self.tape.play(schedule)):
+        for index, played in enumerate(self.recording.play(schedule)):
             shown = _sparse(played.output.value)
-            if not self.tape.begins(index):
+            if not self.recording.begins(index):
                 yield any(played.record.fired), change(shown, self.truth[index])
 
 
@@ -104,8 +104,8 @@ def takes(
     The last fifth of what is taken of each clip is held out. Clips under ``SHORTEST`` frames are left out. ``DataError`` if
     no frames are left, ``UsageError`` if the network gives no labels.
     """
-    keep = wanted(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)])
-    learn, score, done = Take(Tape(net, keep)), Take(Tape(net, keep)), 0
+    keep = needs(net, [carried(difference(0, of="pixels"), carry), carried(skip_frame(2), carry)], outputs=True)
+    learn, score, done = Take(Recording(net, keep)), Take(Recording(net, keep)), 0
     share = max(SHORTEST, -(-frames // max(1, len(clips))))
     for clip, length in lengths(clips, warn):
         if length < SHORTEST:
@@ -115,11 +115,11 @@ def takes(
         end = count - max(2, count // 5)
         for index, frame in enumerate(islice(decoded(clip, warn, vectors=carry.reads_vectors), count)):
             take = learn if index < end else score
-            output = take.tape.add(frame.image, vectors=frame.vectors, first=index in (0, end))
+            output = take.recording.add(frame.image, vectors=frame.vectors, first=index in (0, end))
             take.truth.append(_sparse(output))
             done += 1
             progress("running the network on every frame", done, min(frames, share * len(clips)))
-    if not len(learn.tape) or not len(score.tape):
+    if not len(learn.recording) or not len(score.recording):
         raise DataError("there are no frames to learn from; give videos, clips or folders of at least 10 frames.")
     return learn, score
 
