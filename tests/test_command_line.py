@@ -25,7 +25,7 @@ from clockseg.clocks import Decision
 missing = {}
 
 class Moves:
-    looks, reads_vectors, of = True, False, "held"
+    estimates_motion, reads_vectors, of = True, False, "held"
     see = observe = compose = unexplained = lambda self, *given: 0
 
     def move(self, value, motion):
@@ -60,7 +60,7 @@ def video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (
             ["--schedule", "user_faults:clock"],
-            "the clock clock of stage 3 failed at frame 1 (user_faults.py, line 18): K",
+            "the clock clock of stage 3 failed at frame 1 (user_faults.py, line 18, in clock): K",
         ),
         (["--schedule", "user_faults:stages"], "user_faults.py, line 15, in stages: KeyError: 3"),
         (["--schedule", "user_broken:clock"], "(user_broken.py, line 2: NameError: name 'unknown' is not defined)"),

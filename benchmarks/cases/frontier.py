@@ -22,8 +22,7 @@ from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, reencoded, video, w
 from benchmarks.measuring import compared
 from clockseg import UsageError, load, parse_schedule
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import schedule_for
-from clockseg.clockwork.watching import check
+from clockseg.clockwork.schedule import check, schedule_for
 
 PARTS = ["large", "street", "codec", "driving", "fixed-camera"]
 OPTIONS = {"parts": PARTS, "threads": None, "limit": 120}

@@ -63,8 +63,7 @@ def parse_schedules(
 
     from clockseg.carry import parse_carry
     from clockseg.clocks.spec import parse_schedule, spelled
-    from clockseg.clockwork.schedule import schedule_for
-    from clockseg.clockwork.watching import check
+    from clockseg.clockwork.schedule import check, schedule_for
 
     given = None if carry is None else parse_carry(carry)
     found = []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
-from clockseg.errors import ClocksegError, UsageError, nearest, whole_number
+from clockseg.errors import ClocksegError, UsageError, nearest, place_outside, whole_number
 
 
 class Watch(NamedTuple):
@@ -38,7 +37,7 @@ class Tick(NamedTuple):
     ``stage``: the stage to decide for (1 is the first). ``watched``, ``reference``, ``previous``: the watched map now,
     at this stage's last firing, and at the previous frame; the watched map is the score map of the stage before, or the
     picture for stage 1. ``since``: frames since this stage last fired (1 right after a firing). ``fires``: the number of its
-    firings since the fill, which counts as 0. ``seconds``: ``time.perf_counter()`` when the clock was asked. ``views``: all
+    firings since the fill, which counts as 0. ``views``: all
     maps that the clock watches.
 
     ``motion``: the motion since the previous frame, and ``travel``: the motion since the frame from which this stage's cached
@@ -56,7 +55,6 @@ class Tick(NamedTuple):
     since: int
     fires: int
     motion: Any = None
-    seconds: float = 0.0
     views: Mapping[Watch, View] = {}
     travel: Any = None
     output: Any = None
@@ -248,42 +246,32 @@ def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
 
 def name_of(clock: Any) -> str:
     """Return the name of a clock's function or class, for messages."""
-    code = _code(clock)
+    code = clock.function if isinstance(clock, Plain) else clock
+    code = code.func if isinstance(code, partial) else code
     return str(getattr(code, "__qualname__", type(code).__qualname__))
-
-
-def _code(clock: Any) -> Any:
-    """Return the function behind a plain clock; any other clock as it is."""
-    function = clock.function if isinstance(clock, Plain) else clock
-    return function.func if isinstance(function, partial) else function
 
 
 def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
     """Return a clock's decision and next state; ``UsageError`` with name, file and line if a clock of the user's fails."""
     try:
-        decision, after = clock(tick, state)
+        answer = clock(tick, state)
     except ClocksegError:
         raise
     except Exception as error:
-        code = _code(clock)
-        if (getattr(code, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]:
+        place = place_outside(error)
+        if not place:
             raise
         raise UsageError(
-            f"the clock {name_of(clock)} of stage {tick.stage} failed at frame {tick.t} ({_place(code, error)}): "
+            f"the clock {name_of(clock)} of stage {tick.stage} failed at frame {tick.t} ({place}): "
             f"{type(error).__name__}: {error}"
         ) from error
-    return (decision if isinstance(decision, Decision) else Decision(bool(decision))), after
-
-
-def _place(code: Any, error: Exception) -> str:
-    """Return the file and line at which a clock failed: the last line of its own file that the error passed through."""
-    function: Any = code if inspect.isroutine(code) else type(code).__call__
-    file = getattr(getattr(function, "__code__", None), "co_filename", "")
-    lines = traceback.extract_tb(error.__traceback__)
-    found = next((one for one in reversed(lines) if one.filename == file), lines[-1])
-    # A result that is not a pair fails in ``ask``, outside the clock's file.
-    line = found.lineno if found.filename == file or not file else function.__code__.co_firstlineno
-    return f"{Path(file or found.filename).name}, line {line}"
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise UsageError(
+            f"the clock {name_of(clock)} of stage {tick.stage} returned {answer!r} at frame {tick.t}; return a pair: the "
+            "decision and the state."
+        )
+    decision, state = answer
+    return (decision if isinstance(decision, Decision) else Decision(bool(decision))), state
 
 
 def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:

@@ -6,10 +6,9 @@ from typing import Any
 
 from clockseg.clockwork.lazy import Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule, check, schedule_for
 from clockseg.clockwork.step import Memory, advance
 from clockseg.clockwork.trace import Record, Tally
-from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError
 
 

@@ -10,9 +10,8 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule, check, frame_oracle, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
 from clockseg.evaluation.flicker import Flickers, flicker_facts

@@ -22,10 +22,9 @@ from clockseg.clocks import PICTURE, Watch
 from clockseg.clocks.maps import labels
 from clockseg.clockwork.clock import facts, own_watches, walk
 from clockseg.clockwork.network import StagedNetwork, Value
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Named, Schedule, check, check_replayable, frame_oracle, schedule_for
 from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
-from clockseg.clockwork.watching import check, check_replayable
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
 from clockseg.execution.replay import Promise, Replay, Replayed, Shot

@@ -179,7 +179,7 @@ class ReplayTick(Tick):
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name in ("seconds", "last_seconds"):
+        if name == "last_seconds":
             raise UsageError(
                 f"a clock that reads tick.{name} can't be replayed; it must declare not_replayable, the reason."
             )

@@ -15,8 +15,7 @@ from onnx import external_data_helper
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import schedule_for
-from clockseg.clockwork.watching import check
+from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
 from clockseg.errors import DataError, NetworkError, UsageError

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Progress, Tally
-from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import machine, versions

@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for, skip_frame
+from clockseg.clockwork.schedule import Named, Schedule, carried, check, schedule_for, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
-from clockseg.clockwork.watching import check
 from clockseg.errors import UsageError
 from clockseg.wrapping.call import Asked, Calls, Forward, Outcome
 from clockseg.wrapping.staging import Normalisation, Staging, check_same
