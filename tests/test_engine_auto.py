@@ -15,8 +15,9 @@ import pytest
 import networks
 from clockseg import engines
 from clockseg.clockwork.network import Part, Stage, StagedNetwork
-from clockseg.engines.auto import auto, fastest, recall, remember
+from clockseg.engines.auto import REMEMBERED, auto, fastest, recall
 from clockseg.errors import MissingDependency, NetworkError, UsageError
+from clockseg.execution.cache import add_note
 from clockseg.networks.load import load
 
 
@@ -76,7 +77,7 @@ def test_a_figure_of_a_busy_moment_is_measured_again(tmp_path: Path, monkeypatch
     chosen(path, both)
     [(key, good)] = recall().items()
     # "quick" was measured while something else kept the machine busy, and "slow" was chosen.
-    remember(key, good | {"quick": 0.03})
+    add_note(REMEMBERED, key, good | {"quick": 0.03})
     slow.seconds = 0.005
     quick.seconds = 0.001
     runs = quick.runs
@@ -147,7 +148,7 @@ def test_a_damaged_memory_is_as_none(cache: Path, text: str) -> None:
     cache.mkdir()
     (cache / "engines.json").write_text(text)
     assert recall() == {}
-    remember("key", {"a": 1.0})
+    add_note(REMEMBERED, "key", {"a": 1.0})
     assert recall() == {"key": {"a": 1.0}}
     assert [file.name for file in cache.iterdir()] == ["engines.json"]
 

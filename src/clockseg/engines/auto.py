@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +14,14 @@ import numpy as np
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.compiled import has_graphs
 from clockseg.errors import ClocksegError, MissingDependency
-from clockseg.execution.cache import cache_directory
+from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.machine import machine, threads_or_all, versions
-from clockseg.files import whole
 from clockseg.graph.part import GraphPart
 from clockseg.libraries import CPU_ENGINES
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 REMEMBERED = "engines.json"
 """The file in the cache folder that remembers what was measured."""
-MOST = 1000
-"""The number of measurements that are kept on disk; the oldest are dropped first."""
 ROUNDS = 5
 SECONDS = 1.5
 """Measuring one engine in one round ends after so long, or after ``RUNS`` runs."""
@@ -66,7 +61,7 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
         seconds = measure(net, contenders, image)
         due = True
     if due:
-        remember(key, seconds | {CHECKED: time.time()})
+        add_note(REMEMBERED, key, seconds | {CHECKED: time.time()})
     return contenders[fastest(seconds)](net)
 
 
@@ -154,24 +149,9 @@ def _runs(whole: Part, value: Any) -> list[float]:
 
 
 def recall() -> dict[str, dict[str, float]]:
-    """Return the measurements on disk: for each network and setting, seconds by engine. A damaged file counts as empty."""
-    try:
-        found = json.loads((cache_directory() / REMEMBERED).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {key: times for key, times in found.items() if _are_times(times)} if isinstance(found, dict) else {}
+    """Return the measurements on disk: for each network and setting, seconds by engine."""
+    return {key: times for key, times in read_notes(REMEMBERED).items() if _are_times(times)}
 
 
 def _are_times(times: Any) -> bool:
     return isinstance(times, dict) and all(isinstance(value, float) and value > 0 for value in times.values())
-
-
-def remember(key: str, seconds: Mapping[str, float]) -> None:
-    """Store ``seconds`` by engine under ``key``; ignore a cache folder that is not writable."""
-    file = cache_directory() / REMEMBERED
-    found = {**recall(), key: dict(seconds)}
-    text = json.dumps(dict(list(found.items())[-MOST:]), indent=1)
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as part:
-            part.write_text(text, encoding="utf-8")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from clockseg.errors import UsageError
+from clockseg.files import whole
 
 LIMIT = "CLOCKSEG_CACHE_BYTES"
 """The environment variable that limits the bytes of the cache; 0 switches it off."""
 NAMED = "networks"
 """The subfolder of networks that were cut by name; they are no cache of an engine, so the limit does not count them."""
 DEFAULT_BYTES = 1_000_000_000
+MOST_NOTES = 1000
+"""Notes that a file in the cache folder keeps."""
 ENGINES = ("openvino", "tensorrt")
 """The subfolders of the cache, one for each engine that stores compiled models."""
 
@@ -94,6 +99,26 @@ def clear_cache() -> int:
         freed += _bytes(entry)
         _delete(entry)
     return freed
+
+
+def read_notes(file: str) -> dict[str, Any]:
+    """Return what was measured or checked on this machine, as ``file`` in the cache folder keeps it; a damaged file counts as empty."""
+    try:
+        found = json.loads((cache_directory() / file).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def add_note(file: str, key: str, value: Any) -> None:
+    """Keep ``value`` (plain JSON) under ``key``; the oldest notes are dropped first. A folder that can't be written to is ignored."""
+    notes = {**read_notes(file), key: value}
+    text = json.dumps(dict(list(notes.items())[-MOST_NOTES:]), indent=1)
+    path = cache_directory() / file
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as part:
+            part.write_text(text, encoding="utf-8")
 
 
 def _entries() -> list[Path]:

@@ -10,6 +10,7 @@ verdict is stored on disk beside the compiled models.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -21,9 +22,9 @@ from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, advance
 from clockseg.errors import NetworkError
+from clockseg.execution.cache import add_note, cache_limit, read_notes
 from clockseg.execution.liveness import Live, fixed, liveness, patterns
 from clockseg.execution.pieces import Batch, Piece, Takes
-from clockseg.execution.verdicts import key, recall, remember
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
 
@@ -33,6 +34,8 @@ fast compared with so large a network. No joint is dropped for another, or sched
 """
 SIZES = 10
 """Number of working sizes for which a part stays compiled; the least recently used is dropped first."""
+VERDICTS = "fused.json"
+"""The file of verdicts in the cache folder, so that start-up need not repeat the checks."""
 JOINTS = 32
 """Largest number of joints of a network."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]
@@ -235,8 +238,8 @@ class Fused:
         fusion, engine = self.fusion, self.fusion.engine
         told = [(part.name, part.inputs, part.outputs) for part in joint.parts]
         model = joint.attempts[0][0].build(size).model
-        name = key(engine, size, told, model) if engine else ""
-        known = recall(name, len(calls), len(joint.attempts)) if name else None
+        name = hashlib.sha256(repr((engine, size, told)).encode() + model).hexdigest()[:32]
+        known = _recalled(name, joint) if engine else None
         if known is not None:
             part, bytes = None, 0
             if known.attempt is not None:
@@ -253,19 +256,39 @@ class Fused:
                 if tries and witness is not None:
                     tries.append(fusion.compiled(witness))
                 if tries and all(_same(one(*given), joint, wanted) for one in tries):
-                    if name:
-                        remember(name, number, shares)
+                    self._remember(name, number, shares)
                     return Verdict(part, bytes, shares), None
             except NetworkError:  # the engine can't compile it
                 continue
-        if name:
-            remember(name, None, shares)
+        self._remember(name, None, shares)
         return Verdict(None, 0, shares), None
+
+    def _remember(self, name: str, attempt: int | None, shares: tuple[float, ...]) -> None:
+        if self.fusion.engine and cache_limit():
+            add_note(VERDICTS, name, {"attempt": attempt, "shares": shares})
 
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
         return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
+
+
+class _Known(NamedTuple):
+    """A verdict on disk: the attempt that gave the same bits (None: none did), and the seconds of the calls one by one."""
+
+    attempt: int | None
+    shares: tuple[float, ...]
+
+
+def _recalled(name: str, joint: Joint) -> _Known | None:
+    """Return the verdict stored under ``name``, if it fits the joint's numbers of attempts and of calls."""
+    found = read_notes(VERDICTS).get(name)
+    try:
+        attempt, shares = found["attempt"], tuple(map(float, found["shares"]))
+    except (TypeError, KeyError, ValueError):
+        return None
+    fits = attempt is None or (isinstance(attempt, int) and 0 <= attempt < len(joint.attempts))
+    return _Known(attempt, shares) if fits and len(shares) == len(joint.parts) else None
 
 
 def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:
