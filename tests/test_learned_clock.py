@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from clockseg import Session, UsageError, parse_schedule, run
 from clockseg.carry import Flow, Warp, identity
-from clockseg.clocks import PICTURE, Learned, Watch, budget, learned
+from clockseg.clocks import PICTURE, Learned, budget, learned
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.datasets import Clip
@@ -97,18 +97,6 @@ def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
         Session(NET, learned(file, 0.4))
 
 
-def test_features_of_the_stage_that_the_sidecar_names(tmp_path: Path) -> None:
-    path = tmp_path / "f.onnx"
-    file = clock(path, {"features_now": [1, 1, "h", "w"]}, "features_now", output="Sigmoid")
-    with pytest.raises(UsageError, match="of which stage"):
-        Learned(file)
-    path.with_suffix(".json").write_text('{"watch": 1}')
-    made = schedule_for(learned(file, 0.9), 2)
-    assert made.clocks[1].watches(2) == {Watch("features", 1)}
-    fired = [record.fired for _, record in run(NET, [grey(0), grey(0), grey(9)], made)]
-    assert fired == [(True, True), (True, False), (True, True)]
-
-
 @pytest.mark.parametrize(
     "inputs",
     [
@@ -147,8 +135,8 @@ def test_a_clock_is_of_one_version_of_its_file(tmp_path: Path) -> None:
             old.watches(1)
     new = Learned(str(path))
     assert new.watches(1) == frozenset()
-    path.with_suffix(".json").write_text('{"watch": 1}')
-    with pytest.raises(InputChanged, match=r"c\.json"):
+    clock(path, {"now": [1, 1, 6, 8]}, "now")
+    with pytest.raises(InputChanged, match=r"c\.onnx"):
         list(run(NET, map(grey, [0, 1]), new))
 
 

@@ -62,6 +62,8 @@ class _State(NamedTuple):
 class Budget:
     """Fires on the share ``network_rate`` of frames, where its signal is largest, or as often as ``fps`` allows.
 
+    The share is that of the stages that the clock decides for: of the whole network, unless ``signal`` declares others.
+
     ``signal``: a clock whose signal is large where a firing helps (its threshold is ignored). None: the motion-compensated
     residual if the carry estimates motion, else the difference of the pictures. ``cap``: as ``AtLeastEvery``, the largest
     age of a held value in frames. A scene cut (``clockseg.clocks.scene_cut``) refills at once.

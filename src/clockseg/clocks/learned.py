@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,8 @@ class Learned:
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
     0..1, the signal. It runs in onnxruntime or openvino, on one thread. Its state is the history, where it reads one.
-    The file and its sidecar must stay as they were when the clock was made, else ``InputChanged`` is raised; make another
-    clock to use another version.
+    The file must stay as it was when the clock was made, else ``InputChanged`` is raised; make another clock to use another
+    version.
 
     >>> Learned("no.onnx")
     Traceback (most recent call last):
@@ -42,7 +41,8 @@ class Learned:
 
     file: str
     threshold: float = 0.1
-    identities: tuple[FileIdentity, ...] = field(default=(), repr=False, compare=False)
+    identity: FileIdentity | None = field(default=None, repr=False, compare=False)
+    gates_after: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         number(self.threshold, "the threshold")
@@ -50,22 +50,22 @@ class Learned:
             raise UsageError(
                 f'learned({self.file!r}); give the path of a clock in quotes, such as learned("clock.onnx").'
             )
-        if not self.identities:  # a copy with another threshold keeps those of its original
-            object.__setattr__(self, "identities", tuple(map(file_identity, files_of(self.file))))
         load(self.file)
+        if self.identity is None:  # a copy with another threshold keeps that of its original
+            object.__setattr__(self, "identity", file_identity(Path(self.file)))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that decide what it does: the graph and its sidecar."""
-        return files_of(self.file)
+        """The file that decides what it does."""
+        return (Path(self.file),)
 
     @property
     def graph(self) -> Graph:
-        """The loaded graph; ``InputChanged`` if the file or its sidecar was replaced since this clock was made."""
-        for file, identity in zip(self.files, self.identities, strict=True):
-            if file_identity(file) != identity:
-                raise changed(file)
-        return _load(self.file, self.identities, os.getpid())
+        """The loaded graph; ``InputChanged`` if the file was replaced since this clock was made."""
+        found = file_identity(Path(self.file))
+        if found != self.identity:
+            raise changed(Path(self.file))
+        return _load(self.file, found, os.getpid())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the graph's output."""
@@ -74,7 +74,7 @@ class Learned:
         rows: tuple[tuple[float, ...], ...] = ()
         if history is not None:
             rows = (*(state or ()), signals(tick))[-(history.shape[2] or 1) :]
-        found = graph.run({one.name: value(one, tick, rows, graph.watch) for one in graph.inputs})
+        found = graph.run({one.name: value(one, tick, rows) for one in graph.inputs})
         if found.size != 1 or not -1e-6 <= float(found.reshape(())) <= 1 + 1e-6:
             raise UsageError(
                 f"learned clock {self.file} gave {found.reshape(-1)[:3].tolist()} of shape {list(found.shape)}; "
@@ -85,12 +85,7 @@ class Learned:
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return the maps that its graph has inputs for."""
-        return watched(self.graph.inputs, self.graph.watch)
-
-    @property
-    def gates_after(self) -> int:
-        """The stage whose features or scores it reads; without any it gates the whole network."""
-        return self.graph.watch or 0
+        return watched(self.graph.inputs)
 
     @property
     def needs_motion(self) -> bool:
@@ -105,8 +100,7 @@ learned = Learned
 
 PICTURES = ("now", "fired")
 MOTIONS = ("residual", "history")
-MAPS = {f"{of}_{when}": of for of in ("features", "scores") for when in PICTURES}
-NAMES = (*PICTURES, *MOTIONS, *MAPS, "since")
+NAMES = (*PICTURES, *MOTIONS, "since")
 SIGNALS = 5
 """Numbers per frame in ``history``."""
 AGE = 32
@@ -115,8 +109,7 @@ AGE = 32
 ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
 residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
 history: float32 [1, 5, n], five numbers for each of the last n frames;
-since: float32 [1, 1], frames since the last firing over 32;
-features_now, features_fired, scores_now, scores_fired: float32 [1, c, h, w], of the stage that the sidecar names as "watch"."""
+since: float32 [1, 1], frames since the last firing over 32."""
 
 
 class Input(NamedTuple):
@@ -132,25 +125,23 @@ def check_input(one: Input, file: str) -> None:
     >>> check_input(Input("since", (1, 1)), "clock.onnx")
     """
     shapes = {"since": (1, 1), "history": (1, SIGNALS, 0)}
-    wanted = shapes.get(one.name, (1, 0, 0, 0) if one.name in MAPS else (1, 1, 0, 0))
+    wanted = shapes.get(one.name, (1, 1, 0, 0))
     fits = len(one.shape) == len(wanted) and all(
         not want or have == want for have, want in zip(one.shape, wanted, strict=True)
     )
-    sized = one.name in MAPS or None not in one.shape
-    if one.name not in NAMES or not fits or not sized:
+    if one.name not in NAMES or not fits or None in one.shape:
         raise UsageError(
             f"learned clock {file}: its input {one.name!r} {list(one.shape)} is none that a clock is given. "
-            f"Sides are fixed (but those of features and scores). Allowed are:\n{ALLOWED}"
+            f"Sides are fixed. Allowed are:\n{ALLOWED}"
         )
 
 
-def watched(inputs: tuple[Input, ...], watch: int | None) -> frozenset[Watch]:
-    """Return the maps that these inputs are made of."""
-    found = {Watch(MAPS[one.name], watch or 0) for one in inputs if one.name in MAPS}
-    return frozenset(found | ({PICTURE} if any(one.name in PICTURES for one in inputs) else set()))
+def watched(inputs: tuple[Input, ...]) -> frozenset[Watch]:
+    """Return the maps that these inputs are made of: the picture, or none."""
+    return frozenset({PICTURE} if any(one.name in PICTURES for one in inputs) else ())
 
 
-def value(one: Input, tick: Tick, rows: tuple[tuple[float, ...], ...], watch: int | None) -> Array:
+def value(one: Input, tick: Tick, rows: tuple[tuple[float, ...], ...]) -> Array:
     """Return the value of an input at ``tick``; ``rows``: the columns of the history so far, the last for this frame."""
     if one.name == "since":
         return np.full((1, 1), tick.since / AGE, np.float32)
@@ -161,12 +152,9 @@ def value(one: Input, tick: Tick, rows: tuple[tuple[float, ...], ...], watch: in
         return found
     if one.name == "residual":
         return _resized(np.minimum(tick.travel.residual, FULL), one)[None, None] / np.float32(FULL)
-    if one.name in PICTURES:
-        view = tick.views[PICTURE]
-        small = _resized(np.asarray(view.now if one.name == "now" else view.reference), one)
-        return np.asarray(opencv().cvtColor(small, opencv().COLOR_RGB2GRAY), np.float32)[None, None] / np.float32(255)
-    view = tick.views[Watch(MAPS[one.name], watch or 0)]
-    return np.ascontiguousarray(view.now if one.name.endswith("now") else view.reference, np.float32)
+    view = tick.views[PICTURE]
+    small = _resized(np.asarray(view.now if one.name == "now" else view.reference), one)
+    return np.asarray(opencv().cvtColor(small, opencv().COLOR_RGB2GRAY), np.float32)[None, None] / np.float32(255)
 
 
 def signals(tick: Tick) -> tuple[float, ...]:
@@ -191,31 +179,22 @@ Run = Callable[[Mapping[str, Array]], Array]
 
 
 class Graph(NamedTuple):
-    """A loaded graph; ``watch``: the stage whose features or scores it reads, if any."""
+    """A loaded graph."""
 
     inputs: tuple[Input, ...]
-    watch: int | None
     run: Run
 
 
-def files_of(file: str) -> tuple[Path, Path]:
-    """Return the files of a clock: the graph, and the sidecar beside it, which need not exist."""
-    return Path(file), Path(file).with_suffix(".json")
-
-
 def load(file: str) -> Graph:
-    """Return the graph in ``file`` (NAME.onnx; its sidecar NAME.json may name the stage to watch), read again if it changed.
-
-    ``UsageError`` if it is no clock, with what is allowed.
-    """
+    """Return the graph in ``file``, NAME.onnx, read again if it changed; ``UsageError`` if it is no clock, with what is allowed."""
     path = Path(file)
     if path.suffix != ".onnx" or not path.is_file():
         raise UsageError(f"learned({file!r}): give the path of a clock, NAME.onnx, as clockseg train clock writes it.")
-    return _load(file, tuple(map(file_identity, files_of(file))), os.getpid())
+    return _load(file, file_identity(path), os.getpid())
 
 
 @lru_cache(maxsize=8)
-def _load(file: str, identities: tuple[FileIdentity, ...], process: int) -> Graph:
+def _load(file: str, identity: FileIdentity, process: int) -> Graph:
     # Each process compiles its own, since an engine's threads do not exist in a forked child.
     # The onnx package takes a while to import, and most schedules need no learned clock.
     import onnx
@@ -227,28 +206,22 @@ def _load(file: str, identities: tuple[FileIdentity, ...], process: int) -> Grap
     try:
         model = onnx.load(path, load_external_data=False)
         onnx.checker.check_model(model)
+        weights = {one.name for one in model.graph.initializer}
+        inputs = tuple(_input(one) for one in model.graph.input if one.name not in weights)
+        for one in inputs:
+            check_input(one, file)
         _check_graph(model, file)
     except UsageError:
         raise
     except Exception as error:
         raise UsageError(f"learned({file!r}): this is no ONNX file that can be read ({error}).") from error
-    weights = {one.name for one in model.graph.initializer}
-    inputs = tuple(_input(one) for one in model.graph.input if one.name not in weights)
-    for one in inputs:
-        check_input(one, file)
     if not inputs or len(model.graph.output) != 1:
         raise UsageError(
             f"learned clock {file} has {len(inputs)} inputs and {len(model.graph.output)} outputs; a clock has at least "
             "one input and one output, a number 0..1."
         )
-    watch = _watch(path.with_suffix(".json"))
-    if watch is None and any(one.name in MAPS for one in inputs):
-        raise UsageError(
-            f"learned clock {file} reads features or scores, and it is unknown of which stage; "
-            f'write {{"watch": 1}} into {path.with_suffix(".json")}.'
-        )
     try:
-        return Graph(inputs, watch, _compiled(path))
+        return Graph(inputs, _compiled(path))
     except MissingDependency:
         raise
     except Exception as error:
@@ -264,37 +237,24 @@ def _check_graph(model: ModelProto, file: str) -> None:
         raise UsageError(
             f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced."
         )
-    sizes = _sizes(model)
-    large = next((name for name, count in sizes.items() if count is not None and count > MOST_NUMBERS), None)
-    if large is not None:
-        raise UsageError(
-            f"learned clock {file} makes {large!r} of {sizes[large]:,} numbers; a clock's maps have at most {MOST_NUMBERS:,}."
-        )
-    sides = [side.dim_value for one in model.graph.input for side in one.type.tensor_type.shape.dim]
-    if None in sizes.values() and all(sides):
-        unknown = next(name for name, count in sizes.items() if count is None)
-        raise UsageError(
-            f"learned clock {file}: the size of {unknown!r} is unknown; export it so that the sizes of its inputs determine it."
-        )
-
-
-def _sizes(model: ModelProto) -> dict[str, int | None]:
-    """Return the number of elements of each computed tensor; None if the sizes of the inputs do not determine it."""
     import onnx
 
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    for output in bare.graph.output:  # the sizes that a file declares for its outputs may be wrong
+    for output in model.graph.output:  # the sizes that a file declares for its outputs may be wrong
         output.type.tensor_type.ClearField("shape")
-    known = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+    known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     types = {one.name: one.type.tensor_type for one in (*known.value_info, *known.output)}
-    sides = {name: list(one.shape.dim) for name, one in types.items() if one.HasField("shape")}
-    counts = {
-        name: math.prod(int(side.dim_value) for side in found)
-        for name, found in sides.items()
-        if all(side.HasField("dim_value") for side in found)
-    }
-    return {name: counts.get(name) for node in model.graph.node for name in node.output if name}
+    shapes = {name: one.shape.dim for name, one in types.items() if one.HasField("shape")}
+    for name in (name for node in model.graph.node for name in node.output if name):
+        sides = [side.dim_value for side in shapes.get(name, ()) if side.HasField("dim_value")]
+        if name not in shapes or len(sides) < len(shapes[name]):
+            raise UsageError(
+                f"learned clock {file}: the size of {name!r} is unknown; export it so that the sizes of its inputs determine it."
+            )
+        if math.prod(sides) > MOST_NUMBERS:
+            raise UsageError(
+                f"learned clock {file} makes {name!r} of {math.prod(sides):,} numbers; a clock's maps have at most "
+                f"{MOST_NUMBERS:,}."
+            )
 
 
 def _input(one: ValueInfoProto) -> Input:
@@ -304,17 +264,6 @@ def _input(one: ValueInfoProto) -> Input:
             f"the input {one.name!r} of a learned clock isn't float32; export the graph with float32 inputs."
         )
     return Input(one.name, tuple(side.dim_value if side.dim_value > 0 else None for side in sides))
-
-
-def _watch(sidecar: Path) -> int | None:
-    try:
-        said: Any = json.loads(sidecar.read_text(encoding="utf-8")) if sidecar.is_file() else {}
-    except ValueError as error:
-        raise UsageError(f"{sidecar} isn't JSON ({error}); repair it, or take it away.") from error
-    watch = said.get("watch") if isinstance(said, dict) else said
-    if watch is None or (type(watch) is int and watch >= 1):
-        return watch
-    raise UsageError(f'{sidecar} says "watch": {watch!r}; give the number of a stage, 1 is the first.')
 
 
 def _compiled(path: Path) -> Run:

@@ -282,7 +282,7 @@ class _Known(NamedTuple):
 
 def _recalled(name: str, joint: Joint) -> _Known | None:
     """Return the verdict stored under ``name``, if it fits the joint's numbers of attempts and of calls."""
-    found = read_notes(VERDICTS).get(name)
+    found: Any = read_notes(VERDICTS).get(name)
     try:
         attempt, shares = found["attempt"], tuple(map(float, found["shares"]))
     except (TypeError, KeyError, ValueError):

@@ -65,12 +65,12 @@ class _Asker:
         age, fires = state or (0, -1)
         if tick.fires != fires:
             age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
-        self.noted.append({one.name: value(one, tick, (), None) for one in self.inputs})
+        self.noted.append({one.name: value(one, tick, ()) for one in self.inputs})
         return Decision(tick.since > age), (age, tick.fires)
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return the maps that the clock in training reads."""
-        return watched(self.inputs, None)
+        return watched(self.inputs)
 
 
 def samples(take: Take, carry: Carry, inputs: tuple[Input, ...], *, passes: int, seed: int) -> Samples:
