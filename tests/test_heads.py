@@ -23,8 +23,7 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
 from clockseg.training.frames import HELD_OUT, length, plan
-from clockseg.training.head_cells import Cells, Grid, draw
-from clockseg.training.heads import train_heads
+from clockseg.training.heads import Cells, Grid, draw, train_heads
 from clockseg.training.logistic import fit
 from networks import CLASSES, TINY, TWO_BRANCHES, Builder, tiny, two_branches, write_network
 from video_making import write_video
@@ -249,7 +248,7 @@ def test_a_head_is_its_convolution(tmp_path) -> None:
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("clockseg.training.head_cells.MOST_CELLS", 500)
+    monkeypatch.setattr("clockseg.training.heads.MOST_CELLS", 500)
     first, same, other = (
         trained(tmp_path, tiny(), BARE, "out", stages=["low"], seed=seed, frames=9).path.read_bytes()
         for seed in (0, 0, 1)

@@ -188,7 +188,7 @@ def test_training_writes_a_clock_that_runs_and_resumes(tmp_path: Path, monkeypat
 def test_the_graph_gives_what_the_net_in_torch_gives(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from clockseg.clocks.learned import load
-    from clockseg.training.clock_net import ClockNet, exported, inputs_of
+    from clockseg.training.clock import ClockNet, exported, inputs_of
 
     inputs = inputs_of(motion=True)
     torch.manual_seed(0)
