@@ -141,12 +141,7 @@ class Outcome:
         return given if self.key is None else _entries(given)[self.key]  # type: ignore[no-any-return]
 
     def holding(self, tensor: Tensor) -> Any:
-        """Return an output of the module's type holding ``tensor``; other tensors are left out of dicts, and None elsewhere.
-
-        >>> import torch
-        >>> Outcome.of({"out": torch.zeros(1), "aux": torch.zeros(1)}, "out").holding(torch.ones(1))
-        {'out': tensor([1.])}
-        """
+        """Return an output of the module's type holding ``tensor``; other tensors are left out of dicts, and None elsewhere."""
         if self.key is None:
             return tensor
         found = {name: tensor if name == self.key else item for name, item in self.entries.items()}

@@ -128,12 +128,7 @@ def check_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Preprocessing of frames: x = (pixel * ``scale`` - mean) / std, with RGB pixels 0..255.
-
-    >>> plain = Normalisation((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    >>> plain.picture(torch.ones(1, 3, 2, 4)).tolist()[0][0]
-    [255, 255, 255]
-    """
+    """Preprocessing of frames: x = (pixel * ``scale`` - mean) / std, with RGB pixels 0..255."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
