@@ -12,21 +12,22 @@ import pytest
 from clockseg import UsageError, alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
-from clockseg.paper.method import Method, _Run, score
 from clockseg.paper.methods import (
     NOTEBOOK_3,
     PIPELINE_2,
     PIPELINE_3,
     SKIP,
+    Method,
     Networks,
+    _Run,
     baselines,
     fixed_rates,
     measured,
     oracle,
     pipelines,
+    score,
 )
-from clockseg.paper.report import Report, comma_separated, write
-from clockseg.paper.rows import ORACLE, Row, cells, find, relative_loss
+from clockseg.paper.report import ORACLE, Report, Row, cells, comma_separated, find, relative_loss, write
 from clockseg.paper.tables import RATES, TABLES
 from symbolic import frames_of, network
 from toy_networks import CLASSES, toy, write_clip

@@ -21,8 +21,7 @@ from clockseg.datasets.known_classes import CITYSCAPES
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape
-from clockseg.paper.fcn_trained_on import trained_on
-from clockseg.paper.import_caffe import Imported, import_caffe
+from clockseg.paper.import_caffe import Imported, import_caffe, trained_on
 from narrow_fcn import NARROW, golden, random_state, with_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)

@@ -29,7 +29,7 @@ from clockseg.evaluation.values import Deviation
 from clockseg.paper import adaptive_curve
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 from clockseg.paper.plots import draw_published, draw_rates, draw_velocity
-from clockseg.paper.rows import Row, records
+from clockseg.paper.report import Row, records
 from clockseg.paper.tables import TABLES
 from clockseg.planning.planner import Goal, Plan
 from clockseg.planning.tuning import Point, Trial, Tuned

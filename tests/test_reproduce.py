@@ -15,12 +15,11 @@ from clockseg.cli.main import main
 from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
 from clockseg.paper import adaptive_curve, adaptive_videos, qualitative, tables, velocity
-from clockseg.paper.adaptive import PixelChange, pixel_clock
+from clockseg.paper.adaptive_curve import PixelChange
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import FCNDescription, save_fcn
 from clockseg.paper.fcn_layers import FCNShape
-from clockseg.paper.report import write
-from clockseg.paper.rows import ORACLE, find, relative_loss
+from clockseg.paper.report import ORACLE, find, relative_loss, write
 from clockseg.paper.source import Setting
 from clockseg.showing.stream import run
 from narrow_fcn import random_state, with_state
@@ -82,7 +81,7 @@ def test_what_lies_between_the_rates_is_told(setting):
 
 def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():
     frames = dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 1)
-    fired = [record.fired for _, record in run(toy(), frames, pixel_clock(0.1))]
+    fired = [record.fired for _, record in run(toy(), frames, PixelChange(0.1))]
     assert fired == [(True, True, True), (True, True, False), (True, True, True)]
     assert PixelChange(0.1).watches(3) == PixelChange(0.1).watches(1)
 

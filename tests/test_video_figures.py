@@ -32,7 +32,7 @@ from clockseg.paper.contact_sheet import (
     spread,
 )
 from clockseg.paper.qualitative import Sample, Window, draw_window, picks, rank_windows, sampled
-from clockseg.paper.rows import ORACLE
+from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import screen
 from clockseg.paper.videos import adaptive_video, pipeline_video
 from clockseg.report.style import FIRED, NOW, RULE, figure

@@ -30,7 +30,7 @@ def _fcn8s(folder: Path) -> Path:
     from clockseg.paper.fcn import FCN
     from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
     from clockseg.paper.fcn_layers import FCN8S
-    from clockseg.paper.fcn_trained_on import trained_on
+    from clockseg.paper.import_caffe import trained_on
 
     known = trained_on("voc", FCN8S.classes)
     state = {name: value.numpy() for name, value in FCN(FCN8S).state_dict().items()}

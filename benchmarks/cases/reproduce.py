@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, ROOT, Facts, provenance
 from benchmarks.inputs import data
 from clockseg.cli.reproduce import EXPERIMENTS
-from clockseg.paper.rows import Claim
+from clockseg.paper.report import Claim
 
 OPTIONS: Facts = {"names": [], "standins": ["street", "fcn8s-narrow"]}
 OUT = RESULTS / "reproduced"

@@ -12,7 +12,7 @@ from clockseg.datasets import Classes
 from clockseg.errors import UsageError
 from clockseg.paper.fcn import FCN
 from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
-from clockseg.paper.fcn_trained_on import PUBLISHED
+from clockseg.paper.import_caffe import PUBLISHED
 from recipes.fcn.vgg16 import Mean
 
 

@@ -2,7 +2,7 @@
 
 Protocol: the threshold of .25 (of the stand-in `street`: .15) for every video; fire rate over the frames after the
 first; mean IU against labels where there are any, and agreement with the frame oracle. The foil is a clock on pixels at
-the same threshold; the paper shows one and defines none (``pixel_clock``). Command: ``clockseg reproduce adaptive-videos
+the same threshold; the paper shows one and defines none (``PixelChange``). Command: ``clockseg reproduce adaptive-videos
 --data DIR --weights DIR``. Cost: three passes of FCN-8s a frame.
 """
 
@@ -15,10 +15,9 @@ from clockseg.clocks import adaptive
 from clockseg.clockwork.schedule import Named, Schedule
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.paper.adaptive import pixel_clock
+from clockseg.paper.adaptive_curve import PixelChange
 from clockseg.paper.contact_sheet import schedule_filmstrip
-from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Claim, Row, above
+from clockseg.paper.report import ORACLE, Claim, Figure, Report, Row, above
 from clockseg.paper.screening import Screening, screen
 from clockseg.paper.source import Setting
 from clockseg.paper.videos import adaptive_video
@@ -49,7 +48,7 @@ def run(setting: Setting) -> Report:
     """Screen every video, report its rows and draw its filmstrip, and for the first also the video."""
     threshold = STANDIN_THRESHOLD if setting.standin == "street" else THRESHOLD
     clock, foil = f"adaptive({threshold})", "pixel clock"
-    schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: pixel_clock(threshold)}
+    schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: PixelChange(threshold)}
     source = setting.films()
     shown, broken = [], []
     for clip in source.clips:

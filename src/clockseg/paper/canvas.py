@@ -22,11 +22,7 @@ _PALE = 0.45
 
 
 def rgb(colour: str) -> Colour:
-    """Convert a colour of the figures' style to RGB, 0..255.
-
-    >>> rgb("#1f6fd1")
-    (31, 111, 209)
-    """
+    """Convert a colour of the figures' style to RGB, 0..255."""
     red, green, blue = bytes.fromhex(colour.removeprefix("#"))
     return red, green, blue
 
@@ -35,9 +31,6 @@ def masked(image: Image, labels: Labels, colours: Sequence[Colour]) -> Image:
     """Return a picture tinted by class, with a white line one pixel wide between classes; both have the same size.
 
     Pixels without a class (255, or an id beyond the colours) and their borders are left as they are.
-
-    >>> masked(np.zeros((1, 3, 3), np.uint8), np.array([[0, 0, 1]], np.uint8), [(200, 0, 0), (0, 200, 0)])[0, 1].tolist()
-    [255, 255, 255]
     """
     drawn = overlay(image, labels, colours, opacity=_OPACITY)
     known = labels < len(colours)
@@ -48,12 +41,7 @@ def masked(image: Image, labels: Labels, colours: Sequence[Colour]) -> Image:
 
 
 def differing(image: Image, labels: Labels, truth: Labels, colours: Sequence[Colour]) -> Image:
-    """Return a picture in pale grey, with the class colour on each pixel whose label differs from ``truth``.
-
-    >>> labels, truth = np.array([[0, 1]], np.uint8), np.array([[0, 0]], np.uint8)
-    >>> differing(np.zeros((1, 2, 3), np.uint8), labels, truth, [(200, 0, 0), (0, 200, 0)]).tolist()
-    [[[140, 140, 140], [0, 200, 0]]]
-    """
+    """Return a picture in pale grey, with the class colour on each pixel whose label differs from ``truth``."""
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     pale = np.repeat((grey * _PALE + (_WHITE - _WHITE * _PALE)).astype(np.uint8)[..., None], 3, axis=2)
     wrong = np.where(labels == truth, _WHITE, labels).astype(np.uint8)
@@ -61,11 +49,7 @@ def differing(image: Image, labels: Labels, truth: Labels, colours: Sequence[Col
 
 
 def capital_height(width: int) -> int:
-    """Return the height in pixels of a capital letter next to pictures ``width`` pixels wide.
-
-    >>> capital_height(320), capital_height(640), capital_height(1920)
-    (9, 14, 22)
-    """
+    """Return the height in pixels of a capital letter next to pictures ``width`` pixels wide."""
     return int(np.clip(width // 44, 9, 22))
 
 
@@ -75,11 +59,7 @@ def blank(width: int, height: int) -> Image:
 
 
 def line(width: int, left: str, right: str = "", *, capital: int, bold: bool = False) -> Image:
-    """Draw a line of text, three ``capital`` letters high: ``left`` (scaled down to fit), and ``right`` if there is room.
-
-    >>> line(320, "frame oracle", capital=10).shape
-    (30, 320, 3)
-    """
+    """Draw a line of text, three ``capital`` letters high: ``left`` (scaled down to fit), and ``right`` if there is room."""
     drawn = blank(width, 3 * capital)
     scale = capital / _CAPITAL
     font = _BOLD if bold else _REGULAR
@@ -159,11 +139,7 @@ def _bars(fired: np.ndarray, width: int) -> Image:
 
 
 def legend(entries: Sequence[tuple[str, Colour]], width: int, *, capital: int) -> Image:
-    """Draw the names of classes, each after a patch of its colour, on as many lines as needed; empty without entries.
-
-    >>> legend([("road", (128, 64, 128))], 320, capital=10).shape
-    (30, 320, 3)
-    """
+    """Draw the names of classes, each after a patch of its colour, on as many lines as needed; empty without entries."""
     scale = capital / _CAPITAL
     lines, x = [blank(width, 0)], width
     for name, colour in entries:
@@ -178,11 +154,7 @@ def legend(entries: Sequence[tuple[str, Colour]], width: int, *, capital: int) -
 
 
 def grid(cells: Sequence[Image], *, columns: int, gap: int) -> Image:
-    """Arrange cells of one size row by row, with ``gap`` white pixels between them.
-
-    >>> grid([np.zeros((2, 3, 3), np.uint8)] * 3, columns=2, gap=1).shape
-    (5, 7, 3)
-    """
+    """Arrange cells of one size row by row, with ``gap`` white pixels between them."""
     height, width = cells[0].shape[:2]
     rows = -(-len(cells) // columns)
     drawn = blank(columns * (width + gap) - gap, rows * (height + gap) - gap)
@@ -193,9 +165,5 @@ def grid(cells: Sequence[Image], *, columns: int, gap: int) -> Image:
 
 
 def framed(bands: Sequence[Image], *, gap: int) -> Image:
-    """Stack bands of one width, with a white edge of ``gap`` pixels.
-
-    >>> framed([blank(4, 2), blank(4, 3)], gap=1).shape
-    (7, 6, 3)
-    """
+    """Stack bands of one width, with a white edge of ``gap`` pixels."""
     return np.pad(np.concatenate(bands), ((gap, gap), (gap, gap), (0, 0)), constant_values=_WHITE)

@@ -16,7 +16,7 @@ from clockseg.datasets.clips import ClipFrame
 from clockseg.errors import UsageError
 from clockseg.files import whole
 from clockseg.paper.canvas import Raster, blank, differing, framed, grid, legend, line, masked
-from clockseg.paper.rows import ORACLE
+from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import Screening
 from clockseg.types import Image
 from clockseg.video.overlay import Colour, fitted
@@ -172,11 +172,7 @@ def frame_heads(screening: Screening, positions: Sequence[int]) -> list[str]:
 
 
 def spread(count: int, pictures: int, *, among: Sequence[int] = ()) -> list[int]:
-    """Return the middles of ``pictures`` equal parts of 0..count-1, or the values of ``among`` nearest to them.
-
-    >>> spread(100, 4), spread(100, 4, among=(0, 60, 61))
-    ([12, 37, 62, 87], [0, 60, 61])
-    """
+    """Return the middles of ``pictures`` equal parts of 0..count-1, or the values of ``among`` nearest to them."""
     if pictures < 1:
         raise UsageError(f"pictures={pictures}; give how many frames to show, 1 or more.")
     middles = [(2 * part + 1) * count // (2 * pictures) for part in range(pictures)]

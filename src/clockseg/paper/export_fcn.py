@@ -56,12 +56,7 @@ def load_in_torch(path: Path, *, device: str, threads: int | None) -> StagedNetw
 
 
 def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:
-    """Return the sidecar with input, cuts and classes. Score maps are watched and held uncropped.
-
-    >>> from clockseg.datasets import Classes
-    >>> describe(FCNDescription(FCNShape(classes=2), Classes(("background", "thing"))), "fcn8s").scores
-    ('score_pool3', 'score_pool4', 'upscore2')
-    """
+    """Return the sidecar with input, cuts and classes. Score maps are watched and held uncropped."""
     width, height = description.working
     frame = sidecar.Input("data", width, height, description.order, 1.0, description.mean)
     cuts, classes = description.shape.cuts, description.classes

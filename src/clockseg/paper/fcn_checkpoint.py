@@ -31,9 +31,6 @@ class FCNDescription:
 
     The net reads pixels 0..255 in ``order`` minus ``mean``, which is in the same order, without further preprocessing.
     ``working``: the size (width, height) that frames are fitted into.
-
-    >>> FCNDescription(FCNShape(classes=2), Classes(("background", "thing"))).working
-    (500, 500)
     """
 
     shape: FCNShape

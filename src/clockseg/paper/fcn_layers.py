@@ -196,34 +196,26 @@ def _fusion(shape: FCNShape) -> Iterator[Layer]:
 class Place:
     """The position of a map: coordinate x of the picture is ``scale * x + shift`` on it.
 
-    ``field``: the receptive field, pixels of the picture, a side, that one of its values depends on.
-
     >>> Place().conv(3, pad=100).conv(2, stride=2)
-    Place(scale=Fraction(1, 2), shift=Fraction(197, 4), field=4)
+    Place(scale=Fraction(1, 2), shift=Fraction(197, 4))
     """
 
     scale: Fraction = Fraction(1)
     shift: Fraction = Fraction(0)
-    field: int = 1
 
     def conv(self, kernel: int, *, stride: int = 1, pad: int = 0) -> Place:
-        """After a convolution or a pooling."""
+        """Return the position after a convolution or a pooling."""
         shift = self.shift + pad - Fraction(kernel - 1, 2)
-        return Place(self.scale / stride, shift / stride, self.field + int((kernel - 1) / self.scale))
+        return Place(self.scale / stride, shift / stride)
 
     def deconv(self, kernel: int, *, stride: int, pad: int = 0) -> Place:
-        """After a transposed convolution, whose values depend on up to kernel / stride of its input's, a side."""
+        """Return the position after a transposed convolution."""
         shift = self.shift * stride + Fraction(kernel - 1, 2) - pad
-        more = int((-(-kernel // stride) - 1) / self.scale)
-        return Place(self.scale * stride, shift, self.field + more)
+        return Place(self.scale * stride, shift)
 
 
 def crop_offset(map: Place, reference: Place) -> int:
-    """Return the offset of the map ``reference`` in ``map``; ``NetworkError`` if they are not on one grid.
-
-    >>> crop_offset(Place(shift=Fraction(31)), Place())
-    31
-    """
+    """Return the offset of the map ``reference`` in ``map``; ``NetworkError`` if they are not on one grid."""
     offset = map.shift - reference.shift
     if map.scale != reference.scale or offset.denominator != 1 or offset < 0:
         raise NetworkError(
@@ -234,11 +226,7 @@ def crop_offset(map: Place, reference: Place) -> int:
 
 
 def places(net: Iterable[Layer]) -> dict[str, Place]:
-    """Return the position of each map, by its layer's name.
-
-    >>> [places(layers(FCNShape()))[name].field for name in ("pool3", "pool4", "pool5", "fc6")]
-    [44, 100, 212, 404]
-    """
+    """Return the position of each map, by its layer's name."""
     found = {"data": Place()}
     for layer in net:
         before = found[layer.reads[0]]

@@ -23,14 +23,6 @@ def staged(net: FCN, description: FCNDescription, *, device: str = "cpu") -> Sta
     """Return ``net``, moved to ``device``, in the stages of the paper, with labels as output.
 
     Stages cache their uncropped score maps: score_pool3, score_pool4 and upscore2. Groups crop, add and enlarge.
-
-    >>> import numpy as np
-    >>> from clockseg.datasets import Classes
-    >>> from clockseg.paper.fcn_layers import FCNShape
-    >>> shape = FCNShape(classes=2).narrowed(1 / 16)
-    >>> net = staged(FCN(shape), FCNDescription(shape, Classes(("background", "thing")), working=(32, 24)))
-    >>> [stage.name for stage in net.stages], net(np.zeros((48, 64, 3), np.uint8)).shape
-    (['pool3', 'pool4', 'fc7'], (48, 64))
     """
     parts = _Parts(net.eval().to(device_called(device)), description, torch.device(device))
     framing = Framing(*description.working)

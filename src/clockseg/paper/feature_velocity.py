@@ -192,10 +192,6 @@ def velocity(
     """Measure the velocity of ``net`` over clips (videos, clip folders); each is a shot, and every frame is run in full.
 
     ``warn`` gets a sentence on whatever could not be decoded.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> velocity(StagedNetwork("one", (Stage("a", np.asarray, scores=None),)), []).over_shots(lambda shot: shot.pixels)
-    Spread(mean=None, deviation=None)
     """
     shots = tuple(_clip_shot(net, clip, warn) for clip in clips)
     return Velocity(net.name, tuple(stage.name for stage in net.stages), shots, first)
@@ -228,12 +224,6 @@ def shot(net: StagedNetwork, name: str, frames: Iterable[ClipFrame], *, ignore: 
 
     Places annotated as ``ignore`` in either frame are left out. A frame whose size differs from the previous one's is
     compared with itself, like the first frame.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> net = StagedNetwork("one", (Stage("a", lambda image: image[None, None, :, :, 0]),))
-    >>> images = [np.full((2, 2, 3), level, np.uint8) for level in (7, 7, 9)]
-    >>> shot(net, "flash", [ClipFrame(t, image, None) for t, image in enumerate(images)]).stages[0].tolist()
-    [0.0, 0.0, 1.0]
     """
     schedule, rows, indices, before = frame_oracle(len(net)), [], [], None
     for frame in frames:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clockseg.errors import DataError
-from clockseg.paper.report import Report
-from clockseg.paper.rows import records
+from clockseg.paper.report import Report, records
 from clockseg.report.style import CYCLE, DASHES, HALF, INK, MARKERS, MUTED, dashed, figure, marked, short
 from clockseg.types import Array
 
@@ -59,7 +58,7 @@ def draw_published(title: str, rows: Sequence[Record], path: str | os.PathLike[s
 
     Markers are hollow if published by the paper, half filled if from the authors' notebook, filled if measured here; data sets
     differ in colour and marker. Losses can be compared between data sets, scores only within one. ``rows``: as
-    ``clockseg.paper.rows.records`` returns them; ``DataError`` if none of them has a score.
+    ``clockseg.paper.report.records`` returns them; ``DataError`` if none of them has a score.
     """
     series = _series(title, rows)
     methods = list(dict.fromkeys(row["method"] for one in series for row in one.rows))[:METHODS]

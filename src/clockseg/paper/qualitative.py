@@ -22,8 +22,7 @@ from clockseg.clockwork.schedule import Named, pipelined, skip_frame
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_rows
-from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Claim
+from clockseg.paper.report import ORACLE, Claim, Figure, Report
 from clockseg.paper.screening import Screening, screen
 from clockseg.paper.source import Setting
 from clockseg.paper.videos import pipeline_video
@@ -148,10 +147,6 @@ def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
     """Draw the windows, in the order of the clips; videos are decoded once, for their length.
 
     ``DataError`` if no clip is as long as one window and its lead.
-
-    >>> pictures = tuple(Path(f"{number}.jpg") for number in range(30))
-    >>> sampled([Clip("thirty", Path("thirty"), pictures, (None,) * 30)], Sample(count=2, length=6, lead=4))
-    [Window(clip=0, start=10), Window(clip=0, start=22)]
     """
     lengths = [len(clip.taken) if clip.taken is not None else sum(1 for _ in clip) for clip in clips]
     all_ = [
@@ -168,11 +163,7 @@ def sampled(clips: Sequence[Clip], sample: Sample) -> list[Window]:
 
 
 def picks(count: int, ends: int, *, seed: int) -> dict[str, int]:
-    """Choose the ranks (0 is the best of ``count``) to draw, by the names of their figures; none twice.
-
-    >>> picks(6, 2, seed=0)
-    {'best-1': 0, 'best-2': 1, 'worst-1': 5, 'worst-2': 4, 'random': 3}
-    """
+    """Choose the ranks (0 is the best of ``count``) to draw, by the names of their figures; none twice."""
     best = list(range(min(ends, count)))
     worst = [rank for rank in range(count - 1, count - 1 - ends, -1) if rank >= len(best)]
     found = {f"best-{place}": rank for place, rank in enumerate(best, start=1)}

@@ -17,7 +17,7 @@ from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.paper.rows import ORACLE
+from clockseg.paper.report import ORACLE
 from clockseg.types import Labels
 from clockseg.video.maps import checked_labels
 from clockseg.video.overlay import Colour, palette

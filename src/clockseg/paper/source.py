@@ -16,9 +16,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.datasets.translated import translate
 from clockseg.errors import DataError
-from clockseg.paper.method import Method, score, silent
-from clockseg.paper.methods import Networks, measured
-from clockseg.paper.rows import Row
+from clockseg.paper.methods import Method, Networks, measured, score, silent
+from clockseg.paper.report import Row
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 DISTANCES = (1, 5, 10)

@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clockseg.clocks import adaptive
-from clockseg.paper.adaptive import at_fire_rate, recorded
-from clockseg.paper.method import Method
+from clockseg.paper.adaptive_curve import at_fire_rate, recorded
 from clockseg.paper.methods import (
     ADAPTIVE,
     ALTERNATING,
@@ -31,15 +30,13 @@ from clockseg.paper.methods import (
     PIPELINE_3,
     SAVINGS,
     SKIP,
+    Method,
     baselines,
     fixed_rates,
-    lags,
     oracle,
     pipelines,
-    price_of_lag,
 )
-from clockseg.paper.report import Report
-from clockseg.paper.rows import ORACLE, Claim, Row, ordering, published
+from clockseg.paper.report import ORACLE, Claim, Report, Row, ordering, published
 from clockseg.paper.source import Setting
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
@@ -188,13 +185,12 @@ def _pipelines_on_stills(setting: Setting, table: Table) -> Measured:
 
 
 def _rates_on_stills(setting: Setting, table: Table) -> Measured:
-    found, prices = [], []
+    found = []
     for source in map(setting.translated, (16, 32)):
         nets = source.networks
-        methods = [*oracle(nets), *fixed_rates(nets, balanced=True), *lags(nets), *baselines(nets)]
+        methods = [*oracle(nets), *fixed_rates(nets, balanced=True), *baselines(nets)]
         found += source.rows(methods, say=setting.say)
-        prices.append(price_of_lag(found, source.name))
-    return found, prices
+    return found, []
 
 
 def _pipelines_on_video(setting: Setting, table: Table) -> Measured:

@@ -12,11 +12,9 @@ from __future__ import annotations
 from functools import partial
 
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity, velocity
-from clockseg.paper.method import score
-from clockseg.paper.methods import BASELINE_2, BASELINE_3, baselines, oracle
+from clockseg.paper.methods import BASELINE_2, BASELINE_3, baselines, oracle, score
 from clockseg.paper.plots import draw_velocity
-from clockseg.paper.report import Figure, Report
-from clockseg.paper.rows import ORACLE, Claim
+from clockseg.paper.report import ORACLE, Claim, Figure, Report
 from clockseg.paper.source import Setting
 
 PROTOCOL = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from clockseg.paper.canvas import Raster, capital_height, framed, grid, legend, line, masked
-from clockseg.paper.rows import ORACLE
+from clockseg.paper.report import ORACLE
 from clockseg.paper.screening import Screening
 from clockseg.types import Image, Size
 from clockseg.video.overlay import OverlayWriter, fitted
