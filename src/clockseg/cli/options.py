@@ -94,8 +94,9 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 NETWORK_HELP = (
-    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, hf:ORG/NAME[@REVISION] or "
-    "torchvision:NAME, which are downloaded and cut on first use, hf:DIRECTORY, or an FCN's FILE.safetensors"
+    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, FILE.xml of OpenVINO or "
+    "FILE.tflite, which run uncut, hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, "
+    "hf:DIRECTORY, or an FCN's FILE.safetensors"
 )
 
 

@@ -263,7 +263,7 @@ class _Table:
             name,
             kind,
             reads,
-            {key: trunk[key].shape for key in cut or ()},
+            {key: trunk[key].shape for key in cut or () if key in trunk},
             {key: array.shape for key, array in held.items()},
             sum(a.nbytes for a in held.values()),
             cost.parameters,

@@ -15,10 +15,11 @@ from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.correction import Addition, with_addition
+from clockseg.graph.part import GraphPart
 from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
-from clockseg.networks import BUNDLED, named
+from clockseg.networks import BUNDLED, named, uncut
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
 
@@ -49,6 +50,8 @@ def load(
 ) -> StagedNetwork:
     """Load a bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
 
+    NAME.xml of OpenVINO, NAME.tflite, and an ONNX file that was not cut run as they are, as one stage
+    (``clockseg.networks.uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
     and come from the cache after that (``clockseg.networks.named``).
     ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
@@ -62,6 +65,8 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
+    if uncut.is_uncut(path):
+        return _uncut(path, engine, precision, threads, size)
     if engine in IN_TORCH or (path.suffix in FORMATS and engine == "auto"):
         return _in_torch(path, str(engine), precision, threads, size)
     model, said = _format(path).read(path) if path.suffix in FORMATS else read(path)
@@ -75,6 +80,8 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     'scores'
     """
     path = path_of(network)
+    if path.suffix in uncut.SUFFIXES:
+        raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
     if path.suffix != ".onnx":
         raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
     return read_graph(path), sidecar.read(path.with_suffix(".json"))
@@ -154,10 +161,10 @@ def path_of(network: str | Path) -> Path:
     if named.is_named(network):
         return named.file_of(str(network))
     path = Path(network)
-    if path.suffix not in (".onnx", *FORMATS):
+    if path.suffix not in (".onnx", *uncut.SUFFIXES, *FORMATS):
         raise UsageError(
             f"network {str(network)!r}: give a bundled network, hf:ORG/NAME, torchvision:NAME, or a file "
-            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *FORMATS))}. "
+            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *uncut.SUFFIXES, *FORMATS))}. "
             f"{nearest(str(network), BUNDLED)}"
         )
     if not path.is_file():
@@ -174,13 +181,26 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     path = path_of(network)
     outside = onnx_reader.weight_files(path) if path.suffix == ".onnx" else ()
     base = _base(path)
-    files = (path, path.with_suffix(".json"), *outside, *([] if base is None else [base]))
+    weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else []
+    files = (path, path.with_suffix(".json"), *outside, *weights, *([] if base is None else [base]))
     return tuple(file for file in files if file.is_file())
 
 
 def _format(path: Path) -> Any:
     """Import the module that reads this kind of file."""
     return importlib.import_module(FORMATS[path.suffix])
+
+
+def _uncut(
+    path: Path, engine: str | Engine | None, precision: str, threads: int | None, size: WorkingSize | None
+) -> StagedNetwork:
+    name = engine if isinstance(engine, str) else "auto"
+    file = uncut.read(path, engine=name, precision=precision, threads=threads)
+    said = uncut.describe(file, size if isinstance(size, tuple) else None)
+    net = _framed(uncut.staged(file, said), _working(said.input, file.size, size), size)
+    if isinstance(net.finish, GraphPart):
+        net = (engine if callable(engine) else engine_by_name(file.engine, threads=threads))(net)
+    return replace(net, whole=uncut.Whole(net.stages[0].body, net.finish))
 
 
 def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size: WorkingSize | None) -> StagedNetwork:

@@ -1,0 +1,144 @@
+"""Files that run uncut: the engine's own output on every frame that fires, under schedules of the output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnx
+import openvino
+import pytest
+from onnx import TensorProto, helper
+
+import networks
+from clockseg import NetworkError, UsageError, run
+from clockseg.cli.main import main
+from clockseg.clocks.spec import parse_schedule
+from clockseg.networks.load import files_of, load
+
+SIZE = WIDTH, HEIGHT = 48, 32
+SAID = {"input": {"scale": 1 / 255, "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}}
+
+
+def frame(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+
+
+def bare(folder: Path, *, said: dict[str, Any] | None = None, suffix: str = ".onnx") -> Path:
+    """The network of ``networks.TINY`` without its cuts, as ONNX or OpenVINO's own files, beside what a user says of it."""
+    path = networks.write_tiny(folder)
+    path.with_suffix(".json").unlink()
+    model = onnx.load(path)
+    del model.graph.output[1:]
+    for value in (*model.graph.input, *model.graph.output):
+        for dim, side in zip(value.type.tensor_type.shape.dim, (1, None, HEIGHT, WIDTH), strict=True):
+            if side is not None:
+                dim.dim_value = side
+    onnx.save(model, path)
+    if suffix == ".xml":
+        openvino.save_model(openvino.convert_model(path), path.with_suffix(suffix), compress_to_fp16=False)
+        path.unlink()
+    if said is not None:
+        path.with_suffix(".json").write_text(json.dumps(said))
+    return path.with_suffix(suffix)
+
+
+def of_bytes(path: Path) -> Path:
+    """A network that reads bytes [1, h, w, 3] and gives ids: which colour is the strongest."""
+    nodes = [
+        helper.make_node("Cast", ["frame"], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("ArgMax", ["floats"], ["ids"], axis=3, keepdims=0),
+    ]
+    ends = [
+        helper.make_tensor_value_info("frame", TensorProto.UINT8, [1, HEIGHT, WIDTH, 3]),
+        helper.make_tensor_value_info("ids", TensorProto.INT64, [1, HEIGHT, WIDTH]),
+    ]
+    graph = helper.make_graph(nodes, "strongest", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def reference(path: Path, image: np.ndarray) -> np.ndarray:
+    """The labels by OpenVINO alone."""
+    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    mean, std = (np.array(SAID["input"][name]).reshape(3, 1, 1) for name in ("mean", "std"))
+    given = (image.transpose(2, 0, 1) / 255 - mean) / std
+    return model([given[None].astype(np.float32)])[0][0].argmax(0)
+
+
+@pytest.mark.parametrize(("suffix", "engine"), [(".onnx", "openvino"), (".onnx", "onnxruntime"), (".xml", "auto")])
+def test_the_labels_are_those_of_the_engine_alone(tmp_path: Path, suffix: str, engine: str) -> None:
+    path = bare(tmp_path, said=SAID, suffix=suffix)
+    net = load(path, engine=engine)
+    assert [stage.name for stage in net.stages] == ["network"]
+    assert net.classes == ("class 0", "class 1", "class 2", "class 3")
+    assert (net(frame()) == reference(path, frame())).mean() > 0.999
+    assert np.array_equal(net.uncut()(frame()), net(frame()))
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".xml"])
+@pytest.mark.parametrize(
+    "schedule", ["skip_frame(3)", "carried(skip_frame(3), warp(flow))", "carried(skip_frame(3), interpolate(flow))"]
+)
+def test_schedules_of_the_output(tmp_path: Path, suffix: str, schedule: str) -> None:
+    net = load(bare(tmp_path, said=SAID, suffix=suffix))
+    results = list(run(net, map(frame, range(4)), parse_schedule(schedule)))
+    assert [record.fired for _, record in results] == [(True,), (False,), (False,), (True,)]
+    for index, (labels, _) in enumerate(results):
+        assert labels.shape == (HEIGHT, WIDTH)
+        if index % 3 == 0 and "interpolate" not in schedule:
+            assert np.array_equal(labels, net(frame(index)))
+
+
+def test_bytes_and_ids_need_nothing_said(tmp_path: Path) -> None:
+    net = load(of_bytes(tmp_path / "strongest.onnx"), engine="openvino")
+    assert net.classes == ("class 0", "class 1", "class 2")
+    assert np.array_equal(net(frame()), frame().argmax(2))
+
+
+def test_segment_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bare(tmp_path, said={**SAID, "classes": ["a", "b", "c", "d"]}, suffix=".xml")
+    clip = tmp_path / "clip"
+    clip.mkdir()
+    for index in range(5):
+        cv2.imwrite(str(clip / f"{index}.png"), frame(index))
+    out = tmp_path / "out"
+    given = ["--network", str(path), "--schedule", "skip_frame(2)", "--write", "labels", "--out", str(out)]
+    assert main(["segment", str(clip), *given]) == 0, capsys.readouterr().err
+    assert main(["inspect", str(path)]) == 0
+    assert "network" in capsys.readouterr().out
+
+
+def test_what_only_the_user_knows_is_asked_for(tmp_path: Path) -> None:
+    path = bare(tmp_path)
+    with pytest.raises(UsageError, match=r'runs uncut.*write .*\.json.*"mean": \[0\.485') as told:
+        load(path)
+    example = json.loads(str(told.value).split("your own values: ")[1])
+    path.with_suffix(".json").write_text(json.dumps(example))
+    assert load(path)(frame()).shape == (HEIGHT, WIDTH)
+    with pytest.raises(UsageError, match=r'"classes": \["background'):
+        load(of_bytes(tmp_path / "ids.onnx"), engine="onnxruntime")
+
+
+def test_what_can_not_run(tmp_path: Path) -> None:
+    path = bare(tmp_path, said=SAID, suffix=".xml")
+    with pytest.raises(UsageError, match=r"engine 'onnxruntime': .*\.xml runs uncut in openvino"):
+        load(path, engine="onnxruntime")
+    path.with_suffix(".json").write_text("{")
+    with pytest.raises(NetworkError, match="is no JSON"):
+        load(path)
+    path.with_suffix(".json").unlink()
+    path.with_suffix(".bin").unlink()
+    with pytest.raises(NetworkError, match=r"can't be read|can't run"):
+        load(path)
+    (tmp_path / "none.tflite").write_bytes(b"no network")
+    with pytest.raises(NetworkError, match=r"none\.tflite can't be read"):
+        load(tmp_path / "none.tflite")
+
+
+def test_all_files_are_named(tmp_path: Path) -> None:
+    path = bare(tmp_path, said=SAID, suffix=".xml")
+    assert files_of(path) == (path, path.with_suffix(".json"), path.with_suffix(".bin"))
