@@ -74,11 +74,6 @@ def test_without_labels_videos_are_measured_alone(tmp_path):
     assert len(experiment("adaptive-videos")(setting).rows) > len(adaptive_videos.PAPER)
 
 
-def test_what_lies_between_the_rates_is_told(setting):
-    report = experiment("fixed-rate")(setting)
-    assert sum("a lag of one frame in stage 3 costs" in note for note in report.notes) == 2
-
-
 def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():
     frames = dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 0), dataset_trees.scene(8, 6, 1)
     fired = [record.fired for _, record in run(toy(), frames, PixelChange(0.1))]

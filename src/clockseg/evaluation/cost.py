@@ -103,13 +103,7 @@ class Prices:
         return reduce(add, (*self.stages.values(), *self.groups.values(), self.finish))
 
     def ran(self, record: Record) -> tuple[str, ...]:
-        """Return the names of the parts that ran at this frame, in order: stages, groups, and the part that made the output.
-
-        >>> from clockseg.clockwork.trace import Seconds
-        >>> prices = Prices({"a": Price(60), "b": Price(30)}, {"sum": Price(10)}, {"sum": ("a", "b")})
-        >>> prices.ran(Record(False, (False, True), (None, None), (0, 3), Seconds((0, 1))))
-        ('b', 'sum', 'finish')
-        """
+        """Return the names of the parts that ran at this frame, in order: stages, groups, and the part that made the output."""
         if len(record.fired) != len(self.stages):
             raise UsageError(
                 f"a record of {len(record.fired)} stages, and prices of {len(self.stages)} ({', '.join(self.stages)}); "
@@ -243,17 +237,7 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
 
 @dataclass
 class Meter:
-    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph.
-
-    >>> from clockseg.networks.load import load
-    >>> from clockseg.clockwork.schedule import frame_oracle
-    >>> from clockseg.clockwork.session import Session
-    >>> net = load("street", engine="onnxruntime", size=(64, 64))
-    >>> session, frame = Session(net, frame_oracle), np.zeros((64, 64, 3), np.uint8)
-    >>> labels = session(frame)
-    >>> Meter(net).frame(session.record, frame) == priced(net, (64, 64)).full * 1
-    True
-    """
+    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph."""
 
     net: StagedNetwork
     known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)

@@ -109,7 +109,7 @@ class Confusion:
         return float((truth[there] * self.iu[there]).sum() / self.pixels) if self.pixels else NAN
 
     def mean_iu_of(self, least: float = AGREEMENT_SHARE) -> float:
-        """The mean of ``iu`` over the classes that hold at least the share ``least`` of the true pixels.
+        """Return the mean of ``iu`` over the classes that hold at least the share ``least`` of the true pixels.
 
         For agreement: a class that the oracle gives to a handful of pixels would swing a plain mean.
 

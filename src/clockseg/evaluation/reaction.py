@@ -1,10 +1,10 @@
-"""Reaction lag: how many frames pass until what appears or vanishes in the oracle's labels does so in a schedule's.
+"""Reaction lag: the number of frames by which a schedule shows later than the oracle that a region appears or vanishes.
 
-A region *appears* at frame t where the oracle's labels of t have a connected region (8 neighbours) of one class, of at
-least a thousandth of the frame, of which no pixel had that class at t - 1. It *vanishes* where the oracle's labels of
-t - 1 have one of which no pixel has that class at t. Label maps have made such a change where the class is on at least
-half of the region, or no longer on at least half of it. Only a steady change is an event, not a flicker: the oracle had
-not made it on the two frames before t, and has made it on t and t + 1.
+A region *appears* at frame t if the oracle's labels of t have a connected region (8 neighbours) of one class, of at least a
+thousandth of the frame, in which no pixel had that class at t - 1. It *vanishes* if the oracle's labels of t - 1 have such a
+region in which no pixel has that class at t. Label maps have made the change if the class covers at least half of the region,
+or has left at least half of it. Only a steady change is an event: the oracle had not made it on the two frames before t, and
+has made it on t and t + 1.
 
 A schedule has *reacted* at the first frame t + k, k >= 0, at which its labels have made the change: k is its lag. It has
 *missed* the event if the oracle takes the change back first; the event is *open* if the clip ends first, or after 100 frames.
@@ -30,9 +30,9 @@ Outcome: TypeAlias = Literal["reacted", "missed", "open"]
 LEAST_SHARE = 0.001
 """A region is at least this share of the frame: 173 pixels of 480x360."""
 STEADY = 2
-"""For so many frames before and after a change the oracle must keep to it."""
+"""Frames before and after a change on which the oracle must not take it back."""
 LONGEST = 100
-"""After so many frames an event is left open, so that waiting takes no more memory however long the clip."""
+"""Frames after which an event is left open, so that memory is bounded."""
 
 
 class Lag(NamedTuple):
@@ -63,10 +63,10 @@ class Reaction:
         return self.counts.total()
 
     def median(self, kind: Kind | None = None) -> int | None:
-        """The fewest frames within which half of the events are reacted to; None if that never is, or there are none.
+        """Return the fewest frames within which half of the events are reacted to; None if that never happens.
 
-        An event left open counts for as long as it was watched (Kaplan and Meier, 1958): without it, late schedules would
-        look faster. A missed one is never reacted to.
+        An open event counts for as long as it was watched (Kaplan and Meier, 1958); without it, late schedules would look
+        faster. A missed event is never reacted to.
         """
         lags = [(lag, number) for lag, number in self.counts.items() if kind in (None, lag.kind)]
         reacted = Counter[int]()
@@ -81,7 +81,7 @@ class Reaction:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """As plain values: median lags in frames, the share of events reacted to at once, and the numbers behind them."""
+        """Return plain values: median lags in frames, the share of events reacted to without a lag, and counts of events."""
         outcomes = Counter[str]()
         for lag, number in self.counts.items():
             outcomes[lag.outcome] += number

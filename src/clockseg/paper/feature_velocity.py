@@ -243,7 +243,7 @@ def shot(net: StagedNetwork, name: str, frames: Iterable[ClipFrame], *, ignore: 
 
 
 def _label_map(output: Any) -> Labels | None:
-    """The output, if it is a label map; depth and other outputs are not compared."""
+    """Return the output if it is a label map, else None: depth and other outputs are not compared."""
     found = np.asarray(output)
     return found if found.dtype.kind in "ui" else None
 

@@ -148,7 +148,7 @@ class Clocked:
         return self._last
 
     def _call(self, *given: Any, **named: Any) -> Any:
-        """Replacement of the module's forward."""
+        """Run a call in place of the module's forward."""
         plain = self._calls.plain
         if getattr(self._inside, "busy", False):
             return plain(*given, **named)
@@ -161,7 +161,7 @@ class Clocked:
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """While parts are made and run, the module itself answers its calls in this thread."""
+        """Let the module itself answer its calls in this thread while parts are made and run."""
         self._inside.busy = True
         try:
             yield
