@@ -272,3 +272,14 @@ def test_a_stream_that_changes_its_size_fills_again(tmp_path: Path) -> None:
         assert session(frame.image, vectors=frame.vectors).shape == frame.image.shape[:2]
         fills.append(session.record.fill)
     assert fills == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("options", [{}, {"refs": "4"}, {"bf": "3", "b_strategy": "0"}])
+def test_vectors_are_the_same_however_many_threads_decode(
+    tmp_path: Path, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = video(tmp_path / "pan.mp4", frames=40, **options)
+    threaded = [frame.vectors.blocks for frame in frames_of(path)]
+    monkeypatch.setattr("clockseg.video.decode._THREADS", 1)
+    alone = [frame.vectors.blocks for frame in frames_of(path)]
+    assert all(np.array_equal(one, other) for one, other in zip(threaded, alone, strict=True))

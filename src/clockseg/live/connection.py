@@ -20,11 +20,11 @@ from clockseg.errors import UsageError, VideoError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
-from clockseg.video import Clip, Frame, open_clip
+from clockseg.video import Clip, open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
 from clockseg.video.fields import deinterlaced
-from clockseg.video.movie import VECTOR_THREADS
+from clockseg.video.movie import converted
 
 T = TypeVar("T")
 SILENCE_SECONDS = 10.0
@@ -188,20 +188,13 @@ def received(
     max_pixels: int,
     through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]],
 ) -> Iterator[Arrived]:
-    """Yield the frames as they come. A decoder with a thread per frame would delay them, so it has one per slice."""
-    to_rgb = ToRGB(max_pixels)
-    decoded = pictures(container, stream, damage, threads=VECTOR_THREADS, through=through)
-    for index, picture in enumerate(deinterlaced(decoded)):
-        came = time.perf_counter()
-        try:
-            image = to_rgb(picture)
-        except (av.FFmpegError, ValueError, VideoError) as error:
-            damage.stopped = reason(error)
-            return
-        damage.take(picture)
-        base = picture.time_base or stream.time_base
-        aspect = stream.sample_aspect_ratio or Fraction(1)
-        yield Arrived(Frame(index, image, picture.pts, base, time.perf_counter() - came, pixel_aspect=aspect), came)
+    """Yield the frames as they come, in RGB, so that the thread of the network need not convert them.
+
+    A decoder with a thread per frame would delay them, so it has one per slice.
+    """
+    found = deinterlaced(pictures(container, stream, damage, threads="SLICE", through=through))
+    for frame in converted(found, stream, ToRGB(max_pixels), damage, lazily=False):
+        yield Arrived(frame, time.perf_counter() - frame.decode_seconds)
 
 
 def _permanent(function: Callable[..., T], *given: Any, **options: Any) -> T:

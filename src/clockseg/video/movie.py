@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from time import perf_counter
 
 import av
 import numpy as np
@@ -62,13 +63,20 @@ EXPORTING = frozenset(
 )
 """FFmpeg's decoders that export motion vectors: those of HEVC, VP9 and AV1 don't."""
 VECTOR_OPTIONS = {"flags2": "+export_mvs"}
-VECTOR_THREADS = "SLICE"
-"""A thread for each of several frames is faster, but the vectors may then be read before they are all there."""
 
 
 def exports(stream: av.VideoStream) -> bool:
     """Return True if the decoder of this stream exports motion vectors."""
     return stream.codec_context.name in EXPORTING
+
+
+def vector_threads(stream: av.VideoStream) -> str:
+    """Return the kind of threads with which the motion vectors of a stream are complete.
+
+    A thread per frame is twice as fast as one per slice. But with B-frames a picture comes out while another thread may still
+    decode it, and its vectors are read too early.
+    """
+    return "SLICE" if stream.codec_context.has_b_frames else "AUTO"
 
 
 def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rgb: ToRGB) -> Vectors:
@@ -159,6 +167,40 @@ def _time_base(stream: av.VideoStream) -> Fraction:
     return stream.time_base or Fraction(1, av.time_base)
 
 
+def converted(
+    found: Iterator[av.VideoFrame],
+    stream: av.VideoStream,
+    to_rgb: ToRGB,
+    damage: Damage,
+    *,
+    vectors: bool = False,
+    lazily: bool = True,
+) -> Iterator[Frame]:
+    """Yield the pictures as frames; one that can't be converted ends them.
+
+    ``decode_seconds`` is what converting took. ``lazily``: pictures that can be are converted to RGB where they are read.
+    """
+    for index, picture in enumerate(found):
+        begun = perf_counter()
+        try:
+            image = decoded(picture, to_rgb) if lazily else to_rgb(picture)
+        except (av.FFmpegError, ValueError, VideoError) as error:
+            damage.stopped = reason(error)
+            return
+        damage.take(picture)
+        aspect = stream.sample_aspect_ratio or Fraction(1)
+        yield Frame(
+            index,
+            image,
+            picture.pts,
+            picture.time_base or stream.time_base,
+            perf_counter() - begun,
+            vectors=vectors_of(picture, index, stream, to_rgb) if vectors else None,
+            duration=picture.duration or None,
+            pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
+        )
+
+
 @dataclass(frozen=True)
 class Movie:
     """A video file with the options of ``open_clip``. ``fps`` is used for pictures without times."""
@@ -178,29 +220,14 @@ class Movie:
             if place is not None:
                 container.seek(place, stream=stream)
             asked = self.vectors and exports(stream)
-            found = deinterlaced(pictures(container, stream, damage, threads=VECTOR_THREADS if asked else "AUTO"))
+            found = deinterlaced(
+                pictures(container, stream, damage, threads=vector_threads(stream) if asked else "AUTO")
+            )
             if misordered(container, stream):
                 found = in_order(found)
             if self.span != WHOLE:
                 found = within(found, self.span, damage, period=1 / (self.fps or Fraction(25)))
-            for index, picture in enumerate(found):
-                try:
-                    image = decoded(picture, to_rgb)
-                except (av.FFmpegError, ValueError, VideoError) as error:
-                    damage.stopped = reason(error)
-                    return
-                damage.take(picture)
-                vectors = vectors_of(picture, index, stream, to_rgb) if asked else None
-                aspect = stream.sample_aspect_ratio or Fraction(1)
-                yield Frame(
-                    index,
-                    image,
-                    picture.pts,
-                    picture.time_base or stream.time_base,
-                    vectors=vectors,
-                    duration=picture.duration or None,
-                    pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
-                )
+            yield from converted(found, stream, to_rgb, damage, vectors=asked)
             if self.span.end is None and not damage.stopped and ends_early(self.path):
                 damage.stopped = "the file is cut short"
 
