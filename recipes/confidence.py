@@ -19,7 +19,7 @@ import cv2
 from clockseg.errors import DataError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
-from clockseg.segmenting.certainty import mean_confidence
+from clockseg.segmenting.figures import mean_confidence
 
 
 def main(argv: Sequence[str] | None = None) -> int:

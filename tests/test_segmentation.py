@@ -31,7 +31,7 @@ from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
-from clockseg.segmenting.certainty import mean_confidence
+from clockseg.segmenting.figures import mean_confidence
 from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
 from networks import TINY, write_tiny

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from clockseg import __version__
 from clockseg.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Recipe:
     max_hours: float
     strip: str
     classes: tuple[str, ...]
-    made: tuple[str, ...] | None = None
+    made: tuple[Any, ...] | None = None
     """What another process made of the same options: files that were replaced since give something else."""
 
     def __call__(self) -> Work:
@@ -66,7 +65,11 @@ class Recipe:
             self.stream,
             self.max_pixels,
             self.max_hours,
-            setting=f"{self.digest(schedule)} {self.size}",
+            setting={
+                "network": self.network,
+                "digest": self.digest(schedule),
+                "size": None if self.size is None else str(self.size),
+            },
             strip=self.strip,
             classes=self.classes,
         )
@@ -83,21 +86,6 @@ class Recipe:
         engine = work.net.engine.split()[0] if self.engine == "auto" else self.engine
         return replace(self, engine=engine, threads=self.threads or threads, made=_made(work))
 
-    def setting(self, work: Work) -> dict[str, Any]:
-        """Return everything that decides the bytes of the results, as plain values, for the manifest."""
-        said = work.job.facts()
-        del said["setting"], said["name"], said["max_pixels"], said["max_hours"]
-        return {
-            "network": self.network,
-            "digest": work.job.setting.partition(" ")[0],
-            "engine": work.net.engine,
-            "size": None if self.size is None else str(self.size),
-            "schedule": work.job.name,
-            "carry": str(work.schedule.carry),
-            **said,
-            "clockseg": __version__,
-        }
-
     def digest(self, schedule: Schedule | None = None) -> str:
         """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
         from clockseg.clockwork.clock import facts, walk
@@ -113,8 +101,8 @@ class Recipe:
         return digest.hexdigest()[:16]
 
 
-def _made(work: Work) -> tuple[str, ...]:
-    return work.job.setting, work.job.name or "", str(work.schedule.carry)
+def _made(work: Work) -> tuple[Any, ...]:
+    return work.job.setting, work.job.name, str(work.schedule.carry)
 
 
 def recipe(args: argparse.Namespace) -> Recipe:

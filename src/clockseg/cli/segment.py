@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
             found,
             args.out,
             lambda: _workers(args, how, work),
-            how.setting(work),
+            work.facts(),
             limit=args.limit,
             overwrite=args.overwrite,
             resume=args.resume,

@@ -14,11 +14,10 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import ClocksegError
-from clockseg.execution.machine import machine, versions
 from clockseg.live.feed import Feed
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import Source
-from clockseg.segmenting.figures import Figures
+from clockseg.segmenting.figures import Figures, run_facts
 from clockseg.showing.stream import Shown as Output
 from clockseg.showing.stream import stream
 from clockseg.video import Frame
@@ -254,7 +253,6 @@ class Channel:
         ``name``: of the schedule; None for the default budget.
         """
         source, feed, net = self.source, self.feed, self.stream.net
-        said = net.sidecar
         return {
             "input": source.stem,
             "source": os.path.abspath(source.given) if source.kind == "file" else source.name,
@@ -271,13 +269,6 @@ class Channel:
                 "reconnects": feed.reconnects,
                 "gaps": self.gaps,
             },
-            "network": net.name,
-            "schedule": name or "on time",
-            "carry": str(self.stream.schedule.carry),
-            "engine": net.engine,
-            "classes": [] if said is None else list(said.classes),
-            "palette": [] if said is None else [list(colour) for colour in said.palette],
-            "versions": versions(),
-            "machine": machine(),
+            **run_facts(net, name or "on time", str(self.stream.schedule.carry)),
             "problems": [feed.trouble] if feed.trouble not in ("", "it ended") else [],
         }

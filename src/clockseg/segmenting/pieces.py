@@ -8,9 +8,9 @@ import gc
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
@@ -30,8 +30,7 @@ from clockseg.evaluation.values import gives_numbers
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import gives_instances
-from clockseg.segmenting.certainty import confidence_of, looked_at, stated
-from clockseg.segmenting.figures import Figures
+from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import STRIPS, ResultWriter
 from clockseg.showing.stream import Seen, Shown, stream
@@ -66,7 +65,7 @@ class Job:
     ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames taken; ``start``
     and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
     from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
-    schedule; ``setting``: a text that identifies the network and how it runs; ``strip``: what the overlay shows of when the
+    schedule; ``setting``: plain values that identify the network and how it runs; ``strip``: what the overlay shows of when the
     network ran (``writer.STRIPS``); ``classes``: names of those to draw and write (none: all); ``scale``: the
     numbers for the ends of the overlay's colours, which follows from the video.
 
@@ -86,7 +85,7 @@ class Job:
     stream: int | None = None
     max_pixels: int = MAX_PIXELS
     max_hours: float = MAX_HOURS
-    setting: str = ""
+    setting: Mapping[str, str | None] = field(default_factory=dict)
     strip: str = STRIPS[0]
     classes: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
@@ -102,10 +101,12 @@ class Job:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Return the options as plain values for JSON."""
-        told = asdict(replace(self, scale=None)) | {"writes": list(self.writes), "classes": list(self.classes)}
-        del told["scale"]
-        return told | {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
+        """Return the options that decide the bytes of the results, as plain values for JSON."""
+        told = asdict(self) | {"writes": list(self.writes), "classes": list(self.classes)}
+        for name in ("setting", "name", "max_pixels", "max_hours", "scale"):
+            del told[name]
+        times = {name: None if told[name] is None else str(told[name]) for name in ("start", "end")}
+        return {**self.setting, **told, **times}
 
 
 class Piece(NamedTuple):
@@ -234,7 +235,15 @@ def _run(
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
         kept = class_numbers(net, job.classes)
         writer = ResultWriter(
-            folder, clip, job.writes, net, every=job.every, size=size, strip=job.strip, classes=kept, scale=job.scale
+            folder,
+            job.writes,
+            net,
+            fps=clip.fps,
+            every=job.every,
+            size=size,
+            strip=job.strip,
+            classes=kept,
+            scale=job.scale,
         )
         out = stack.enter_context(writer)
         with Background(_appending(out, calm)) as background:

@@ -208,9 +208,9 @@ def segment_many(
 ) -> Generator[Outcome, None, None]:
     """Segment clips into folders in ``out``, and yield the outcome of each as soon as it is known.
 
-    ``workers`` are opened once and closed at the end, however the run ends. ``setting``: plain values that identify the
-    network, the schedule and the options; ``limit``: the most frames of each clip, as in its ``Job``. ``resume``: skip inputs
-    and pieces that the manifest of ``out`` lists as done with the same setting (``UsageError`` if with another). A clip that
+    ``workers`` are opened once and closed at the end, however the run ends. ``setting``: ``Work.facts`` of
+    the workers' work; ``limit``: the most frames of each clip, as in its ``Job``. ``resume``: skip inputs that the manifest of
+    ``out`` lists as done, and pieces that are complete, with the same setting (``UsageError`` if with another). A clip that
     fails does not stop the others. After an interruption, complete pieces stay for a later run.
     """
     with manifest(out) as known:

@@ -18,11 +18,9 @@ from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.errors import UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
-from clockseg.execution.machine import machine, versions
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.segmenting.certainty import doubt, stated
-from clockseg.segmenting.figures import Figures
+from clockseg.segmenting.figures import Figures, doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
     Job,
@@ -91,6 +89,17 @@ class Work:
         if self.job.flicker:
             flickers(self.net)
 
+    def facts(self) -> dict[str, Any]:
+        """Return everything that decides the bytes of the results, as plain values: a run is resumed with the same only."""
+        return {
+            "network": self.net.name,
+            "engine": self.net.engine,
+            "schedule": self.job.name or repr(self.schedule),
+            "carry": str(self.schedule.carry),
+            **self.job.facts(),
+            "clockseg": __version__,
+        }
+
     def plan(
         self, source: str | os.PathLike[str], folder: Path, *, overwrite: bool = False, resume: bool = False
     ) -> Planned:
@@ -101,7 +110,7 @@ class Work:
             found = tuple(pieces(job, _boundaries(clip, job)))
             size = clip.size if len(found) > 1 else None
             clip.check_unchanged()
-            mark = _mark(clip, self.net, self.schedule, job)
+            mark = {"source": printable(str(clip.path.absolute())), "identity": clip.identity, **self.facts()}
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
             return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale)
@@ -143,7 +152,9 @@ class Work:
                 "source_identity": clip.identity,
                 "stream": self.job.stream,
             }
-        summary |= figures.summary(wall) | {"starts": list(starts_of(results))} | self._setting(results)
+        summary |= figures.summary(wall) | {"starts": list(starts_of(results))}
+        summary |= run_facts(self.net, self.job.name or repr(self.schedule), results[0].carry)
+        summary |= {"only_classes": list(self.job.classes)}
         files = [file for result in results for file in result.files]
         summary |= {"files": files} if files else {}
         summary |= {} if planned.scale is None else {"value_scale": list(planned.scale)}
@@ -168,20 +179,6 @@ class Work:
         span = None if start is None and end is None else Span(start, end)
         job = self.job
         return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=span, stream=job.stream)
-
-    def _setting(self, results: Sequence[PieceResult]) -> dict[str, Any]:
-        said = self.net.sidecar
-        return {
-            "network": self.net.name,
-            "schedule": self.job.name or repr(self.schedule),
-            "carry": results[0].carry,
-            "engine": self.net.engine,
-            "classes": [] if said is None else list(said.classes),
-            "palette": [] if said is None else [list(colour) for colour in said.palette],
-            "only_classes": list(self.job.classes),
-            "versions": versions(),
-            "machine": machine(),
-        }
 
 
 def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
@@ -212,19 +209,6 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
     starts = [float(piece.start or 0) for piece in planned.pieces]
     told = zip(starts, results, strict=False)
     return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
-
-
-def _mark(clip: Clip, net: StagedNetwork, schedule: Schedule, job: Job) -> dict[str, Any]:
-    """Return plain values that identify the clip, network, schedule and job; pieces of any other are not resumed."""
-    return {
-        "source": {"path": printable(str(clip.path.absolute())), "identity": clip.identity},
-        "network": net.name,
-        "engine": net.engine,
-        "schedule": job.name or repr(schedule),
-        "carry": str(schedule.carry),
-        "job": job.facts(),
-        "clockseg": __version__,
-    }
 
 
 def _check_classes(net: StagedNetwork) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
@@ -29,7 +30,6 @@ from clockseg.video import (
     Activity,
     Background,
     Band,
-    Clip,
     Frame,
     Heat,
     LabelWriter,
@@ -58,9 +58,10 @@ _FRAME = '{"frame": '
 class ResultWriter(CloseOrAbort):
     """Writes the files of one piece; ``append`` is called in the thread behind the session.
 
-    ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``every``: the step
-    between the frames taken; ``size``: (w, h) of the whole video's first frame, to which label maps and pictures are resized
-    (None: of the first one here). Leaving a ``with`` block completes the files; after an exception they are incomplete.
+    ``folder`` is a temporary one, which the caller renames or removes. ``writes``: kinds of ``FILES``; ``fps`` of the video
+    (None: unknown), of which each frame number ``every`` is taken; ``size``: (w, h) of the whole video's first frame, to which
+    label maps and pictures are resized (None: of the first one here). Leaving a ``with`` block completes the files; after an
+    exception they are incomplete.
     ``scale``: the numbers for the ends of the overlay's colours (None: they follow the numbers slowly).
     ``end_seconds``: the end of the last frame taken, None where frames have no times. ``files``: the names of the images.
     """
@@ -68,17 +69,17 @@ class ResultWriter(CloseOrAbort):
     def __init__(
         self,
         folder: Path,
-        clip: Clip,
         writes: tuple[str, ...],
         net: StagedNetwork,
         *,
-        every: int,
+        fps: Fraction | None,
+        every: int = 1,
         size: Size | None = None,
         strip: str = STRIPS[0],
         classes: Sequence[int] | None = None,
         scale: tuple[float, float] | None = None,
     ) -> None:
-        fps = None if clip.fps is None else clip.fps / every
+        fps = None if fps is None else fps / every
         self.end_seconds: float | None = None
         self._every, self._period_seconds = every, 0.0 if fps is None else float(1 / fps)
         self.files: list[str] = []
@@ -121,8 +122,11 @@ class ResultWriter(CloseOrAbort):
         """Seconds spent on the overlay, which has a thread of its own."""
         return 0.0 if self._drawing is None else self._drawing.seconds
 
-    def append(self, frame: Frame, output: Any, record: Record) -> None:
-        """Write one frame; its line of the trace comes last, with the seconds that the other files took (not the overlay)."""
+    def append(self, frame: Frame, output: Any, record: Record, more: Mapping[str, Any] = {}) -> None:
+        """Write one frame; its line of the trace comes last, with the seconds that the other files took (not the overlay).
+
+        ``more``: fields to add to the line.
+        """
         start = time.perf_counter()
         if self._every > 1:
             # It is shown until the next one taken, however long it lasted itself.
@@ -136,7 +140,7 @@ class ResultWriter(CloseOrAbort):
         for append in self._appends:
             append(frame, output, record)
         if self._trace is not None:
-            line = trace_line(frame, record, encode_seconds=time.perf_counter() - start)
+            line = trace_line(frame, record, encode_seconds=time.perf_counter() - start, more=more)
             self._trace.write(line + "\n")
         if frame.pts_seconds is not None:
             self.end_seconds = frame.pts_seconds + (frame.duration_seconds or self._period_seconds)
@@ -294,7 +298,7 @@ def stacked(picture: Image, below: Image) -> Image:
     return np.concatenate([picture, below])
 
 
-def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
+def trace_line(frame: Frame, record: Record, *, encode_seconds: float, more: Mapping[str, Any]) -> str:
     """Return one line of ``trace.jsonl``, without its line break."""
     seconds = record.seconds
     base = frame.time_base
@@ -319,6 +323,7 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float) -> str:
                 "finish": round(seconds.finish, 6),
                 "encode": round(encode_seconds, 6),
             },
+            **more,
         },
         allow_nan=False,
     )
