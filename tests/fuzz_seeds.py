@@ -106,9 +106,9 @@ def checkpoint() -> bytes:
 @cache
 def clock() -> bytes:
     """A learned clock."""
-    inputs = [helper.make_tensor_value_info("history", TensorProto.FLOAT, [1, 5, 8])]
+    inputs = [helper.make_tensor_value_info("now", TensorProto.FLOAT, [1, 1, 6, 8])]
     graph = helper.make_graph(
-        [helper.make_node("ReduceMean", ["history"], ["fire"], keepdims=0)],
+        [helper.make_node("ReduceMean", ["now"], ["fire"], keepdims=0)],
         "clock",
         inputs,
         [helper.make_tensor_value_info("fire", TensorProto.FLOAT, [])],

@@ -166,7 +166,7 @@ class TestLearnedClocks:
         graph = helper.make_graph(
             list(nodes),
             "clock",
-            [value("history", TensorProto.FLOAT, [1, 5, 8])],
+            [value("now", TensorProto.FLOAT, [1, 1, 6, 8])],
             [value("fire", TensorProto.FLOAT, ["n"])],
             weights,
         )
@@ -175,12 +175,12 @@ class TestLearnedClocks:
         return str(folder / "clock.onnx")
 
     def test_maps_of_any_size(self, tmp_path: Path) -> None:
-        wide = helper.make_node("Constant", [], ["wide"], value_ints=[1 << 24, 5, 8])
+        wide = helper.make_node("Constant", [], ["wide"], value_ints=[1 << 24, 1, 6, 8])
         with pytest.raises(UsageError, match=r"maps have at most|the size of .* is unknown"):
-            load_clock(self.clock(tmp_path, wide, helper.make_node("Expand", ["history", "wide"], ["fire"])))
+            load_clock(self.clock(tmp_path, wide, helper.make_node("Expand", ["now", "wide"], ["fire"])))
 
     def test_loops(self, tmp_path: Path) -> None:
-        nodes = HOSTILE["loop"]("history", "fire")
+        nodes = HOSTILE["loop"]("now", "fire")
         with pytest.raises(UsageError, match="plain graph"):
             load_clock(self.clock(tmp_path, *nodes))
 
@@ -191,7 +191,7 @@ class TestLearnedClocks:
         weight.external_data.add(key="location", value="w.bin")
         (tmp_path / "w.bin").write_bytes(bytes(32))
         with pytest.raises(UsageError, match=r"outside|no ONNX file"):
-            load_clock(self.clock(tmp_path, helper.make_node("Add", ["history", "w"], ["fire"]), weights=[weight]))
+            load_clock(self.clock(tmp_path, helper.make_node("Add", ["now", "w"], ["fire"]), weights=[weight]))
 
 
 def test_a_constant_that_is_resized_along_the_batch(tmp_path: Path) -> None:

@@ -78,16 +78,6 @@ def test_it_reads_the_picture_now_and_at_the_last_firing(tmp_path: Path) -> None
     assert fired == [True, False, False, True, False]
 
 
-def test_the_history_is_the_last_frames_oldest_first(tmp_path: Path) -> None:
-    file = clock(tmp_path / "h.onnx", {"history": [1, 5, 2]}, "history")
-    session = Session(NET, carried(learned(file, 1.0), WARP))
-    told = []
-    for _ in range(4):
-        session(moving(1)[0])  # nothing moves: of the five numbers only the age isn't 0
-        told.append(session.record.signal[0])
-    assert told[1:] == pytest.approx([1 / 320, 3 / 320, 5 / 320], abs=1e-4)
-
-
 def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
     file = clock(tmp_path / "r.onnx", {"residual": [1, 1, 6, 8]}, "residual")
     images = [*moving(3), grey(0), grey(0)]
@@ -104,7 +94,7 @@ def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
         {"now": [1, 3, 6, 8]},
         {"now": [1, 1, "h", 8]},
         {"since": [1, 2]},
-        {"history": [1, 4, 8]},
+        {"history": [1, 5, 8]},
     ],
 )
 def test_what_no_clock_is_given_is_refused_with_what_is(tmp_path: Path, inputs: dict[str, list]) -> None:

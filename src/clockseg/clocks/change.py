@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, change_of, labels
-from clockseg.clockwork.clock import Decision, Tick, Watch, class_ids, watched_by_default
+from clockseg.clockwork.clock import Decision, Tick, Watch, class_ids
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
@@ -34,6 +34,17 @@ def check_reference(reference: str) -> None:
     """Raise ``UsageError`` unless ``reference`` is "fired" or "previous"."""
     if reference not in ("fired", "previous"):
         raise UsageError(f'reference={reference!r}; give "fired" (the last firing) or "previous" (the frame before).')
+
+
+def scores_before(stage: int, watch: int | None) -> Watch:
+    """Return the score map of stage ``watch``, or of the one before ``stage``; ``UsageError`` if there is none."""
+    watch = stage - 1 if watch is None else watch
+    if watch < 1:
+        raise UsageError(
+            "a clock on labels or confidence needs a score map to watch, and stage 1 comes before any; gate a later stage, or "
+            'watch the picture with difference(threshold, of="pixels").'
+        )
+    return Watch("scores", watch)
 
 
 def _listed(classes: Any) -> tuple[str | int, ...]:
@@ -91,16 +102,7 @@ class Change:
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return one score map."""
-        return frozenset({self._watched(stage)})
-
-    def _watched(self, stage: int) -> Watch:
-        watch = watched_by_default(stage) if self.watch is None else Watch("scores", self.watch)
-        if watch.stage < 1:
-            raise UsageError(
-                "a label change needs a score map to watch, and stage 1 comes before any; "
-                'for the picture use difference(threshold, of="pixels").'
-            )
-        return watch
+        return frozenset({scores_before(stage, self.watch)})
 
 
 def adaptive(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg.clocks.change import check_threshold
+from clockseg.clocks.change import check_threshold, scores_before
 from clockseg.clocks.maps import peak
-from clockseg.clockwork.clock import Decision, Tick, Watch, watched_by_default
+from clockseg.clockwork.clock import Decision, Tick, Watch
 from clockseg.errors import UsageError
 
 
@@ -30,7 +30,7 @@ class Confidence:
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the mean peak."""
-        signal = peak(tick.at(self._watched(tick.stage)).watched)
+        signal = peak(tick.at(scores_before(tick.stage, self.watch)).watched)
         fire = signal < self.threshold if self.sense == "below" else signal >= self.threshold
         return Decision(fire, signal), None
 
@@ -46,13 +46,7 @@ class Confidence:
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return one score map."""
-        return frozenset({self._watched(stage)})
-
-    def _watched(self, stage: int) -> Watch:
-        watch = watched_by_default(stage) if self.watch is None else Watch("scores", self.watch)
-        if watch.stage < 1:
-            raise UsageError("confidence needs a score map to watch, and stage 1 comes before any; gate a later stage.")
-        return watch
+        return frozenset({scores_before(stage, self.watch)})
 
 
 confidence = Confidence

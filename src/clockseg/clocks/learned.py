@@ -29,7 +29,7 @@ class Learned:
     """Fires where the graph in ``file`` gives at least ``threshold``, 0..1: the share of labels that a firing would change.
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
-    0..1, the signal. It runs in onnxruntime or openvino, on one thread. Its state is the history, where it reads one.
+    0..1, the signal. It runs in onnxruntime or openvino, on one thread.
     The file must stay as it was when the clock was made, else ``InputChanged`` is raised; make another clock to use another
     version.
 
@@ -70,18 +70,14 @@ class Learned:
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the graph's output."""
         graph = self.graph
-        history = next((one for one in graph.inputs if one.name == "history"), None)
-        rows: tuple[tuple[float, ...], ...] = ()
-        if history is not None:
-            rows = (*(state or ()), signals(tick))[-(history.shape[2] or 1) :]
-        found = graph.run({one.name: value(one, tick, rows) for one in graph.inputs})
+        found = graph.run({one.name: value(one, tick) for one in graph.inputs})
         if found.size != 1 or not -1e-6 <= float(found.reshape(())) <= 1 + 1e-6:
             raise UsageError(
                 f"learned clock {self.file} gave {found.reshape(-1)[:3].tolist()} of shape {list(found.shape)}; "
                 "its output is to be one number, 0..1: end it with a sigmoid."
             )
         signal = min(1.0, max(0.0, float(found.reshape(()))))
-        return Decision(signal >= self.threshold, signal), rows or None
+        return Decision(signal >= self.threshold, signal), None
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return the maps that its graph has inputs for."""
@@ -89,8 +85,8 @@ class Learned:
 
     @property
     def needs_motion(self) -> bool:
-        """True if it has an input that only a carry with motion provides."""
-        return any(one.name in MOTIONS for one in self.graph.inputs)
+        """True if it reads the motion residual, which only a carry with motion provides."""
+        return any(one.name == "residual" for one in self.graph.inputs)
 
     def __str__(self) -> str:
         return f"learned({self.file!r})"
@@ -99,16 +95,12 @@ class Learned:
 learned = Learned
 
 PICTURES = ("now", "fired")
-MOTIONS = ("residual", "history")
-NAMES = (*PICTURES, *MOTIONS, "since")
-SIGNALS = 5
-"""Numbers per frame in ``history``."""
+NAMES = (*PICTURES, "residual", "since")
 AGE = 32
 """The number of frames since the last firing that counts as 1."""
 
 ALLOWED = """now, fired: float32 [1, 1, h, w], the picture in grey, 0..1, at this frame and at the last firing;
 residual: float32 [1, 1, h, w], 0..1, the motion residual since the last firing;
-history: float32 [1, 5, n], five numbers for each of the last n frames;
 since: float32 [1, 1], frames since the last firing over 32."""
 
 
@@ -124,8 +116,7 @@ def check_input(one: Input, file: str) -> None:
 
     >>> check_input(Input("since", (1, 1)), "clock.onnx")
     """
-    shapes = {"since": (1, 1), "history": (1, SIGNALS, 0)}
-    wanted = shapes.get(one.name, (1, 1, 0, 0))
+    wanted = (1, 1) if one.name == "since" else (1, 1, 0, 0)
     fits = len(one.shape) == len(wanted) and all(
         not want or have == want for have, want in zip(one.shape, wanted, strict=True)
     )
@@ -141,31 +132,15 @@ def watched(inputs: tuple[Input, ...]) -> frozenset[Watch]:
     return frozenset({PICTURE} if any(one.name in PICTURES for one in inputs) else ())
 
 
-def value(one: Input, tick: Tick, rows: tuple[tuple[float, ...], ...]) -> Array:
-    """Return the value of an input at ``tick``; ``rows``: the columns of the history so far, the last for this frame."""
+def value(one: Input, tick: Tick) -> Array:
+    """Return the value of an input at ``tick``."""
     if one.name == "since":
         return np.full((1, 1), tick.since / AGE, np.float32)
-    if one.name == "history":
-        found = np.zeros((1, SIGNALS, one.shape[2] or 0), np.float32)
-        last = rows[-found.shape[2] :]
-        found[0, :, found.shape[2] - len(last) :] = np.transpose(last)
-        return found
     if one.name == "residual":
         return _resized(np.minimum(tick.travel.residual, FULL), one)[None, None] / np.float32(FULL)
     view = tick.views[PICTURE]
     small = _resized(np.asarray(view.now if one.name == "now" else view.reference), one)
     return np.asarray(opencv().cvtColor(small, opencv().COLOR_RGB2GRAY), np.float32)[None, None] / np.float32(255)
-
-
-def signals(tick: Tick) -> tuple[float, ...]:
-    """Return this frame's column of ``history``.
-
-    The motion-compensated residual since the last firing and since the previous frame, 0..1; the mean motion since the last
-    firing and since the previous frame, over the picture's width; frames since the last firing over ``AGE``.
-    """
-    residuals = [float(np.minimum(motion.residual, FULL).mean() / FULL) for motion in (tick.travel, tick.motion)]
-    moved = [float(np.abs(motion.flow).mean() / motion.flow.shape[1]) for motion in (tick.travel, tick.motion)]
-    return (*residuals, *moved, tick.since / AGE)
 
 
 def _resized(plane: Array, one: Input) -> Array:

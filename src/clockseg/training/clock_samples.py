@@ -65,7 +65,7 @@ class _Asker:
         age, fires = state or (0, -1)
         if tick.fires != fires:
             age = int(np.random.default_rng((self.seed, len(self.noted))).integers(2, OLDEST + 1))
-        self.noted.append({one.name: value(one, tick, ()) for one in self.inputs})
+        self.noted.append({one.name: value(one, tick) for one in self.inputs})
         return Decision(tick.since > age), (age, tick.fires)
 
     def watches(self, stage: int) -> frozenset[Watch]:
