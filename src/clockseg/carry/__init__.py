@@ -5,7 +5,7 @@ from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate, at_once
 from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.named import parse_carry
+from clockseg.carry.spec import parse_carry
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Estimator, Warp
 from clockseg.clockwork.carry import Carry, Identity, Of, identity

@@ -128,16 +128,27 @@ def _moved(value: Any, motion: Motion, name: str) -> Any:
 
 
 def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
-    from clockseg.carry.torch_maps import moved
+    """Warp a torch tensor on its own device; beyond its edge, the value at the edge."""
+    import torch
 
-    shape, numbers = tuple(value.shape), value.is_floating_point() or str(value.dtype) == "torch.uint8"
+    shape, numbers = tuple(value.shape), value.is_floating_point() or value.dtype == torch.uint8
     if len(shape) == 1:
         return value
     if len(shape) > 4 or (len(shape) > 2 and shape[0] != 1) or (len(shape) == 4 and not numbers):
         raise _no_map(name, f"{value.dtype} {list(shape)}")
-    whole = value.reshape(1, -1, *shape[-2:])
     nearest = not value.is_floating_point() and len(shape) < 4
-    return moved(whole, motion.places(*shape[-2:]), nearest=nearest).reshape(shape)
+    kind = torch.float64 if nearest else torch.float32
+    height, width = shape[-2:]
+    sides = torch.tensor([max(width - 1, 1), max(height - 1, 1)], device=value.device)
+    places = torch.from_numpy(motion.places(height, width)).to(value.device) * 2 / sides - 1
+    found = torch.nn.functional.grid_sample(
+        value.reshape(1, -1, height, width).to(kind),
+        places[None].to(kind),
+        mode="nearest" if nearest else "bilinear",
+        padding_mode="border",
+        align_corners=True,
+    )
+    return (found.round() if value.dtype == torch.uint8 else found).to(value.dtype).reshape(shape)
 
 
 def _no_map(name: str, shape: str) -> UsageError:

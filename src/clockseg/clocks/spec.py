@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from clockseg import clocks
-from clockseg.carry.named import CARRIES, as_carry, parse_carry
-from clockseg.carry.names import MARK, marked, named
+from clockseg.carry.expressions import MARK, marked, object_named
+from clockseg.carry.spec import CARRIES, as_carry, parse_carry
 from clockseg.clockwork import schedule
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.schedule import Named, Schedule, carried
@@ -45,7 +45,7 @@ def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
     AtLeastEvery(frames=8)
     """
     known = {name: found for name, (found, _) in _EXAMPLES.items()}
-    found = named(text, {**CARRIES, **known, "carried": partial(_carried, imports=imports)}, imports=imports)
+    found = object_named(text, {**CARRIES, **known, "carried": partial(_carried, imports=imports)}, imports=imports)
     _check_whole(found)
     if isinstance(found, type) or not (isinstance(found, Schedule) or callable(found)):
         raise UsageError(f"schedule {text!r} is {found!r}; give a schedule, such as alternating or adaptive(0.25).")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clockseg.carry.names import named
+from clockseg.carry.expressions import object_named
 from clockseg.datasets import clip_folders
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.official import OFFICIAL
@@ -77,7 +77,7 @@ def parse_layout(text: str) -> Layout:
     >>> parse_layout("translated(shift=32, of=clips)").options["shift"]
     32
     """
-    found = named(text, {name: Layout(name, function) for name, function in LAYOUTS.items()}, what="layout")
+    found = object_named(text, {name: Layout(name, function) for name, function in LAYOUTS.items()}, what="layout")
     if isinstance(found, Layout):
         return found
     if not callable(found):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clockseg.carry.names import MARK, marked
+from clockseg.carry.expressions import MARK, marked
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Named, Schedule

@@ -21,10 +21,10 @@ LONGEST = 2000
 """Characters of a specification; longer ones are refused before they are parsed."""
 
 
-def named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
+def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule", imports: bool = True) -> Any:
     """Return the object that ``text`` names; ``imports=False``, for text from files, refuses package.module:object.
 
-    >>> named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
+    >>> object_named("fixed_rate((1, 2, 2))", {"fixed_rate": lambda periods: periods})
     (1, 2, 2)
     """
     text = text.strip()

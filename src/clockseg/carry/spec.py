@@ -6,9 +6,9 @@ from typing import Any
 
 from clockseg.carry.auto import Auto
 from clockseg.carry.codec import Codec
+from clockseg.carry.expressions import object_named
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
-from clockseg.carry.names import named
 from clockseg.carry.warp import Estimator, Warp
 from clockseg.clockwork.carry import Carry, Of, identity
 from clockseg.errors import UsageError
@@ -20,7 +20,7 @@ def parse_carry(text: str, *, imports: bool = True) -> Carry:
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
     """
-    return as_carry(named(text, CARRIES, what="carry", imports=imports), text)
+    return as_carry(object_named(text, CARRIES, what="carry", imports=imports), text)
 
 
 def as_carry(found: Any, text: str) -> Carry:
