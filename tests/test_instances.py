@@ -377,7 +377,7 @@ def test_a_frame_without_instances_is_a_line_without_instances(net, tmp_path):
 @pytest.mark.parametrize("command", [["evaluate"], ["plan", "--keep", "0.9"]])
 def test_commands_that_compare_maps_refuse_instances(command, network, clip, capsys):
     assert main([*command, str(clip), "--network", str(network), "--engine", ENGINE]) == 2
-    assert "gives instances, and this command compares maps; segment, live and bench take it" in capsys.readouterr().err
+    assert "gives instances, and this command compares maps; segment and live take it" in capsys.readouterr().err
 
 
 def test_live_writes_instances(network, clip, tmp_path):

@@ -85,7 +85,6 @@ COMMANDS = {
     "velocity": "velocity short.mp4 --network tiny.onnx",
     "quantize": "quantize tiny.onnx short.mp4 --out {out}/bytes.onnx --frames 2",
     "live": "live short.mp4 --network tiny.onnx --limit 2",
-    "bench pipeline": "bench pipeline short.mp4 --network tiny.onnx",
 }
 
 

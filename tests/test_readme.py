@@ -34,7 +34,6 @@ def test_options_exist(option, capsys) -> None:
         "plan",
         "velocity",
         "reproduce",
-        "bench pipeline",
         "inspect",
         "train",
         "export",

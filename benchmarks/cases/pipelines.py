@@ -1,4 +1,4 @@
-"""Latency, throughput and accuracy on a stream of pipelines, serial and ahead, as the command line measures them.
+"""Latency, throughput and accuracy on a stream of pipelines, serial and ahead.
 
 All on equal numbers of threads; streams are CamVid's clip coming in real time.
 """
@@ -8,14 +8,22 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
+from pathlib import Path
 
 from benchmarks.harness import Facts, number, percent, table
-from benchmarks.inputs import DRIVING, RECIPES, data
+from benchmarks.inputs import DRIVING, RECIPES, data, images, video
 from benchmarks.measuring import clockseg
+from clockseg import load
+from clockseg.engines import engine
+from clockseg.evaluation.latency import measure as latencies
+from clockseg.evaluation.latency import pipeline_runners
+from clockseg.graph.staged import truncated
 
 OPTIONS = {"threads": 2, "rounds": 7, "limit": 200, "fps": [30.0, 60.0]}
 TRUNCATED = [str(RECIPES / "street" / "weights" / f"street-{end}.onnx") for end in ("stride8", "stride16")]
 BASELINES = [part for file in TRUNCATED for part in ("--baseline", file)]
+FRAMES = 24
+"""Frames of a round."""
 SCHEDULES = {
     "serial": ("alternating", "skip_frame(2)", "pipelined(2)", "pipelined(3)"),
     "ahead": ("pipelined(2)", "pipelined(3)"),
@@ -23,11 +31,10 @@ SCHEDULES = {
 
 
 def measure(asked: Namespace) -> Facts:
-    """Run `bench pipeline`, and `evaluate --streaming` at each rate in each way."""
+    """Measure latencies, and run `evaluate --streaming` at each rate in each way."""
     options = ("--engine", "openvino", "--threads", str(asked.threads), "--json", "--quiet")
     load_average = round(os.getloadavg()[0], 2)
-    video = str(data("videos", DRIVING))
-    latency = json.loads(clockseg("bench", "pipeline", video, *BASELINES, "--rounds", str(asked.rounds), *options))
+    latency = _latency(asked)
     streams = []
     for fps in asked.fps:
         rows = []
@@ -39,7 +46,18 @@ def measure(asked: Namespace) -> Facts:
             found = json.loads(clockseg("evaluate", str(data("camvid", "val")), *flags, *options))["schedules"]
             rows += [{**row, "how": how} for row in found if how == "serial" or row["schedule"] != "full"]
         streams.append({"fps": fps, "schedules": rows})
-    return {"load_average": load_average, "latency": latency["ways"], "streaming": streams}
+    return {"load_average": load_average, "latency": latency, "streaming": streams}
+
+
+def _latency(asked: Namespace) -> list[Facts]:
+    """Return the figures of every way to run `street`, of it cut off after a stage, and of the truncated networks."""
+    graph, compile = load("street", engine=None), engine("openvino", threads=asked.threads)
+    scored = [depth for depth, stage in enumerate(graph.stages[:-1], start=1) if stage.scores is not None]
+    beside = {f"truncated({depth})": compile(truncated(graph, depth)) for depth in scored}
+    beside |= {Path(file).stem: load(file, engine="openvino", threads=asked.threads) for file in TRUNCATED}
+    runners = pipeline_runners(load("street", engine="openvino", threads=asked.threads), beside=beside)
+    ways = latencies(runners, images(video(DRIVING), FRAMES), rounds=asked.rounds)
+    return [one.facts(ways[0]) for one in ways]
 
 
 def pages(facts: Facts) -> dict[str, str]:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli.clips import Account, clips_of, each
-from clockseg.cli.loading import as_planned, load_baselines, load_network, parse_schedules
+from clockseg.cli.loading import as_planned, load_network, parse_schedules
 from clockseg.cli.options import (
     above_zero,
-    add_baseline_option,
     add_data_options,
     add_frames_options,
     add_network_options,
     add_options,
     add_plot_option,
     add_schedule_options,
+    changed,
     check_new_files,
     new_command,
     plots,
@@ -60,7 +60,11 @@ def add_parser(commands: Any) -> None:
     group.add_argument("--streaming", type=above_zero, metavar="FPS", help=help)
     help = "with --streaming: compute the delayed segments of pipelines when the output has left"
     group.add_argument("--ahead", action="store_true", help=help)
-    add_baseline_option(group)
+    help = (
+        "another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
+        "the option for several"
+    )
+    group.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
     add_network_options(parser)
     add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
@@ -87,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
             warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
     prepared = _clip_by_clip if args.streaming is None else _streaming
-    one = prepared(args, net, schedules, load_baselines(args), account)
+    baselines = [(text, load_network(changed(args, network=text))) for text in args.baseline]
+    one = prepared(args, net, schedules, baselines, account)
     found: list[Any] = []
     for _, of_clip in each(clips, one, account):
         found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from clockseg.cli.options import (
     count,
     new_command,
 )
+from clockseg.cli.progress import Seldom
 from clockseg.cli.terminal import columns, fail, one_line, percent, say, shown, warn
 from clockseg.errors import Ended, UsageError
 from clockseg.networks import ANY_VIDEO
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from clockseg.live.run import LiveResult
     from clockseg.live.source import Source
 
-_TOLD_SECONDS = 10.0
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -120,13 +119,15 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         board = _board(args, net, name, stack)
         ending = stack.enter_context(_ending())
-        progress = _Progress(quiet=args.quiet)
+        seldom = Seldom()
 
         def seen(number: int, channel: Channel, shown: Shown) -> None:
-            progress.see(channel)
+            if seldom(number) and not args.quiet:
+                say(_progress(channel))
             if board is not None:
                 board.show(number, channel, shown)
 
+        same = ("lookahead", "drop", "reconnect", "max_pixels", "out", "overwrite")
         lived = live(
             net,
             args.sources,
@@ -134,17 +135,12 @@ def run(args: argparse.Namespace) -> int:
             carry=carry,
             name=name,
             latency_seconds=args.latency / 1000,
-            lookahead=args.lookahead,
-            drop=args.drop,
-            reconnect=args.reconnect,
             options=options,
-            max_pixels=args.max_pixels,
-            out=args.out,
             write=args.write or (),
-            overwrite=args.overwrite,
             until=Until(args.limit, args.seconds, ending),
             on_message=lambda source, sentence: say(_named(source, sentence)),
             on_frame=seen,
+            **{name: getattr(args, name) for name in same},
         )
     return _told(lived, ending.number)
 
@@ -210,24 +206,13 @@ def _named(source: Source, text: object) -> str:
     return str(text) if str(text).startswith(source.name) else f"{source.name}: {text}"
 
 
-class _Progress:
-    """One line every ten seconds for each source."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._last: dict[int, float] = {}
-
-    def see(self, channel: Channel) -> None:
-        now = time.monotonic()
-        last = self._last.setdefault(id(channel), now)
-        if self._quiet or now - last < _TOLD_SECONDS:
-            return
-        self._last[id(channel)] = now
-        median, p99 = (channel.latencies.quantile(share) for share in (0.5, 0.99))
-        say(
-            f"{channel.source.name}: {channel.figures.tally.frames} frames, {percent(channel.figures.tally.network_rate)} fired, "
-            f"{_in_ms(median)} (99 %: {_in_ms(p99)}), {channel.dropped} dropped",
-        )
+def _progress(channel: Channel) -> str:
+    median, p99 = (channel.latencies.quantile(share) for share in (0.5, 0.99))
+    tally = channel.figures.tally
+    return (
+        f"{channel.source.name}: {tally.frames} frames, {percent(tally.network_rate)} fired, "
+        f"{_in_ms(median)} (99 %: {_in_ms(p99)}), {channel.dropped} dropped"
+    )
 
 
 def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:

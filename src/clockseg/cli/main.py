@@ -11,7 +11,6 @@ from typing import Any
 
 from clockseg import __version__
 from clockseg.cli import (
-    bench,
     cut,
     evaluate,
     fcn,
@@ -39,7 +38,6 @@ COMMANDS = (
     plan,
     velocity,
     reproduce,
-    bench,
     inspect,
     train,
     quantize,

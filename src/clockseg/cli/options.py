@@ -187,15 +187,6 @@ def add_schedule_options(
     add_options(group, "--carry")
 
 
-def add_baseline_option(parser: argparse._ActionsContainer) -> None:
-    """Add ``--baseline``."""
-    help = (
-        "another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
-        "the option for several"
-    )
-    parser.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
-
-
 def add_data_options(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     """Add one or more clips as positional arguments, and ``--layout``."""
     parser.add_argument("data", nargs="+", metavar=metavar, help=help)

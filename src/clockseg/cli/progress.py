@@ -40,6 +40,20 @@ def together(videos: int, *, quiet: bool) -> Iterator[Tellers]:
         yield lines.update, lines.ended
 
 
+class Seldom:
+    """True at most every ten seconds for each key, from ten seconds after its first time on."""
+
+    def __init__(self) -> None:
+        self._last: dict[Any, float] = {}
+
+    def __call__(self, key: Any = None) -> bool:
+        now = time.monotonic()
+        if now - self._last.setdefault(key, now) < PLAIN_SECONDS:
+            return False
+        self._last[key] = now
+        return True
+
+
 class _Speed:
     """Frames per second of this run: what was done before the first report of a video, as in a run resumed, is left out."""
 
@@ -68,15 +82,14 @@ class _Lines:
     def __init__(self, videos: int) -> None:
         self._videos, self._ended = videos, 0
         self._running: set[str] = set()
-        self._speed, self._last = _Speed(), time.monotonic()
+        self._speed, self._seldom = _Speed(), Seldom()
+        self._seldom()
 
     def update(self, source: str, progress: Progress) -> None:
         self._running.add(source)
         self._speed.see(source, progress)
-        if time.monotonic() - self._last >= PLAIN_SECONDS:
-            self._last = time.monotonic()
-            text = self._alone(source, progress) if self._videos == 1 else self._all()
-            say(text)
+        if self._seldom():
+            say(self._alone(source, progress) if self._videos == 1 else self._all())
 
     def ended(self, source: str) -> None:
         self._ended += 1
@@ -132,12 +145,10 @@ def _bars(videos: int) -> Iterator[Tellers]:
 
 def counting(unit: str, *, quiet: bool) -> Callable[[str, int, int], None]:
     """Return a function to report how far a training is with gathering its samples: at most one line every ten seconds."""
-    last = time.monotonic()
+    seldom = Seldom()
 
     def tell(what: str, done: int, of: int) -> None:
-        nonlocal last
-        if not quiet and time.monotonic() - last > PLAIN_SECONDS:
-            last = time.monotonic()
+        if seldom() and not quiet:
             say(f"{what}: {done} of about {of} {unit}")
 
     return tell

@@ -70,7 +70,7 @@ class Latency:
         return median(b / a for a, b in zip(self.busy, other.busy, strict=True))
 
     def facts(self, full: Latency) -> dict[str, Any]:
-        """Return what ``clockseg bench pipeline --json`` prints: plain values, ratios relative to ``full``."""
+        """Return the figures as plain values, ratios relative to ``full``."""
         waits = {"mean": self.mean, "median": self.median, "p95": self.tail(95), "p99": self.tail(99)}
         return {
             "name": self.name,
