@@ -15,8 +15,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [
     "ClocksegError",
     "DataError",
+    "Depth",
     "Group",
     "Instances",
+    "Labels",
     "MissingDependency",
     "NetworkError",
     "Schedule",

@@ -26,9 +26,10 @@ from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.clips import ClipFrame
 from clockseg.evaluation.metrics import confusion
-from clockseg.planning import planner
+from clockseg.planning import command_time, planner
 from clockseg.planning import search as search_module
 from clockseg.planning.candidates import Candidate, Kind, possible
+from clockseg.planning.command_time import CommandTime
 from clockseg.planning.costs import Costs, Sample, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
@@ -247,7 +248,7 @@ def test_the_most_agreement_in_a_time(clip: Path, priced: None) -> None:
     assert fast.met
     in_time = [one for one in fast.trials if one.tuned.relative_time <= fast.goal.time]
     assert len(in_time) > 3
-    assert fast.promised == max(map(fast.goal.promised, in_time))
+    assert fast.goal.promised(fast.chosen) == max(map(fast.goal.promised, in_time))
 
 
 def test_rates_of_fixed_clocks_are_no_chance_of_the_blocks(found: Plan) -> None:
@@ -323,6 +324,7 @@ def test_the_command_writes_what_segment_runs(
     # Fewer kinds of schedule, since each is compiled.
     monkeypatch.setattr(planner, "clocks", lambda stages: [])
     monkeypatch.setattr(planner, "CARRIES", ("identity", "warp(flow)"))
+    monkeypatch.setattr(command_time, "command_times", lambda *given: [CommandTime(1.0, 0.1), CommandTime(1.0, 0.3)])
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
     out = tmp_path / "plans/plan.toml"
@@ -345,6 +347,7 @@ def test_the_command_writes_what_segment_runs(
     facts = json.loads(capsys.readouterr().out)
     assert facts["chosen"]["network"] == "scene"
     assert facts["chosen"]["size"] == "96"
+    assert facts["command"]["planned"]["seconds"] == pytest.approx(1 + 0.1 * FRAMES)
     assert facts["chosen"]["held_back"]["frames"] > 10
     assert out.with_suffix(".svg").read_text().startswith("<?xml")
     data = tomllib.loads(out.read_text())

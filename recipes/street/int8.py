@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from benchmarks.harness import ROOT, provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, parse_schedule
-from clockseg.cli.loading import recommended
 from clockseg.cli.terminal import percent
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.networks.quantization import quantize
+from clockseg.networks.session import recommended
 from recipes.street.cards import WEIGHTS, insert, table, write_result
 
 NAME = "street-int8"

@@ -3,8 +3,7 @@
 A network is a row of stages. At each frame a clock decides which stages fire; the rest hold what they had; the output
 is fused from fresh and held (Shelhamer, Rakelly, Hoffman, Darrell: Clockwork Convnets for Video Semantic Segmentation).
 
-    net = clockseg.load("street")
-    session = clockseg.Session(net, clockseg.adaptive(0.25))
+    session = clockseg.Session("street")
     for image in images:
         labels = session(image)
 
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
         pipelined,
         skip_frame,
     )
-    from clockseg.clockwork.session import Session
     from clockseg.clockwork.step import fill, step
     from clockseg.errors import ClocksegError, DataError, MissingDependency, NetworkError, UsageError, VideoError
     from clockseg.evaluation.evaluate import evaluate
@@ -58,6 +56,7 @@ if TYPE_CHECKING:
     from clockseg.networks.cut import cut
     from clockseg.networks.cut_candidates import candidates
     from clockseg.networks.load import load
+    from clockseg.networks.session import Depth, Labels, Session
     from clockseg.planning.planner import plan
     from clockseg.planning.schedule_file import read_schedule_file
     from clockseg.planning.tuning import tune
@@ -107,7 +106,7 @@ _HOMES = {
     "clockseg.planning.schedule_file": ("read_schedule_file",),
     "clockseg.clocks.spec": ("parse_schedule",),
     "clockseg.segmenting.segmentation": ("segment",),
-    "clockseg.clockwork.session": ("Session",),
+    "clockseg.networks.session": ("Depth", "Labels", "Session"),
     "clockseg.showing.stream": ("run",),
     "clockseg.clockwork.step": ("fill", "step"),
     "clockseg.clockwork.network": ("Group", "Stage", "StagedNetwork"),
@@ -134,8 +133,10 @@ _FAMILIES = {
 __all__ = [
     "ClocksegError",
     "DataError",
+    "Depth",
     "Group",
     "Instances",
+    "Labels",
     "MissingDependency",
     "NetworkError",
     "Schedule",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli.options import add_options, check_new_network, new_command, positive, size
-from clockseg.cli.terminal import align, columns, percent, say, sides
-from clockseg.errors import UsageError
+from clockseg.cli.terminal import align, columns, percent, say, sides, warn
+from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
@@ -92,8 +92,13 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
         "(default: found automatically)"
     )
     group.add_argument("--scores", metavar="NAME,-,NAME", help=help)
-    help = "schedule to recommend in the sidecar (default: chosen automatically)"
+    help = (
+        "schedule to recommend in the sidecar (default: with --video the one that agrees most in a third of the uncut time, "
+        "else carried(skip_frame(6), interpolate(flow)))"
+    )
     group.add_argument("--schedule", metavar="SPEC", help=help)
+    help = "measure schedules on this video, which needs no labels, and recommend the best; repeatable"
+    group.add_argument("--video", action="append", default=[], metavar="VIDEO", help=help)
 
 
 def _add_frame_options(group: argparse._ArgumentGroup) -> None:
@@ -123,8 +128,11 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
+    from clockseg.datasets import read_data
     from clockseg.networks.cut_settling import Cutting
     from clockseg.networks.cutting import cut_network
+    from clockseg.planning.planner import Callbacks
+    from clockseg.planning.recommendation import recommend
 
     _check_options(args)
     check_new_network(args.out, overwrite=args.overwrite)
@@ -136,13 +144,15 @@ def run(args: argparse.Namespace) -> int:
         scores=args.scores,
         schedule=args.schedule,
     )
-    print(
-        report(
-            cut_network(
-                _source(args, said), args.out, said=said, cutting=cutting, engine=args.engine, threads=args.threads
-            )
-        )
-    )
+    how = {"engine": args.engine, "threads": args.threads}
+    clips = [clip for video in args.video for clip in read_data(video)]
+    found = cut_network(_source(args, said), args.out, said=said, cutting=cutting, **how)
+    if clips:
+        try:
+            found, _ = recommend(found, clips, callbacks=Callbacks(step=say), **how)
+        except (UsageError, DataError) as error:
+            warn(f"no schedule was measured, so the default is recommended: {error}")
+    print(report(found))
     return 0
 
 
@@ -151,6 +161,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
     if args.at != "auto" and (args.stages or args.purpose):
         raise UsageError("--stages and --for need --at auto; with names there is one stage per name.")
+    if args.video and args.schedule is not None:
+        raise UsageError("--video finds the schedule to recommend, and --schedule gives it; leave one of them out.")
     if args.weights is not None and not args.model.startswith("torchvision:"):
         raise UsageError("--weights FILE is for torchvision:NAME.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:

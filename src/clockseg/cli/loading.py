@@ -34,7 +34,7 @@ def load_network(args: argparse.Namespace, *, instances: bool = False) -> Staged
     net = load(args.network, **engine_options(args))
     if gives_instances(net) and not instances:
         raise UsageError(
-            f"network {net.name!r} gives instances, and this command compares maps; segment, live and bench take it. Masks are "
+            f"network {net.name!r} gives instances, and this command compares maps; segment and live take it. Masks are "
             "scored against yours by clockseg.instances.scoring."
         )
     tell_engine(args, net)
@@ -45,11 +45,6 @@ def tell_engine(args: argparse.Namespace, net: StagedNetwork) -> None:
     """Print which engine ``--engine auto`` chose, unless ``--quiet`` or ``--json``."""
     if args.engine == "auto" and not is_quiet(args):
         say(f"{net.name} runs in {net.engine} (--engine auto)")
-
-
-def load_baselines(args: argparse.Namespace) -> list[tuple[str, StagedNetwork]]:
-    """Return each ``--baseline`` with its network, in the same engine."""
-    return [(text, load_network(changed(args, network=text))) for text in args.baseline]
 
 
 def parse_schedules(
@@ -64,6 +59,7 @@ def parse_schedules(
     from clockseg.carry import parse_carry
     from clockseg.clocks.spec import parse_schedule, spelled
     from clockseg.clockwork.schedule import check, schedule_for
+    from clockseg.networks.session import recommended
 
     given = None if carry is None else parse_carry(carry)
     found = []
@@ -91,11 +87,6 @@ def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
     if doubt:
         warn(f"{path}: {doubt}")
     return found.schedule, found
-
-
-def recommended(net: StagedNetwork) -> str:
-    """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
-    return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
 
 
 def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Namespace:

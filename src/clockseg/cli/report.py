@@ -29,13 +29,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     help = "path of the video, if it has moved since it was segmented"
     parser.add_argument("--source", type=Path, metavar="VIDEO", help=help)
     parser.add_argument("--plan", type=Path, metavar="FILE.toml", help="also show the frontier of this plan")
-    add_options(parser, "--overwrite", help="replace an existing page")
+    help = "also write, for each frame of the first RUN, the share of the picture that each class covers"
+    parser.add_argument("--areas", type=Path, metavar="FILE.csv", help=help)
+    add_options(parser, "--overwrite", help="replace existing files")
     add_options(parser, "--quiet", help="print warnings and errors only")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page."""
-    from clockseg.report import write
+    from clockseg.report import write, write_areas
 
     out = args.out or args.runs[0] / "report.html"
     if out.suffix.lower() not in (".html", ".htm"):
@@ -43,8 +45,10 @@ def run(args: argparse.Namespace) -> int:
     if args.source is not None and not args.source.exists():
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():
-        check_new_files(out, overwrite=args.overwrite)
+        check_new_files(out, *([] if args.areas is None else [args.areas]), overwrite=args.overwrite)
     write(args.runs, out, video=args.video, source=args.source, plan=args.plan, overwrite=args.overwrite, warn=warn)
+    if args.areas is not None:
+        write_areas(args.runs[0], args.areas)
     if not args.quiet:
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return 0

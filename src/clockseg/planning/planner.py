@@ -6,6 +6,7 @@ cost of its frames in sessions measured here. Blocks of the video alternately ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -85,15 +86,25 @@ class Plan:
 
     @property
     def promised(self) -> float:
-        """The agreement that the plan promises, by the goal's measure."""
-        return self.goal.promised(self.chosen)
+        """The agreement that the plan promises, by the goal's measure: the lower one of the two halves of the video.
+
+        Of the half that it was chosen on, the standard error is subtracted.
+        """
+        held_back = self.goal.agreement(self.chosen.held_back)
+        return min(self.goal.promised(self.chosen), math.inf if math.isnan(held_back) else held_back)
+
+    @property
+    def promised_time(self) -> float:
+        """The share of the uncut time that the plan promises: the longer one of the two halves of the video."""
+        held_back = self.chosen.held_back.relative_time
+        return max(self.chosen.tuned.relative_time, 0.0 if math.isnan(held_back) else held_back)
 
     @property
     def kept(self) -> bool:
-        """True if the blocks held back agree at least as much as promised, and the time goal is met on them."""
-        held_back = self.chosen.held_back
-        in_time = self.goal.time is None or not held_back.relative_time > self.goal.time
-        return in_time and not self.goal.agreement(held_back) < self.promised
+        """True if the promise, to which the blocks held back contribute, meets the goal."""
+        if self.goal.keep is not None:
+            return self.promised >= self.goal.keep
+        return self.goal.time is None or self.promised_time <= self.goal.time
 
     def facts(self) -> dict[str, Any]:
         """Return what ``clockseg plan --json`` prints."""
@@ -101,6 +112,8 @@ class Plan:
             "goal": {"keep": self.goal.keep, "time": self.goal.time, "measure": self.goal.measure},
             "met": self.met,
             "kept": self.kept,
+            "promised": self.promised,
+            "promised_time": self.promised_time,
             "reference": self.variants[0].name,
             "engine": self.variants[0].net.engine,
             "uncut_seconds": self.uncut_seconds,
@@ -137,7 +150,7 @@ class Plan:
             "reference": self.variants[0].name,
             "measure": self.goal.measure,
             "promised": self.promised,
-            "relative_time": chosen.tuned.relative_time,
+            "relative_time": self.promised_time,
             "held_back": self.goal.agreement(chosen.held_back),
             "held_back_relative_time": chosen.held_back.relative_time,
             "frontier": [

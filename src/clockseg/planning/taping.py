@@ -114,7 +114,7 @@ def taped(
     """
     made, some = Taped.empty(nets, candidates, classes), Taped.empty(nets, candidates, classes)
     room = max(1, asked.bytes // bytes_per_frame(some, clips, vectors=asked.vectors))
-    lengths = [_length(clip) for clip in clips]
+    lengths = [clip_length(clip) for clip in clips]
     counts = shares([count for count, _ in lengths], min(asked.frames, room))
     for clip, (length, fps), count in zip(clips, lengths, counts, strict=True):
         block = round(BLOCK_SECONDS * fps / clip.every)
@@ -204,7 +204,7 @@ def _take(made: Taped, clip: Clip, plan: Iterator[Slot], asked: Asked) -> None:
                 next_slot = next(plan, None)
 
 
-def _length(clip: Clip) -> tuple[int, float]:
+def clip_length(clip: Clip) -> tuple[int, float]:
     """Return the number of frames of a clip, from its header, and its FPS."""
     if clip.taken is not None:
         return len(clip.taken), FPS if clip.classes is None or not clip.classes.fps else clip.classes.fps

@@ -1,0 +1,134 @@
+"""The session of a user's own loop: a network by name, the recommended schedule, and outputs that know their classes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import cv2
+import numpy as np
+
+from clockseg.carry import at_once
+from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork import session as clockwork
+from clockseg.clockwork.lazy import Executor
+from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.errors import NetworkError, UsageError
+from clockseg.evaluation.values import gives_numbers
+from clockseg.networks.load import load
+from clockseg.types import Array, Image
+from clockseg.video import Heat, overlay, write_npy, write_png
+from clockseg.video.overlay import palette
+
+
+class _Map(np.ndarray[Any, np.dtype[Any]]):
+    """An array with the classes of the network that made it; what is computed from it is a plain array."""
+
+    classes: tuple[str, ...] = ()
+    palette: tuple[tuple[int, ...], ...] = ()
+    bgr: bool = False
+
+    def __new__(cls, array: Array, net: StagedNetwork, *, bgr: bool = False) -> Self:
+        found = np.asarray(array).view(cls)
+        found.classes, found.bgr = net.classes, bgr
+        found.palette = tuple(map(tuple, getattr(net.sidecar, "palette", ()) or palette(255)))
+        return found
+
+    def __array_finalize__(self, source: Any) -> None:
+        for name in ("classes", "palette", "bgr"):
+            setattr(self, name, getattr(source, name, getattr(type(self), name)))
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return np.asarray(array)[()]
+
+
+class Labels(_Map):
+    """A label map: the id of each pixel's class, uint8 [h, w], 255 for none; ``classes``: their names by id."""
+
+    def draw(self, image: Array, *, opacity: float = 0.5) -> Image:
+        """Return ``image``, uint8 [h, w, 3] in the session's order of colours, tinted by class."""
+        colours = [colour[::-1] if self.bgr else colour for colour in self.palette]
+        return overlay(image, np.asarray(self), colours, opacity=opacity)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ids as a grey PNG; ``UsageError`` for another ending."""
+        _check_ending(path, ".png")
+        write_png(np.asarray(self), path)
+
+
+class Depth(_Map):
+    """A map of numbers, such as depth in the network's own unit: float [h, w] or [channels, h, w]."""
+
+    def draw(self, image: Array) -> Image:
+        """Return ``image``, uint8 [h, w, 3] in the session's order of colours, tinted by the first channel's numbers."""
+        order = slice(None, None, -1) if self.bgr else slice(None)
+        drawn = Heat()(np.ascontiguousarray(image[..., order]), np.asarray(self))
+        return np.ascontiguousarray(drawn[..., order])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the numbers as NumPy's .npy file; ``UsageError`` for another ending."""
+        _check_ending(path, ".npy")
+        write_npy(np.asarray(self), path)
+
+
+def _check_ending(path: str | os.PathLike[str], ending: str) -> None:
+    if Path(path).suffix.lower() != ending:
+        raise UsageError(f"{os.fspath(path)}: give a name that ends in {ending}.")
+
+
+def recommended(net: StagedNetwork) -> str:
+    """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
+    return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
+
+
+class Session(clockwork.Session):
+    """A network running over one video, frame by frame: ``session(image)`` returns the output for ``image``, at once.
+
+    ``net``: a network, or a name or file for ``load``. ``schedule``: a ``Schedule``, a function of the number of stages
+    (``alternating``), a clock (``adaptive(0.25)``), or text as on the command line; None: the one that the network
+    recommends. The carry ``interpolate``, which needs later frames, is replaced by ``warp`` (``clockseg.run`` interpolates).
+    ``bgr``: images are BGR, as OpenCV reads them, instead of RGB. ``executor``: runs the parts; None: the network's own.
+
+    The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
+    of instances gives ``Instances``, and one without a sidecar whatever its last part returns.
+    ``reset()`` and a change of the frames' size start anew. ``tally``: the sums so far. ``UsageError`` if the schedule does
+    not fit the network.
+
+    >>> session = Session("street")
+    >>> labels = session(np.zeros((54, 96, 3), np.uint8))
+    >>> type(labels).__name__, labels.shape, labels.classes[:2], str(session.schedule.carry)
+    ('Labels', (54, 96), ('sky', 'building'), 'warp(flow)')
+    """
+
+    def __init__(
+        self,
+        net: StagedNetwork | str | os.PathLike[str],
+        schedule: Schedule | Named | str | None = None,
+        *,
+        bgr: bool = False,
+        executor: Executor | None = None,
+    ) -> None:
+        opened = net if isinstance(net, StagedNetwork) else load(os.fspath(net))
+        text = recommended(opened) if schedule is None else schedule
+        try:
+            found = schedule_for(parse_schedule(text) if isinstance(text, str) else text, len(opened))
+        except UsageError as error:
+            if schedule is not None:
+                raise
+            raise NetworkError(f"the schedule that the sidecar of {opened.name!r} recommends: {error}") from error
+        if schedule is None or isinstance(schedule, str):
+            found = replace(found, carry=at_once(found.carry))
+        super().__init__(opened, found, executor=executor)
+        self._bgr = bgr
+        self._kind = None if opened.sidecar is None else Depth if gives_numbers(opened) else Labels
+
+    def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth:
+        """Return the output for this frame, uint8 [h, w, 3]; ``vectors``: see ``step``."""
+        rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._bgr else image
+        output = super().__call__(rgb, vectors=vectors)
+        if self._kind is None or not isinstance(output, np.ndarray):
+            return output  # type: ignore[no-any-return]
+        return self._kind(output, self.net, bgr=self._bgr)

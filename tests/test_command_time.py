@@ -1,0 +1,103 @@
+"""The time promised for the whole command, and the promise of a plan whose held-back blocks disagree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import networks
+from clockseg import DataError
+from clockseg.datasets import read_data
+from clockseg.planning import command_time
+from clockseg.planning.candidates import SKIP, Candidate
+from clockseg.planning.command_time import CommandTime, command_times, promise
+from clockseg.planning.frontier import Goal
+from clockseg.planning.planner import Plan, Variant
+from clockseg.planning.recommendation import unbeaten
+from clockseg.planning.trial import Sums, Trial, agreement
+from toy_networks import toy
+from video_making import picture, write_video
+
+
+def sums(right: int, time: float, of: int = 100) -> Sums:
+    """``right`` of ``of`` pixels agree, in ``time`` of the uncut network's."""
+    truth = np.zeros((1, of), np.uint8)
+    shown = np.array([[0] * right + [1] * (of - right)], np.uint8)
+    return Sums(agreement(truth, shown, 2), time, 1, 1)
+
+
+def trial(period: int, tuned: Sums, held_back: Sums, carry: str = "warp(flow)") -> Trial:
+    return Trial(0, Candidate(SKIP, period, carry), tuned, held_back, (tuned,))
+
+
+def planned(goal: Goal, chosen: Trial) -> Plan:
+    return Plan(goal, (Variant(toy(), "toy"),), chosen, (chosen,), (chosen,), 0.01, 2, 0)
+
+
+def test_the_worse_half_of_the_video_is_promised() -> None:
+    plan = planned(Goal(keep=0.95), trial(4, sums(97, 0.2), sums(94, 0.3)))
+    assert (plan.met, plan.kept, plan.promised, plan.promised_time) == (True, False, 0.94, 0.3)
+    plan = planned(Goal(keep=0.95), trial(4, sums(97, 0.2), sums(99, 0.1)))
+    assert (plan.met, plan.kept, plan.promised, plan.promised_time) == (True, True, 0.97, 0.2)
+    assert not planned(Goal(time=0.25), trial(4, sums(97, 0.2), sums(99, 0.3))).kept
+
+
+def test_a_schedule_that_skipping_with_motion_beats_is_not_recommended() -> None:
+    chosen = replace(trial(2, sums(97, 0.3), sums(90, 0.3)), candidate=Candidate(SKIP, 2, "identity"))
+    better, slower, worse = (
+        trial(3, sums(96, 0.3), sums(95, 0.3)),
+        trial(4, sums(99, 0.4), sums(99, 0.4)),
+        trial(6, sums(80, 0.1), sums(80, 0.1)),
+    )
+    assert unbeaten(chosen, [chosen, better, slower, worse]) is better
+    assert unbeaten(chosen, [chosen, slower, worse]) is chosen
+    still = replace(better, candidate=Candidate(SKIP, 3, "identity"))
+    assert unbeaten(chosen, [chosen, still]) is chosen
+
+
+@pytest.fixture
+def video(tmp_path: Path) -> Path:
+    return write_video(tmp_path / "a.mp4", [np.roll(picture(48, 32), t, axis=1) for t in range(30)])
+
+
+def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_frame(
+    video: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def measured(source: Path, frames: int | None, ways: list[list[str]]) -> list[CommandTime]:
+        asked.extend([source, frames, ways])
+        return [CommandTime(1.0, 0.1), CommandTime(1.0, 0.2)]
+
+    monkeypatch.setattr(command_time, "command_times", measured)
+    chosen = trial(4, sums(97, 0.2), sums(97, 0.2))
+    variants = (Variant(toy(), "large", "320"), Variant(toy(), "small", None, "bf16"))
+    plan = replace(planned(Goal(keep=0.9), replace(chosen, variant=1)), variants=variants)
+    found = promise(plan, read_data(video), write=("labels",), engine="openvino", threads=2)
+    source, frames, (way, every) = asked
+    assert (source, frames) == (video, 30)
+    common = ["--write", "labels", "--engine", "openvino", "--every", "1", "--threads", "2"]
+    small = ["--network", "small", "--precision", "bf16", "--schedule", chosen.candidate.text]
+    large = ["--network", "large", "--precision", "f32", "--size", "320", "--schedule", "frame_oracle"]
+    assert (way, every) == ([*common, *small], [*common, *large])
+    assert found.facts()["planned"] == {"start": 1.0, "per_frame": 0.1, "seconds": 4.0}
+    assert found.faster == pytest.approx(7 / 4)
+
+
+@pytest.mark.slow
+def test_the_command_itself_is_run(video: Path, tmp_path: Path) -> None:
+    network = ["--network", str(networks.write_tiny(tmp_path)), "--engine", "onnxruntime"]
+    [found] = command_times(video, 30, [network], rounds=1)
+    assert found.per_frame >= 0
+    assert found.seconds(30) > 0
+    with pytest.raises(DataError, match="nowhere"):
+        command_times(video, 30, [["--network", "nowhere.onnx"]], rounds=1)
+
+
+def test_a_video_that_is_too_short_is_refused() -> None:
+    with pytest.raises(DataError, match="3 frames are too few"):
+        command_times(Path("a.mp4"), 3, [[]])
