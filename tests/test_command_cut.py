@@ -329,7 +329,7 @@ def test_class_ids_without_scores_behind_them(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="map of class ids: give --classes"):
         cut(tmp_path, model, said=said)
     found = cut(tmp_path, model, said=Said(classes=("no", "yes")).over(said), cutting=Cutting(at="low,mid,deep"))
-    assert found.sidecar.output == "ids"
+    assert found.sidecar.output == "clockseg.labels"  # 1 where the ids are above 0
     assert set(np.unique(load(found.file, engine="openvino")(frame()))) <= {0, 1}
 
 

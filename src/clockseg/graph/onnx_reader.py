@@ -53,6 +53,8 @@ def kind(static: Static, node: onnx.NodeProto) -> Kind:
     """Return the kind and axis of ``node``; shapes are those of ``static``."""
     operator: str = node.op_type
     one = len([name for name in node.output if name]) == 1
+    if _remaps(static, node):
+        return POINT, None
     if operator in _KIND and (_KIND[operator] != CHANNELWISE or one):
         return _KIND[operator], None
     if operator in ("Resize", "Upsample", "ConvTranspose"):
@@ -64,6 +66,15 @@ def kind(static: Static, node: onnx.NodeProto) -> Kind:
     if one and (operator == "BatchNormalization" or operator in _POOLING):
         return CHANNELWISE, _CHANNELS
     return _scaling(static, node) if operator in _SCALING and one else OTHER
+
+
+def _remaps(static: Static, node: onnx.NodeProto) -> bool:
+    """Return True for a table that is looked up at each position, and for arithmetic of whole numbers with one number."""
+    constants = [name for name in node.input if static.constant(name) is not None]
+    if node.op_type == "Gather":
+        return constants == [node.input[0]] and len(static.shape(node.input[0])) == 1
+    whole = static.types.get(node.output[0], (0, ()))[0] in (*_WHOLE, *_BYTES)
+    return node.op_type in _SCALING and whole and len(constants) == 1 and static.elements(constants[0]) == 1
 
 
 def _enlarging(static: Static, node: onnx.NodeProto) -> Kind:
@@ -114,6 +125,8 @@ def _scaling(static: Static, node: onnx.NodeProto) -> Kind:
 OLDEST_OPSET = 11
 """Older files are converted: what is added to a network (Resize, TopK) is written for this one."""
 _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
+
+_BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT16, onnx.TensorProto.UINT16)
 
 
 def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:

@@ -303,7 +303,9 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
         )
     except onnx.defs.SchemaError as error:
         raise NetworkError(
-            f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}."
+            f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}, so that its shapes aren't known. "
+            "Export the network with ONNX's own operators (8 bits in the QDQ format), or run it uncut: give the file to "
+            "--network without cuts in a NAME.json beside it."
         ) from error
     except (
         onnx.shape_inference.InferenceError,

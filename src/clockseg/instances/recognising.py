@@ -116,7 +116,8 @@ def _by_shapes(
             logits = next(name for name in rows if name != boxes[0])
             why = f"boxes, class logits and masks of {count} queries (RF-DETR, DETR)"
             return Head("detr", (boxes[0], logits, maps), score=0.5), why, shapes[logits][2]
-    if len(rows) == 1 and count:
+    # An output as high and wide as the maps is another map: class ids, or a confidence.
+    if len(rows) == 1 and count and shapes[rows[0]][1:] != shapes[maps][2:]:
         return _with_one(rows[0], maps, shapes, names)
     return None
 

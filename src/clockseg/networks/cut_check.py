@@ -13,7 +13,7 @@ from clockseg.clockwork.network import Stage, StagedNetwork, as_it_is
 from clockseg.errors import NetworkError
 from clockseg.graph.extraction import built, extract, with_frame
 from clockseg.graph.part import FRAME_SIZE, IMAGE, Built, GraphPart
-from clockseg.graph.sidecar import Input
+from clockseg.graph.sidecar import MOST_CLASSES, Input
 from clockseg.graph.static import Static, fix
 from clockseg.types import Array, Image, Size
 
@@ -93,16 +93,22 @@ def in_half_precision(static: Static) -> bool:
     return any(static.types[name][0] in _HALVES for name in made & static.types.keys())
 
 
-def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float | None = None) -> Apart:
+def check_cut(
+    net: StagedNetwork, images: Iterable[Image], *, tolerance: float | None = None, classes: int = 0
+) -> Apart:
     """Compare ``net``, which gives raw outputs, with itself uncut; ``NetworkError`` beyond the tolerance.
 
-    ``tolerance``: the largest difference, as a share of the largest value (default: ``TOLERANCE``).
+    ``tolerance``: the largest difference, as a share of the largest value (default: ``TOLERANCE``). ``classes``: the number
+    of named classes; ``NetworkError`` where the network gives an id beyond them (0: not checked).
     """
     tolerance = TOLERANCE if tolerance is None else tolerance
     bare = replace(net, restore=as_it_is)
     found = Apart(0.0, 0.0)
     for image in images:
-        found = found.worst(apart(_array(bare(image)), _array(bare.uncut()(image)), tolerance))
+        ours, theirs = _array(bare(image)), _array(bare.uncut()(image))
+        found = found.worst(apart(ours, theirs, tolerance))
+        if classes and theirs.dtype.kind in "iu":
+            _check_ids(theirs, classes)
     if not (found.difference <= tolerance and found.labels <= UNEQUAL_IDS):
         raise NetworkError(
             f"the network in parts does not give the output of the whole: they are {found.difference:.1e} of the largest value apart, "
@@ -110,6 +116,16 @@ def check_cut(net: StagedNetwork, images: Iterable[Image], *, tolerance: float |
             "--engine or other cuts, and report it. Nothing was written."
         )
     return found
+
+
+def _check_ids(ids: Array, classes: int) -> None:
+    """Check that each of ``ids`` has a name; 255 stands for no class."""
+    nameless = ids[(ids >= classes) & (ids != MOST_CLASSES)]
+    if nameless.size:
+        raise NetworkError(
+            f"the network gives the id {int(nameless.max())}, and {classes} classes are named, 0 to {classes - 1}: give a "
+            f"--classes FILE with a name for each id ({MOST_CLASSES} stands for no class)."
+        )
 
 
 def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:

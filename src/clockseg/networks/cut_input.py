@@ -61,7 +61,10 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
         told.append(Told("layout", "channels last", "a transpose is inserted, because frames come channels first"))
     if len(dims) != 4 or dims[1] not in (0, 3):
         said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
-        raise NetworkError(f"the network's input {name!r} is [{said}]; it must be a frame, [1, 3, height, width].")
+        raise NetworkError(
+            f"the network's input {name!r} is [{said}]; it must be a frame, "
+            "[1, 3, height, width] or [1, height, width, 3]. Export it so: what else it needs can be done inside."
+        )
     if dims[0] > 1:
         model = one_frame(model, name)
         told.append(Told("batch", str(dims[0]), "fixed in the file; changed to 1, and compared with the original"))

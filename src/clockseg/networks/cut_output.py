@@ -133,7 +133,14 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
         edited = appended(model, channels_first(output, LABELS), kind)
         return Outcome(edited, LABELS, None, (Told("layout", LABELS, f"{output} with channels first"),))
     if any(length != 1 for length in shape[:-2]):
-        raise NetworkError(f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w].")
+        raise NetworkError(
+            f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w]. Export the network up to its argmax, or "
+            "give another --output."
+        )
+    if classes == 2:
+        # Masks are 0 and 1, or 0 and 255.
+        edited = appended(model, above_zero(output, LABELS), TensorProto.UINT8)
+        return Outcome(edited, LABELS, None, (Told("labels", LABELS, f"class 1 where {output} is above 0"),))
     return Outcome(model, output, None, (Told("labels", output, "class ids, no scores behind them were found"),))
 
 

@@ -121,7 +121,7 @@ def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[
     running = assemble(found.model, replace(found.sidecar, classes=(), palette=(), ignore=None), engine=compile)
     size = (found.sidecar.input.width, found.sidecar.input.height)
     images = (noise(size), picture(size))
-    apart = check_cut(running, images, tolerance=tolerance)
+    apart = check_cut(running, images, tolerance=tolerance, classes=len(found.sidecar.classes))
     if found.frame.batch == 1:
         return apart, running
     frame, output = found.frame, found.sidecar.output
