@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-import networks
 import symbolic
+from benchmarks.latency import Latency, measure, pipeline_runners
 from clockseg import Session, Stage, StagedNetwork, UsageError, frame_oracle, pipelined, skip_frame
-from clockseg.evaluation.latency import Latency, measure, noise, pipeline_runners
 from clockseg.execution.pipeline import Runner, runner
-from clockseg.networks.load import load
 from virtual_time import VirtualTimer, with_durations
 
 WAYS = [
@@ -78,11 +73,3 @@ def test_what_is_compared() -> None:
 def test_too_little_to_measure(images, rounds) -> None:
     with pytest.raises(UsageError, match="at least 2 images and 1 round"):
         measure({"a": Runner(Session(symbolic.network(), frame_oracle))}, images, rounds=rounds)
-
-
-def test_noise_moves_and_has_the_networks_size(tmp_path: Path) -> None:
-    a, b = noise(load(networks.write_tiny(tmp_path), engine=None), 2)
-    assert (a.shape, a.dtype) == ((32, 48, 3), np.uint8)
-    assert np.array_equal(np.roll(a, 2, axis=1), b)
-    with pytest.raises(UsageError, match="give a video"):
-        noise(symbolic.network(), 2)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks.harness import Facts, number, percent, table
 from benchmarks.inputs import DRIVING, RECIPES, data, images, video
+from benchmarks.latency import measure as latencies
+from benchmarks.latency import pipeline_runners
 from benchmarks.measuring import clockseg
 from clockseg import load
 from clockseg.engines import engine
-from clockseg.evaluation.latency import measure as latencies
-from clockseg.evaluation.latency import pipeline_runners
 from clockseg.graph.staged import truncated
 
 OPTIONS = {"threads": 2, "rounds": 7, "limit": 200, "fps": [30.0, 60.0]}

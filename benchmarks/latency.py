@@ -15,7 +15,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import alternating, frame_oracle, pipelined, skip_frame
 from clockseg.errors import UsageError
 from clockseg.execution.pipeline import Runner, runner
-from clockseg.types import Image
 
 UNMEASURED = 2
 """Frames that warm up each turn and are not measured."""
@@ -144,12 +143,3 @@ def pipeline_runners(net: StagedNetwork, *, beside: Mapping[str, StagedNetwork] 
         found[f"pipelined({k}) serial"] = runner(net, pipelined(k))
         found[f"pipelined({k}) ahead"] = runner(net, pipelined(k), ahead=True)
     return found | {name: runner(other.uncut(), frame_oracle) for name, other in (beside or {}).items()}
-
-
-def noise(net: StagedNetwork, count: int) -> list[Image]:
-    """Return ``count`` pictures of a moving texture, uint8 RGB [h, w, 3], of the size in the sidecar of ``net``."""
-    if net.sidecar is None:
-        raise UsageError(f"network {net.name!r} doesn't say which size its frames are; give a video.")
-    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
-    picture = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    return [np.roll(picture, 2 * number, axis=1) for number in range(count)]
