@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.networks.cut_input import normalisation
-from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
-from clockseg.networks.hf_folder import PROCESSOR, Folder, no_safetensors, read_folder
+from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
+from clockseg.networks.hf_folder import DEPTH, MASKS, PROCESSOR, SCORES, WORDS, Folder, no_safetensors, read_folder
+from clockseg.networks.named import TASKS
 
 try:
     import torch
@@ -21,7 +22,7 @@ try:
 except ImportError as error:
     raise MissingDependency(f"hf: needs {error.name}: {install('transformers')}") from error
 
-from clockseg.networks.onnx_export import export
+from clockseg.networks.onnx_export import OUTPUT, export
 
 
 def hf_source(
@@ -30,12 +31,15 @@ def hf_source(
     given: Said = NOTHING_SAID,
     engine: Callable[[StagedNetwork], StagedNetwork],
     name: str | None = None,
+    task: str | None = None,
 ) -> Source:
     """Export the network in the checkpoint folder ``path``, as ``save_pretrained`` writes it.
 
     Config, classes and normalisation are read from it, as far as the user hasn't ``given`` them. The graph is exported at
-    the working size and checked against transformers' own output in ``engine``. ``NetworkError`` says what of it can't be
-    used, ``UsageError`` what is to be given because it doesn't say. ``name``: the network's (None: the folder's).
+    the working size and checked against transformers' own output in ``engine``. ``name``: the network's (None: the folder's).
+    ``task``: of ``TASKS``, for a network that gives masks: class scores of pixels, or its queries' classes and masks, from
+    which instances are decoded (None: as its name says). ``NetworkError`` says what of it can't be used, ``UsageError`` what
+    is to be given because it doesn't say.
     """
     folder = read_folder(path)
     said = given.over(folder.said)
@@ -43,34 +47,130 @@ def hf_source(
     working = said.size
     if working is None:
         raise UsageError(f"{path} doesn't say what size its pictures have: give --size WIDTHxHEIGHT.")
-    exported = export(_Adapter(_loaded(folder), folder.depth), working, engine=engine, of="transformers")
+    name = name or path.resolve().name
+    task, task_told = _task(folder, name, task)
+    adapter = _adapter(folder, said.classes or (), task)
+    outputs = ("logits", "masks") if task == "instance" else (OUTPUT,)
+    exported = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
     return Source(
         exported.model,
-        name or path.resolve().name,
-        folder.said,
+        name,
+        Said(classes=said.classes).over(folder.said),
         by=PROCESSOR if (path / PROCESSOR).exists() else "config.json",
-        told=(*folder.told, *exported.told),
+        told=(*folder.told, *task_told, *exported.told),
     )
 
 
-class _Adapter(nn.Module):
-    """Return the network's output as one tensor [1, c, h, w]: its ``logits`` or its ``predicted_depth``."""
+def _task(folder: Folder, name: str, task: str | None) -> tuple[str | None, tuple[Told, ...]]:
+    """Return the task of a network that gives masks, by default the one that its name says; None for other networks."""
+    if folder.gives != MASKS:
+        if task is not None:
+            raise UsageError(f"task={task} is for networks that give masks; {name} is a {folder.architecture}.")
+        return None, ()
+    if task is not None:
+        return task, ()
+    task = "instance" if "instance" in name else "semantic"
+    why = "as its name says" if task == "instance" else "class scores of pixels"
+    others = " or ".join(other for other in TASKS if other != task)
+    return task, (Told("task", task, f"{why}; for another one give {name}?task={others}"),)
 
-    def __init__(self, model: Any, depth: bool) -> None:
+
+def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> nn.Module:
+    """Return the checkpoint's network as a module from a frame to the output that is exported."""
+    if folder.gives == WORDS:
+        if not classes:
+            raise UsageError(
+                f"{folder.path.name} is a {folder.architecture}, whose classes are words that you choose: give them as "
+                "hf:ORG/NAME?words=road,car,sky, or to clockseg cut also by --classes FILE."
+            )
+        tokens, there = _tokens(folder.path, list(classes))
+        return _Words(_loaded(folder, transformers.CLIPSegForImageSegmentation), tokens, there)
+    if folder.gives == DEPTH:
+        return _Depth(_loaded(folder, transformers.AutoModelForDepthEstimation))
+    if folder.gives == SCORES:
+        return _Scores(_loaded(folder, transformers.AutoModelForSemanticSegmentation))
+    model = _loaded(folder, transformers.AutoModelForUniversalSegmentation)
+    given: dict[str, Tensor] = {}
+    if folder.architecture.startswith("OneFormer"):
+        tokens, there = _tokens(folder.path, [f"the task is {task}"], length=model.config.task_seq_len)
+        given = {"task_inputs": tokens * there}
+    return _Queries(model, given) if task == "instance" else _Masks(model, given)
+
+
+class _Scores(nn.Module):
+    """Class scores of pixels, [1, classes, h, w]."""
+
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.clockseg, self.depth = model, depth
+        self.clockseg = model
 
     def forward(self, image: Tensor) -> Tensor:
-        made = self.clockseg(pixel_values=image, return_dict=True)
-        found: Tensor = made.predicted_depth.unsqueeze(1) if self.depth else made.logits
+        found: Tensor = self.clockseg(pixel_values=image, return_dict=True).logits
         return found
 
 
-def _loaded(folder: Folder) -> Any:
-    """Load the network with all its weights, in f32."""
+class _Depth(_Scores):
+    """Depth, [1, 1, h, w]."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        found: Tensor = self.clockseg(pixel_values=image, return_dict=True).predicted_depth
+        return found.unsqueeze(1)
+
+
+class _Queries(nn.Module):
+    """The queries of a mask transformer: logits [1, n, classes + 1], the last for no object, and mask logits [1, n, h, w]."""
+
+    def __init__(self, model: Any, given: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.clockseg, self.given = model, given
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        made = self.clockseg(pixel_values=image, return_dict=True, **self.given)
+        if "pred_masks" in made:
+            return made.logits, made.pred_masks
+        return made.class_queries_logits, made.masks_queries_logits
+
+
+class _Masks(_Queries):
+    """Class scores of pixels, [1, classes, h, w]: the sum over queries of softmax(logits) x sigmoid(masks)."""
+
+    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
+        logits, masks = super().forward(image)
+        return torch.einsum("bqc,bqhw->bchw", logits.softmax(2)[..., :-1], masks.sigmoid())
+
+
+class _Words(nn.Module):
+    """CLIPSeg's score of each pixel for each word, [1, words, h, w]; the frame is encoded once, the words beforehand."""
+
+    def __init__(self, model: Any, tokens: Tensor, there: Tensor) -> None:
+        super().__init__()
+        self.clockseg = model
+        with torch.no_grad():
+            self.words = model.get_conditional_embeddings(len(tokens), tokens, attention_mask=there)
+
+    def forward(self, image: Tensor) -> Tensor:
+        seen = self.clockseg.clip.get_image_features(image, interpolate_pos_encoding=True, output_hidden_states=True)
+        read = [seen.hidden_states[layer + 1] for layer in self.clockseg.extract_layers]
+        found: Tensor = self.clockseg.decoder([one.expand(len(self.words), -1, -1) for one in read], self.words).logits
+        return found.unsqueeze(0)
+
+
+def _tokens(path: Path, texts: list[str], length: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return the tokens of ``texts``, [n, length], and 1 where there is a token, 0 behind a text's end."""
+    with _offline():
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        except Exception as error:  # transformers raises what it likes
+            raise NetworkError(f"{path} has no tokenizer that transformers can load: {first_line(error)}") from error
+    padded = "max_length" if length else "longest"
+    made = tokenizer(texts, padding=padded, max_length=length, truncation=True, return_tensors="pt")
+    return made["input_ids"], made["attention_mask"]
+
+
+def _loaded(folder: Folder, auto: Any) -> Any:
+    """Load the network with all its weights, in f32; ``auto``: transformers' class that does."""
     if not any(folder.path.glob("*.safetensors")):
         raise NetworkError(no_safetensors(str(folder.path), [file.name for file in folder.path.iterdir()]))
-    auto = transformers.AutoModelForDepthEstimation if folder.depth else transformers.AutoModelForSemanticSegmentation
     verbosity = transformers.logging.get_verbosity()
     bar = transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()

@@ -12,22 +12,33 @@ from clockseg.networks.class_names import checked, names_of
 from clockseg.networks.cut_source import Said, Told, Triple
 from clockseg.types import Size
 
-SCORES, DEPTH = "ForSemanticSegmentation", "ForDepthEstimation"
+SCORES, DEPTH, MASKS, WORDS = "scores", "depth", "masks", "words"
+GIVES = {
+    "VideomtForUniversalSegmentation": None,
+    "ForSemanticSegmentation": SCORES,
+    "ForDepthEstimation": DEPTH,
+    "ForUniversalSegmentation": MASKS,
+    "MaskFormerForInstanceSegmentation": MASKS,
+    "DetrForSegmentation": MASKS,
+    "CLIPSegForImageSegmentation": WORDS,
+}
+"""The output of an architecture, by the end of its name: class scores of pixels, depth, masks that have a class each, or a
+score of each pixel for each word that is given. None: it can't be used."""
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 
 
 class Folder(NamedTuple):
-    """A checkpoint: its architecture, what it says, and what of it was settled. ``depth``: it gives depth, not classes."""
+    """A checkpoint: its architecture, the output that this has (see ``GIVES``), what it says, and what of it was settled."""
 
     path: Path
     architecture: str
-    depth: bool
+    gives: str
     said: Said
     told: tuple[Told, ...]
 
 
 def read_folder(path: Path) -> Folder:
-    """Read the checkpoint folder at ``path``; ``NetworkError`` unless its network outputs scores or depth per pixel.
+    """Read the checkpoint folder at ``path``; ``NetworkError`` unless its network outputs one of ``GIVES``.
 
     >>> read_folder(Path("nowhere"))
     Traceback (most recent call last):
@@ -36,13 +47,12 @@ def read_folder(path: Path) -> Folder:
     save_pretrained writes it, with config.json, preprocessor_config.json and the weights.
     """
     config = _json(path / CONFIG)
-    architecture = _architecture(config, path)
-    depth = architecture.endswith(DEPTH)
-    names, told = ((), [Told("classes", "none", "it gives depth")]) if depth else _classes(config, path)
+    architecture, gives = _architecture(config, path)
+    names, told = _classes(config, path, gives)
     processor = _json(path / PROCESSOR) if (path / PROCESSOR).exists() else None
     if processor is None:
         told.append(Told("processor", "none", f"there is no {PROCESSOR}, so nothing says how pictures are prepared"))
-        return Folder(path, architecture, depth, Said(classes=names, size=_own_size(config)), tuple(told))
+        return Folder(path, architecture, gives, Said(classes=names, size=_own_size(config)), tuple(told))
     if processor.get("do_reduce_labels", processor.get("reduce_labels", False)):
         told.append(
             Told("labels", "reduced", "class 0 here is 1 in the data set's files; its 0, unlabelled, is no class")
@@ -56,7 +66,7 @@ def read_folder(path: Path) -> Folder:
         scale=_scale(processor),
         colour="bgr" if _flips(processor) else "rgb",
     )
-    return Folder(path, architecture, depth, said, tuple(told))
+    return Folder(path, architecture, gives, said, tuple(told))
 
 
 def no_safetensors(name: str, files: Iterable[str]) -> str:
@@ -90,23 +100,28 @@ def _json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _architecture(config: Mapping[str, Any], path: Path) -> str:
+def _architecture(config: Mapping[str, Any], path: Path) -> tuple[str, str]:
+    """Return the name of the architecture, and its output."""
     architectures = config.get("architectures")
     found = architectures[0] if isinstance(architectures, list) and architectures else None
     if not isinstance(found, str):
         raise NetworkError(f"{path / CONFIG} names no architecture, so that one can't tell what the network gives.")
-    if not found.endswith((SCORES, DEPTH)):
-        masks = "Universal" in found or "Instance" in found or found == "DetrForSegmentation"
-        gives = "masks with a class each, no class scores of pixels" if masks else "no class scores of pixels"
+    gives = next((output for end, output in GIVES.items() if found.endswith(end)), None)
+    if gives is None:
+        ends = ", ".join(end for end, output in GIVES.items() if output is not None)
         raise NetworkError(
-            f"{path} is a {found}: it gives {gives}. Give one that ends in {SCORES} (SegFormer, UPerNet, MobileViT, "
-            f"DPT, BEiT, ..) or {DEPTH}."
+            f"{path} is a {found}, whose output can't be used: neither class scores of pixels, nor masks of a frame, nor "
+            f"depth. Give a checkpoint whose architecture ends in one of {ends}."
         )
-    return found
+    return found, gives
 
 
-def _classes(config: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], list[Told]]:
+def _classes(config: Mapping[str, Any], path: Path, gives: str) -> tuple[tuple[str, ...] | None, list[Told]]:
     """Return the names from id2label; those that stand there twice get a number, as label maps need one each."""
+    if gives == DEPTH:
+        return (), [Told("classes", "none", "it gives depth")]
+    if gives == WORDS:
+        return None, []
     try:
         labels = config.get("id2label")
         if not isinstance(labels, dict):
@@ -157,10 +172,13 @@ def _flips(processor: Mapping[str, Any]) -> bool:
 def _size(processor: Mapping[str, Any]) -> Size | None:
     """Return the size (width, height) that pictures are brought to.
 
-    Cropped ones to the crop; for a shortest edge n a box of 2n x n, in which pictures up to twice as wide as high fit.
+    Cropped ones to the crop; for a shortest edge n a box of 2n x n, in which pictures up to twice as wide as high fit, but no
+    wider than the longest edge.
 
     >>> _size({"size": {"shortest_edge": 512}}), _size({"size": {"height": 480, "width": 640}}), _size({"do_resize": False})
     ((1024, 512), (640, 480), None)
+    >>> _size({"size": {"shortest_edge": 800, "longest_edge": 1333}, "size_divisor": 32})
+    (1312, 800)
     """
     size: Any = processor.get("crop_size") if processor.get("do_center_crop") else None
     if size is None and processor.get("do_resize", True):
@@ -173,7 +191,8 @@ def _size(processor: Mapping[str, Any]) -> Size | None:
         return int(size["width"]), int(size["height"])
     if isinstance(size, dict) and isinstance(size.get("shortest_edge"), int):
         edge = size["shortest_edge"]
-        return 2 * edge, edge
+        width, multiple = min(2 * edge, size.get("longest_edge") or 2 * edge), processor.get("size_divisor") or 1
+        return max(width - width % multiple, edge), edge
     return None
 
 

@@ -1,6 +1,6 @@
 """Checkpoints from the Hugging Face hub, through ``huggingface_hub``: its cache, its token, its offline mode.
 
-Only safetensors files and JSON files are downloaded, and each is compared with the checksum that the hub states.
+Only safetensors files and a tokenizer's and configurations' text files are downloaded, and each is compared with the checksum that the hub states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ except ImportError as error:
     raise MissingDependency(f"hf:ORG/NAME needs {error.name}: {install('transformers')}") from error
 
 Tell = Callable[[str], None]
-JSON_FILES = (CONFIG, PROCESSOR, "processor_config.json", "tokenizer.json", "tokenizer_config.json")
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt")
+TEXT_FILES = (CONFIG, PROCESSOR, "processor_config.json", *TOKENIZER)
 _WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|model\.safetensors\.index\.json")
 _SECONDS = 10.0
 """Seconds between two lines on the progress of a download."""
@@ -74,7 +75,7 @@ def _wanted(name: str, there: Sequence[Any]) -> list[_File]:
     return [
         _File(one.rfilename, one.size or 0, None if one.lfs is None else one.lfs.sha256, one.blob_id)
         for one in there
-        if one.rfilename in JSON_FILES or _WEIGHTS.fullmatch(one.rfilename)
+        if one.rfilename in TEXT_FILES or _WEIGHTS.fullmatch(one.rfilename)
     ]
 
 

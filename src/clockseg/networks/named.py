@@ -24,11 +24,13 @@ from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
 from clockseg.execution.cache import NAMED, cache_directory
 from clockseg.files import file_identity, whole
-from clockseg.networks.class_names import ClassNames
+from clockseg.networks.class_names import ClassNames, checked
 from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
 
 Tell = Callable[[str], None]
 KINDS = ("hf", "torchvision")
+TASKS = ("semantic", "panoptic", "instance")
+"""The tasks of a network that gives masks: class scores of pixels (asked for by either of two names), or instances."""
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -47,34 +49,58 @@ def is_named(network: str | Path) -> bool:
 
 
 class Name(NamedTuple):
-    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default)."""
+    """A network's name: its ``kind``, and either a local ``folder`` or a ``name`` with a ``revision`` ("" for the default).
+
+    ``words``: the classes of a network that finds what words name; ``task``: of one that gives masks ("" for the default).
+    """
 
     kind: str
     name: str
     revision: str = ""
     folder: Path | None = None
+    words: tuple[str, ...] = ()
+    task: str = ""
 
 
 def parse(network: str) -> Name:
     """Parse hf:DIRECTORY, hf:ORG/NAME[@REVISION] or torchvision:NAME; a local folder comes before a name on the hub.
 
+    Behind hf:.. may stand ?words=WORD,WORD or ?task=semantic, panoptic or instance.
+
     >>> parse("hf:nvidia/segformer-b0@v2")
-    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None)
+    Name(kind='hf', name='nvidia/segformer-b0', revision='v2', folder=None, words=(), task='')
+    >>> parse("hf:CIDAS/clipseg?words=a road,sky").words
+    ('a road', 'sky')
     >>> parse("torchvision:fcn_resnet50").name
     'fcn_resnet50'
     """
     kind, _, rest = network.partition(":")
     if kind == "torchvision":
         return Name(kind, rest)
+    rest, asked, option = rest.partition("?")
+    words, task = _option(network, option) if asked else ((), "")
     if Path(rest).is_dir() and rest:
-        return Name(kind, Path(rest).resolve().name, folder=Path(rest))
+        return Name(kind, Path(rest).resolve().name, "", Path(rest), words, task)
     name, at, revision = rest.partition("@")
     if not _NAME.fullmatch(name) or (at and not re.fullmatch(r"[\w./-]+", revision)) or ".." in revision:
         raise NetworkError(
             f"{network}: there is no folder {rest}, and it is no name on the hub. hf: takes a folder as save_pretrained "
             "writes it, or ORG/NAME, or ORG/NAME@REVISION."
         )
-    return Name(kind, name, revision)
+    return Name(kind, name, revision, None, words, task)
+
+
+def _option(network: str, text: str) -> tuple[tuple[str, ...], str]:
+    key, _, value = text.partition("=")
+    if key == "task" and value in TASKS:
+        return (), value
+    words = [word.strip() for word in value.split(",")] if key == "words" else []
+    if not words or not all(words):
+        raise UsageError(
+            f"{network}: behind the ? give words=WORD,WORD, the classes of a network that finds what words name, or "
+            f"task={' or '.join(TASKS)} of one that gives masks."
+        )
+    return checked(words, network), ""
 
 
 class Fetched(NamedTuple):
@@ -121,7 +147,9 @@ def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], S
         found = zoo.torchvision_source(asked.name, path, given=given, engine=engine, voc=voc)
     else:
         hf = importlib.import_module("clockseg.networks.hf")
-        found = hf.hf_source(path, given=given, engine=engine, name=asked.name.rpartition("/")[2])
+        given = given.over(Said(classes=asked.words or None))
+        name = asked.name.rpartition("/")[2]
+        found = hf.hf_source(path, given=given, engine=engine, name=name, task=asked.task or None)
     return found
 
 
@@ -158,7 +186,9 @@ def _cut(fetched: Fetched, folder: Path) -> None:
 
 
 def _root(asked: Name) -> Path:
-    text = "--".join((asked.kind, *asked.name.split("/")))
+    text = "--".join((asked.kind, *asked.name.split("/"), *filter(None, [asked.task])))
+    if asked.words:
+        text += "--" + hashlib.sha256(repr(asked.words).encode()).hexdigest()[:8]
     if asked.folder is not None:
         text += "--" + hashlib.sha256(str(asked.folder.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
     return cache_directory() / NAMED / __version__ / text

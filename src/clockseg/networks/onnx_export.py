@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import os
 import re
 import sys
@@ -13,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError, first_line
@@ -35,23 +35,31 @@ _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 
 
 @dataclass(frozen=True)
 class Exported:
-    """A graph with the input ``INPUT`` and the output ``OUTPUT``; ``told``: if its size is free, and how far it is from the module."""
+    """A graph with the input ``INPUT``; ``told``: if its size is free, and how far it is from the module."""
 
     model: onnx.ModelProto
     told: tuple[Told, ...]
 
 
-def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], StagedNetwork], of: str) -> Exported:
-    """Export ``module``, from [1, 3, height, width] to [1, c, h, w], with free sizes if that works, else fixed to ``size``.
+def export(
+    module: nn.Module,
+    size: Size,
+    *,
+    engine: Callable[[StagedNetwork], StagedNetwork],
+    of: str,
+    outputs: Sequence[str] = (OUTPUT,),
+) -> Exported:
+    """Export ``module``, which reads [1, 3, height, width], with free sizes if that works, else fixed to ``size``.
 
-    Both are compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even
-    the fixed graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report.
+    ``outputs``: names for the tensors that it gives, of which those with four axes are maps [1, c, h, w]. Both graphs are
+    compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed
+    graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report.
     """
     module = module.eval()
     check_shape(module, torch.zeros(1, 3, size[1], size[0]))
     other = (size[0] + 64, size[1])
     try:
-        model = to_onnx(module, size, free=True)
+        model = to_onnx(module, size, free=True, outputs=outputs)
         difference = max(_apart(module, model, one, engine) for one in (size, other))
         if difference <= TOLERANCE:
             told = Told(
@@ -60,7 +68,7 @@ def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], S
             return Exported(model, (told,))
     except ClocksegError:
         pass
-    model = to_onnx(module, size, free=False)
+    model = to_onnx(module, size, free=False, outputs=outputs)
     difference = _apart(module, model, size, engine)
     if not difference <= TOLERANCE:
         raise NetworkError(
@@ -73,7 +81,7 @@ def export(module: nn.Module, size: Size, *, engine: Callable[[StagedNetwork], S
     return Exported(model, (told,))
 
 
-def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
+def to_onnx(module: nn.Module, size: Size, *, free: bool, outputs: Sequence[str] = (OUTPUT,)) -> onnx.ModelProto:
     """Export ``module`` as a graph; ``free``: of any height and width. ``NetworkError`` with torch's reason if that fails.
 
     By the exporter that traces: its tensors carry the paths of their modules, so that one can say where to cut; its
@@ -81,19 +89,29 @@ def to_onnx(module: nn.Module, size: Size, *, free: bool) -> onnx.ModelProto:
     are numbered by operator; when the older goes, their paths are in its nodes' metadata.
     """
     width, height = size
-    axes = {INPUT: {2: "height", 3: "width"}, OUTPUT: {2: "scores_height", 3: "scores_width"}} if free else {}
+    image = torch.zeros(1, 3, height, width)
     try:
-        found = traced(module if free else pooled(module), {INPUT: torch.zeros(1, 3, height, width)}, OUTPUT, axes=axes)
+        axes = _free_axes(module, image, outputs) if free else {}
+        found = traced(module, {INPUT: image}, outputs, axes=axes)
     except Exception as error:  # whatever a module or the exporter raises
         raise NetworkError(f"the network can't be exported at {_shown(size)}: {first_line(error)}") from error
     return _without_prefix(found)
 
 
+def _free_axes(module: nn.Module, image: Tensor, outputs: Sequence[str]) -> dict[str, dict[int, str]]:
+    """Return names for height and width of the frame and of the maps among the outputs."""
+    with torch.no_grad():
+        made = module(image)
+    maps = zip(outputs, made if isinstance(made, tuple) else (made,), strict=True)
+    free = {name: {2: f"{name}_height", 3: f"{name}_width"} for name, value in maps if value.ndim == 4}
+    return {INPUT: {2: "height", 3: "width"}, **free}
+
+
 def traced(
-    module: nn.Module, inputs: Mapping[str, Tensor], output: str, *, axes: Mapping[str, Mapping[int, str]]
+    module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], *, axes: Mapping[str, Mapping[int, str]]
 ) -> onnx.ModelProto:
     """Export ``module``, called with ``inputs`` in their order, by tracing it; ``axes``: the free sides of named tensors."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _quiet():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _quiet(), _Plainly():
         warnings.simplefilter("ignore")
         file = Path(folder) / "exported.onnx"
         torch.onnx.export(
@@ -103,10 +121,70 @@ def traced(
             dynamo=False,
             opset_version=OPSET,
             input_names=list(inputs),
-            output_names=[output],
+            output_names=list(outputs),
             dynamic_axes=dict(axes),
         )
         return onnx.load(file)
+
+
+class _Plainly(TorchFunctionMode):
+    """Runs some of torch's functions by plainer ones that give the same, while a module is traced.
+
+    Filling where a condition holds, ``x[torch.where(condition)] = value``, does without the list of these places, as its
+    length depends on the frame. Patches that lie side by side are reshaped to and fro, and pooling to a grid, which ONNX
+    lacks, is two products with constant matrices, for one size. Positions to sample are cast to float32, as the exporter may
+    have made them float64, which ONNX Runtime does not sample at.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.where and len(args) == 1:
+            return args[0]
+        if func is Tensor.__setitem__ and isinstance(args[1], Tensor) and args[1].dtype == torch.bool:
+            filled, places, value = args
+            return filled.masked_fill_(places[(..., *[None] * (filled.ndim - places.ndim))], torch.as_tensor(value))
+        if func is nn.functional.adaptive_avg_pool2d and args[1] not in (1, (1, 1)):
+            return grid_means(args[0], cells=args[1])
+        if func is nn.functional.grid_sample:
+            args = (args[0], args[1].double().float(), *args[2:])
+        plain = {"dilation": 1, "padding": 0}  # torch passes the other arguments of fold and unfold by position
+        if func is nn.functional.unfold and kwargs == plain | {"stride": args[-1]}:
+            return unfolded(args[0], _pair(args[1]))
+        if func is nn.functional.fold and kwargs == plain | {"stride": args[-1]}:
+            return folded(args[0], _pair(args[1]), _pair(args[2]))
+        return func(*args, **kwargs)
+
+
+def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+def unfolded(x: Tensor, patch: tuple[int, int]) -> Tensor:
+    """Return the patches of ``x`` [n, c, h, w], side by side, as columns [n, c * pixels of a patch, patches].
+
+    >>> x = torch.arange(20.0).view(1, 1, 4, 5)
+    >>> torch.equal(unfolded(x, (2, 2)), nn.functional.unfold(x, (2, 2), stride=(2, 2)))
+    True
+    """
+    number, channels = x.shape[:2]
+    down, across = (side // length for side, length in zip(x.shape[2:], patch, strict=True))
+    whole = x[:, :, : down * patch[0], : across * patch[1]]
+    tiles = whole.reshape(number, channels, down, patch[0], across, patch[1]).permute(0, 1, 3, 5, 2, 4)
+    return tiles.reshape(number, channels * patch[0] * patch[1], down * across)
+
+
+def folded(columns: Tensor, size: tuple[int, int], patch: tuple[int, int]) -> Tensor:
+    """Return the picture [n, c, h, w] of ``size`` (h, w) whose patches are ``columns``; 0 where there is none.
+
+    >>> columns = torch.arange(32.0).view(1, 8, 4)
+    >>> torch.equal(folded(columns, (4, 5), (2, 2)), nn.functional.fold(columns, (4, 5), (2, 2), stride=(2, 2)))
+    True
+    """
+    number, channels = columns.shape[0], columns.shape[1] // (patch[0] * patch[1])
+    down, across = (side // length for side, length in zip(size, patch, strict=True))
+    tiles = columns.reshape(number, channels, *patch, down, across).permute(0, 1, 4, 2, 5, 3)
+    whole = tiles.reshape(number, channels, down * patch[0], across * patch[1])
+    return nn.functional.pad(whole, (0, size[1] - across * patch[1], 0, size[0] - down * patch[0]))
 
 
 @contextmanager
@@ -121,16 +199,6 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 1)
         os.close(kept)
         os.close(nowhere)
-
-
-def pooled(module: nn.Module) -> nn.Module:
-    """Copy ``module``, with pooling to a grid, which ONNX lacks, as products with constant matrices of a fixed size."""
-    copied = copy.deepcopy(module)
-    for child in copied.modules():
-        if isinstance(child, nn.AdaptiveAvgPool2d) and child.output_size not in (1, (1, 1)):
-            # Its forward, not it: some keep their pools in plain lists too.
-            child.forward = functools.partial(grid_means, cells=child.output_size)  # type: ignore[method-assign]
-    return copied
 
 
 def grid_means(x: Tensor, *, cells: int | Sequence[int | None]) -> Tensor:
@@ -159,10 +227,15 @@ def _means(length: int, cells: int | None) -> Tensor:
 
 
 def _without_prefix(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Name tensors and nodes by their paths in the user's own module, which adapters keep as ``clockseg``."""
+    """Name tensors and nodes by their paths in the user's own module, which adapters keep as ``clockseg``.
+
+    A name that one of the adapter's own tensors or nodes has already keeps its prefix.
+    """
+    taken = {name for node in model.graph.node for name in (node.name, *node.output)}
 
     def bare(name: str) -> str:
-        return re.sub(r"^(/clockseg(?=/)|clockseg\.)", "", name)
+        found = re.sub(r"^(/clockseg(?=/)|clockseg\.)", "", name)
+        return name if found in taken else found
 
     for node in model.graph.node:
         node.name = bare(node.name)
@@ -178,22 +251,25 @@ def _without_prefix(model: onnx.ModelProto) -> onnx.ModelProto:
 def _apart(
     module: nn.Module, model: onnx.ModelProto, size: Size, engine: Callable[[StagedNetwork], StagedNetwork]
 ) -> float:
-    running = engine(whole(model, _PIXELS, OUTPUT))
-    found = 0.0
-    for image in (noise(size), picture(size)):
-        found = max(found, apart(running(image), _by_torch(module, image)).difference)
-    return found
+    """Return the largest difference of any output, as a share of its largest value."""
+    running = [engine(whole(model, _PIXELS, output.name)) for output in model.graph.output]
+    pairs = [
+        (net(image), wanted)
+        for image in (noise(size), picture(size))
+        for net, wanted in zip(running, _by_torch(module, image), strict=True)
+    ]
+    return max(apart(given, wanted).difference for given, wanted in pairs)
 
 
-def _by_torch(module: nn.Module, image: Array) -> Array:
+def _by_torch(module: nn.Module, image: Array) -> list[Array]:
     mean, std = np.array(_PIXELS.mean, np.float32), np.array(_PIXELS.std, np.float32)
     values = ((image.astype(np.float32) * np.float32(_PIXELS.scale) - mean) / std).transpose(2, 0, 1)[None]
     try:
         with torch.inference_mode():
-            made: Array = module(torch.from_numpy(np.ascontiguousarray(values))).numpy()
+            made = module(torch.from_numpy(np.ascontiguousarray(values)))
     except Exception as error:  # modules raise what they like at a size that they can't take
         raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {first_line(error)}") from error
-    return made
+    return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]
 
 
 def _shown(size: Size) -> str:

@@ -243,4 +243,4 @@ class _Positional(nn.Module):
 def exported(net: ClockNet, inputs: Sequence[Input]) -> onnx.ModelProto:
     """Return ``net`` as a graph with these inputs and one output ``change``, [1, 1], 0..1."""
     given = {one.name: torch.zeros([side or 1 for side in one.shape]) for one in inputs}
-    return traced(_Positional(net).eval(), given, "change", axes={})
+    return traced(_Positional(net).eval(), given, ["change"], axes={})

@@ -148,4 +148,4 @@ def _traced(teacher: Teacher, fusion: Fusion) -> onnx.ModelProto:
         "unexplained": torch.zeros(1, 1, height, width),
     }
     axes = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in (*given, "mended")}
-    return traced(_Corrected(fusion, kind).eval(), given, "mended", axes=axes)
+    return traced(_Corrected(fusion, kind).eval(), given, ["mended"], axes=axes)
