@@ -187,7 +187,7 @@ class TestFeed:
         left, told, waiting = list(connections), [], line("latest", 60.0)
 
         @contextmanager
-        def connect(pause: Any) -> Iterator[Connection]:
+        def connect(pause: Any, ready: Any) -> Iterator[Connection]:
             one = left.pop(0)
             if isinstance(one, Exception):
                 raise one
@@ -277,7 +277,18 @@ class TestPaced:
         assert self.due([0, 90_000, 90_040, 10, None, None]) == [5.0, 5.5, 5.54, 6.04, 6.54, 7.04]
 
     def test_stops(self) -> None:
-        assert list(paced(iter([arrived(0)]), lambda seconds: True)) == []
+        frames = paced(iter([arrived(0), arrived(1), arrived(2)]), lambda seconds: True)
+        assert [one.frame.index for one in frames] == [0]
+
+    def test_time_begins_when_the_first_frame_was_run(self) -> None:
+        now = [0.0]
+
+        def compiled() -> None:
+            now[0] = 2.0
+
+        frames = (arrived(index, now[0], 40 * index) for index in range(3))
+        played = paced(frames, lambda seconds: False, compiled, now=lambda: now[0])
+        assert [round(one.seconds, 3) for one in played] == [0.0, 2.04, 2.08]
 
 
 class TestBurst:

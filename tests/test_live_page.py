@@ -46,7 +46,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> StagedNetwork:
 def channel(net: StagedNetwork) -> Channel:
     """One that has not run."""
     line = Line("latest", latency_seconds=0.1, changed=threading.Condition())
-    feed = Feed(lambda pause: pytest.fail("not to be opened"), line)
+    feed = Feed(lambda pause, ready: pytest.fail("not to be opened"), line)
     return Channel(source(NAME), feed, line, net, lambda channel: schedule_for(frame_oracle, len(net)), began=0.0)
 
 

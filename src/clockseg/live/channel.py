@@ -164,7 +164,9 @@ class Channel:
         """
         arrived = self.line.take(self._now())
         try:
-            return [] if arrived is None else self._run(arrived)
+            shown = [] if arrived is None else self._run(arrived)
+            self.feed.ready()
+            return shown
         except ClocksegError as error:
             self.fault = error
             self.feed.stop()

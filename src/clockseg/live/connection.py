@@ -55,18 +55,19 @@ class Connection(NamedTuple):
 def connect(
     source: Source,
     pause: Callable[[float], bool],
+    ready: Callable[[], object] = lambda: None,
     *,
     options: Mapping[str, str] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Iterator[Connection]:
-    """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop.
+    """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop; ``ready`` waits until the first frame was run.
 
     A file comes at its own speed, also through a pipe; all else as it comes. ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols
     other than the source's own are not among them. ``Gone`` or another ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
         with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
-            yield Connection(clip.fps, played(clip, pause), lambda: True, lambda: "; ".join(clip.problems))
+            yield Connection(clip.fps, played(clip, pause, ready), lambda: True, lambda: "; ".join(clip.problems))
             clip.check_unchanged()
         return
     container = _opened(source, dict(options or {}), max_pixels)
@@ -77,7 +78,7 @@ def connect(
         through = burst if pipe else (lambda packets: packets)
         frames = received(container, stream, damage, max_pixels, through)
         if ends:
-            frames = paced(frames, pause, when=lambda: burst.file or not pipe)
+            frames = paced(frames, pause, ready, when=lambda: burst.file or not pipe)
         rate = stream.average_rate or stream.guessed_rate
         yield Connection(
             rate or None,
@@ -144,18 +145,23 @@ class Burst:
 
 
 def played(
-    clip: Clip, pause: Callable[[float], bool], *, now: Callable[[], float] = time.perf_counter
+    clip: Clip,
+    pause: Callable[[float], bool],
+    ready: Callable[[], object] = lambda: None,
+    *,
+    now: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Arrived]:
     """The frames of ``clip`` at its own speed: each comes when it is due, or when it is decoded, if that is later."""
     if clip.kind == "images":
         raise Gone(f"{clip.path}: pictures have no speed of their own; give clockseg segment pictures.")
     period = float(1 / (clip.fps or 25))
-    return paced((Arrived(frame, now()) for frame in clip), pause, period=period, now=now)
+    return paced((Arrived(frame, now()) for frame in clip), pause, ready, period=period, now=now)
 
 
 def paced(
     frames: Iterator[Arrived],
     pause: Callable[[float], bool],
+    ready: Callable[[], object] = lambda: None,
     *,
     period: float = 0.04,
     when: Callable[[], bool] = lambda: True,
@@ -163,8 +169,9 @@ def paced(
 ) -> Iterator[Arrived]:
     """Yield the frames, each held back until it is due by its own time, which then counts as its arrival.
 
-    One without a time is due a ``period`` after the one before, as after a jump in the times of over a second. Frames for
-    which ``when`` returns False are not held back.
+    One without a time is due a ``period`` after the one before, as after a jump in the times of over a second. Time begins
+    when ``ready`` returns after the first one: nothing is lost while the network is compiled. Frames for which ``when``
+    returns False are not held back.
     """
     due: float | None = None
     before: float | None = None
@@ -173,12 +180,17 @@ def paced(
             yield arrived
             continue
         at = arrived.frame.pts_seconds
-        step = period if at is None or before is None else at - before
-        due = arrived.seconds if due is None else due + (step if 0 <= step <= 1 else period)
+        if due is None:
+            yield arrived
+            ready()
+            due = now()
+        else:
+            step = period if at is None or before is None else at - before
+            due += step if 0 <= step <= 1 else period
+            if pause(due - now()):
+                return
+            yield arrived._replace(seconds=due)
         before = at
-        if pause(due - now()):
-            return
-        yield arrived._replace(seconds=due)
 
 
 def received(

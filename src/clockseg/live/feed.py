@@ -14,7 +14,7 @@ from clockseg.live.line import Line
 from clockseg.video import InputChanged
 
 Pause = Callable[[float], bool]
-Connect = Callable[[Pause], AbstractContextManager[Connection]]
+Connect = Callable[[Pause, Callable[[], object]], AbstractContextManager[Connection]]
 State = Literal["connecting", "live", "ended", "failed"]
 
 
@@ -56,7 +56,7 @@ class Feed:
         self.error: Exception | None = None
         self._connect, self._line, self._on_message = connect, line, on_message
         self._tries, self._wait = tries, wait
-        self._stop = threading.Event()
+        self._stop, self._ready = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="clockseg-feed", daemon=True)
 
     @property
@@ -73,9 +73,14 @@ class Feed:
         """Connect, in its thread."""
         self._thread.start()
 
+    def ready(self) -> None:
+        """Tell it that the network has run a frame: a file or a recording that waited for this begins to play."""
+        self._ready.set()
+
     def stop(self) -> None:
         """Ask it to end; no frame comes after the next."""
         self._stop.set()
+        self._ready.set()
 
     def join(self, seconds: float) -> None:
         """Wait until it has ended, but not longer: a read that waits for its source does not keep the process."""
@@ -110,7 +115,7 @@ class Feed:
         """Run one connection to its end; return True if there is nothing to come back for."""
         self.state = "connecting"
         try:
-            with self._connect(self._pause) as connection:
+            with self._connect(self._pause, self._ready.wait) as connection:
                 self._through(connection)
                 self.trouble = connection.why() or (
                     "it ended" if self.connections else "it ended before its first frame"
