@@ -270,11 +270,12 @@ class TestLive:
         assert one.summary["carry"] == "warp(flow)"
         assert [sentence for sentence in told if "lookahead" in sentence] == told[:1]
 
-    def test_a_silent_host_is_given_up_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("scheme", ["http", "rtsp", "tcp"])
+    def test_a_silent_host_is_given_up_at_once(self, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
         monkeypatch.setattr("clockseg.live.connection.SILENCE_SECONDS", 0.5)
         told: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as server:
-            address = f"http://127.0.0.1:{server.getsockname()[1]}/live.ts"
+            address = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/live.ts"
             [one] = live(toy(), [address], on_message=lambda one, sentence: told.append(sentence))
         assert (str(one.error), told) == ("no answer within 0.5 s", [])
 

@@ -224,6 +224,7 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     given |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
     place = "pipe:0" if source.kind == "pipe" else source.given
+    begun = time.monotonic()
     try:
         return open_for_reading(
             place,
@@ -233,10 +234,8 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
         )
     except (av.ProtocolNotFoundError, av.DemuxerNotFoundError) as error:
         raise Gone(f"this build of FFmpeg can't open it ({reason(error)}). {ALLOWED}") from error
-    except av.ExitError as error:
-        raise VideoError(f"no answer within {SILENCE_SECONDS:g} s") from error
     except (av.FFmpegError, ValueError) as error:
-        raise _unopened(source, error) from error
+        raise _unopened(source, error, time.monotonic() - begun) from error
 
 
 def _check_pipe() -> None:
@@ -260,8 +259,8 @@ def _events(seconds: float | None) -> list[int]:
     return [event for _, event in waiting.poll(None if seconds is None else 1000 * seconds)]
 
 
-def _unopened(source: Source, error: Exception) -> VideoError:
-    """Return the error to raise for a source that FFmpeg can't open."""
+def _unopened(source: Source, error: Exception, seconds: float) -> VideoError:
+    """Return the error to raise for a source that FFmpeg could not open in so many ``seconds``."""
     why = reason(error)
     if source.kind == "pipe":
         return Gone(
@@ -276,6 +275,8 @@ def _unopened(source: Source, error: Exception) -> VideoError:
         return VideoError(f"unknown host ({reason(unknown)}). Check the address and the network connection.")
     if isinstance(error, av.HTTPClientError):
         return VideoError(f"the server refuses it ({why}). Check the path, the user and the password.")
+    if seconds >= SILENCE_SECONDS:  # RTSP reports the end of its wait as invalid data
+        return VideoError(f"no answer within {SILENCE_SECONDS:g} s")
     return VideoError(f"it can't be opened ({why})")
 
 
