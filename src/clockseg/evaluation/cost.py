@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -15,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from clockseg import __version__
 from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
 from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import NetworkError, UsageError
+from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.timed import timed
 from clockseg.graph.cost import Cost as Cost
 from clockseg.graph.cost import multiply_adds as multiply_adds
@@ -31,6 +34,8 @@ from clockseg.types import Size
 FINISH = "finish"
 CONCLUDE = "conclude"
 CORRECTION = "correction"
+PRICES = "prices.json"
+"""The file in the cache folder that keeps the counts."""
 WHOLE = "whole"
 """The uncut network, beside its parts."""
 
@@ -139,11 +144,12 @@ class Prices:
         return reduce(add, map(self.frame, records), NOTHING)
 
 
-def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> Prices:
+def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0, setting: str = "") -> Prices:
     """Return the cost of one run of each part of ``net``, compiled or not, at the working size ``size`` (WIDTH, HEIGHT).
 
     ``size``: by default that of a frame of the sidecar's size. ``repeat``: the number of runs on noise, in parts and uncut in
-    turn, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``UsageError`` if a part is not a graph
+    turn, whose medians are the seconds; 0: none, and ``net`` need not be compiled. ``setting``: a text that identifies the
+    network's files, under which the counts are kept on disk; "": they are not kept. ``UsageError`` if a part is not a graph
     (a function, torch), so that its multiply-adds are unknown.
 
     >>> from clockseg.networks.load import load
@@ -152,7 +158,7 @@ def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> 
     ((480, 384), 1.47, False)
     """
     size = _size(net) if size is None else size
-    found = {name: _price(name, part, size) for name, part in _parts(net).items()}
+    found = _counted(net, size, setting)
     if repeat:
         seconds = _seconds(net, size, repeat)
         found = {name: replace(one, seconds=seconds.get(name, 0.0)) for name, one in found.items()}
@@ -166,6 +172,20 @@ def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0) -> 
         found.get(CONCLUDE),
         found.get(CORRECTION),
     )
+
+
+def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, Price]:
+    """Return the price of each part by its name, from the disk if it was counted before."""
+    parts = _parts(net)
+    key = f"{__version__} {setting} {size[0]}x{size[1]}"
+    kept = read_notes(PRICES).get(key) if setting else None
+    if isinstance(kept, dict) and kept.keys() == parts.keys():
+        with suppress(TypeError, ValueError):
+            return {name: Price(*map(int, counts)) for name, counts in kept.items()}
+    found = {name: _price(name, part, size) for name, part in parts.items()}
+    if setting:
+        add_note(PRICES, key, {name: (one.multiply_adds, one.moved) for name, one in found.items()})
+    return found
 
 
 def _size(net: StagedNetwork) -> Size:
@@ -237,9 +257,10 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
 
 @dataclass
 class Meter:
-    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph."""
+    """Prices the frames of a session on ``net``, of any size; None if a part is not a graph. ``setting``: as for ``priced``."""
 
     net: StagedNetwork
+    setting: str = ""
     known: dict[tuple[int, ...], Prices | None] = field(default_factory=dict)
 
     def frame(self, record: Record, image: Any) -> Price | None:
@@ -259,7 +280,9 @@ class Meter:
         if all(isinstance(part, GraphPart | CompiledPart) or _computes_nothing(part) for part in parts):
             prepared = self.net.prepare(np.asarray(image))
             try:
-                return priced(self.net, _working(prepared)) if isinstance(prepared, dict) else None
+                return (
+                    priced(self.net, _working(prepared), setting=self.setting) if isinstance(prepared, dict) else None
+                )
             except NetworkError:
                 # Behind suppression of boxes, shapes depend on the frame.
                 return None

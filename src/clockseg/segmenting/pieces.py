@@ -227,7 +227,7 @@ def _run(
     progress: Callable[[Progress], None],
 ) -> PieceResult:
     begun = time.perf_counter()
-    run = _Run(net, schedule, clip.name, expected(clip, job), progress)
+    run = _Run(net, schedule, clip.name, expected(clip, job), progress, job.setting)
     calm = flickers(net) if job.flicker else None
     empty = ""
     with clip, ExitStack() as stack:
@@ -337,6 +337,7 @@ class _Run:
         name: str,
         expected: int | None,
         progress: Callable[[Progress], None],
+        setting: str,
     ) -> None:
         self.net, self.stream = net, stream(net, schedule)
         self.carry = str(schedule.carry)
@@ -344,7 +345,7 @@ class _Run:
         self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
         self._schedule, self._seen = schedule, 0
         self._name, self._expected, self._progress = name, expected, progress
-        self._meter, self._energy = Meter(net), counting(net.engine)
+        self._meter, self._energy = Meter(net, setting), counting(net.engine)
 
     def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """Yield the frames, counting them as they are decoded."""
