@@ -227,7 +227,7 @@ def _run(
     progress: Callable[[Progress], None],
 ) -> PieceResult:
     begun = time.perf_counter()
-    run = _Run(net, schedule, clip.name, expected(clip, job), progress, job.setting)
+    run = _Run(net, schedule, clip.name, expected(clip, job), progress, job.setting.get("digest") or "")
     calm = flickers(net) if job.flicker else None
     empty = ""
     with clip, ExitStack() as stack:
