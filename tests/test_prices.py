@@ -261,3 +261,19 @@ def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:
     assert mended.frame(held._replace(propagated="corrected")).multiply_adds == 7
     stage = held._replace(propagated="corrected", fired=(True, False, False))
     assert mended.ran(stage) == (next(iter(prices.stages)), "correction")
+
+
+@pytest.mark.parametrize("damaged", ["{", '{"0": 1}', "[]"])
+def test_counts_are_kept_by_the_networks_files(tmp_path, monkeypatch, damaged):
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path))
+    net, kept = load("street", engine=None), tmp_path / "prices.json"
+    counted = priced(net, (64, 64))
+    assert not kept.exists()
+    assert priced(net, (64, 64), setting="a") == priced(net, (64, 64), setting="a") == counted
+    # What is on disk is taken as it is, under its own key only.
+    told = kept.read_text()
+    kept.write_text(told.replace(str(counted.stages["stride8"].multiply_adds), "7"))
+    assert priced(net, (64, 64), setting="a").stages["stride8"].multiply_adds == 7
+    assert priced(net, (64, 64), setting="b") == counted
+    kept.write_text(damaged)
+    assert priced(net, (64, 64), setting="a") == counted
