@@ -24,10 +24,10 @@ class Load:
 
     >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
     >>> load = Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y")
-    >>> load.running([("a",), ("b",)], fired=1), load.running([("b",), ("y",)], fired=1)
-    (0.25, None)
-    >>> load.owners([("a",), ("b",)])
-    [1, 2, 3]
+    >>> load.owners([("a",), ("b",)]), load.owners([("b",), ("y",)])
+    ([1, 2, 3], None)
+    >>> load.touched([1, 2, 3], fired=1)
+    0.25
     """
 
     graph: Graph
@@ -129,11 +129,6 @@ class Load:
                 if inside >> index & 1:
                     stage[index] = number
         return stage
-
-    def running(self, cuts: Sequence[Cut], *, fired: int) -> float | None:
-        """Return the share of work on a frame on which only the first ``fired`` stages fire; None if the cuts can't be."""
-        owners = self.owners(cuts)
-        return None if owners is None else self.touched(owners, fired)
 
     def touched(self, owners: Sequence[int], fired: int) -> float:
         """Return the share of work of what is made from any of the first ``fired`` stages."""

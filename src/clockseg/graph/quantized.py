@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -21,22 +21,15 @@ from clockseg.graph.nodes import attribute, captured, readers_of, renamed
 from clockseg.graph.part import Tensors
 from clockseg.types import Array
 
+if TYPE_CHECKING:
+    from clockseg.graph.static import Static
+
 TO_BYTES, TO_FLOATS = "QuantizeLinear", "DequantizeLinear"
 _FLOAT = ".float"
 """What is appended to the name of a map whose bytes have taken it."""
 
 
-class Shaped(Protocol):
-    """The interface of a graph at one size (``static.Static``), which is changed in place."""
-
-    nodes: list[onnx.NodeProto]
-    types: dict[str, tuple[int, tuple[int, ...]]]
-    floats: frozenset[str]
-
-    def constant(self, name: str) -> TensorProto | None: ...
-
-
-def name_bytes(static: Shaped) -> None:
+def name_bytes(static: Static) -> None:
     """Let the bytes of each map of which nothing else is read take its name; ``static.floats`` keep theirs.
 
     Doing it again changes nothing.
@@ -60,7 +53,7 @@ def _is_named(node: onnx.NodeProto) -> bool:
     return named
 
 
-def _join_equal(static: Shaped) -> None:
+def _join_equal(static: Static) -> None:
     """Keep one QuantizeLinear for all that turn the same map into the same bytes."""
     first: dict[tuple[object, ...], str] = {}
     same: dict[str, str] = {}
@@ -73,14 +66,14 @@ def _join_equal(static: Shaped) -> None:
     _rename(static, same)
 
 
-def _how(static: Shaped, node: onnx.NodeProto) -> tuple[object, ...]:
+def _how(static: Static, node: onnx.NodeProto) -> tuple[object, ...]:
     values = [static.constant(name) for name in node.input[1:]]
     known = [value and (value.data_type, numpy_helper.to_array(value).tobytes()) for value in values]
     options = sorted(entry.SerializeToString() for entry in node.attribute)
     return (node.input[0], *(known if all(known) else node.input[1:]), *options)
 
 
-def _rename(static: Shaped, new: Mapping[str, str]) -> None:
+def _rename(static: Static, new: Mapping[str, str]) -> None:
     if not new:
         return
     static.nodes[:] = [
@@ -107,7 +100,7 @@ class Reading:
         return tuple(self.of(tensor) for tensor in tensors if tensor)
 
 
-def reading(static: Shaped) -> Reading:
+def reading(static: Static) -> Reading:
     """Return the view in which quantizing and dequantizing are part of making or reading a map, wherever they can be."""
     readers = readers_of(static.nodes)
     made = {tensor: node for node in static.nodes for tensor in node.output}
@@ -145,7 +138,7 @@ class Floats:
         return found
 
 
-def floats_of(static: Shaped, tensor: str) -> Floats | None:
+def floats_of(static: Static, tensor: str) -> Floats | None:
     """Return a function that reads ``tensor`` as floats if it holds bytes from one QuantizeLinear, else None."""
     node = next((node for node in static.nodes if tensor in node.output), None)
     if node is None or node.op_type != TO_BYTES:
