@@ -32,7 +32,6 @@ from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 RECIPE = Recipe(steps=1500, batch=64, decay=1e-3)
 PERIODS = (4, 8)
 """The fixed rates that a clock is compared at: one frame in so many."""
-_HALVINGS = 9
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _matched(take: Take, carry: Carry, clock: Callable[[float], Clock], most: in
     """Return firings and agreement at the threshold at which the clock fires most often, but at most ``most`` times."""
     low, high = 0.0, 1.0
     best = _played(take, carry, clock(high))
-    for _ in range(_HALVINGS):
+    for _ in range(9):
         middle = (low + high) / 2
         found = _played(take, carry, clock(middle))
         if found[0] > most:
@@ -177,11 +176,7 @@ CHANNELS, HIDDEN = (8, 16, 16), 16
 
 
 def inputs_of(*, motion: bool) -> tuple[Input, ...]:
-    """Return the inputs of a clock; ``motion``: True if the carry estimates motion.
-
-    >>> [one.name for one in inputs_of(motion=True)]
-    ['now', 'fired', 'residual', 'since']
-    """
+    """Return the inputs of a clock; ``motion``: True if the carry estimates motion."""
     pictures = ("now", "fired", "residual") if motion else ("now", "fired")
     return (*(Input(name, (1, 1, HEIGHT, WIDTH)) for name in pictures), Input("since", (1, 1)))
 

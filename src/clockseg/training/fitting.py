@@ -23,8 +23,6 @@ Net = TypeVar("Net", bound=nn.Module)
 
 SAVED_SECONDS = 30
 """Seconds between two saved states."""
-LINES = 20
-"""Entries of the log about steps."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def fit(
         rate = recipe.rate * min(1.0, (run.step + 1) / recipe.warm_up) * (1 + math.cos(math.pi * done)) / 2
         run.learn(loss, rate, recipe.average)
         run.seconds += time.perf_counter() - start
-        if run.step % max(1, recipe.steps // LINES) == 0:
+        if run.step % max(1, recipe.steps // 20) == 0:  # twenty entries in all
             facts = {"step": run.step, "of": recipe.steps, "loss": round(float(np.mean(losses)), 4)}
             log({"event": "step", **facts, "minutes": round(run.seconds / 60, 2)})
             losses.clear()

@@ -83,12 +83,6 @@ def plan(clips: Sequence[Clip], validation: Sequence[Clip], *, frames: int, warn
     The latter are the start of each clip in ``validation``; without any, the last fifth of each clip, which nothing is
     learned from (of clips under ten frames, single pictures among them, every fifth whole). ``warn`` is told of clips that
     can't be read, which are left out. ``DataError`` if there are no frames.
-
-    >>> from pathlib import Path
-    >>> clip = Clip("a", Path("a"), tuple(Path(f"{n}.jpg") for n in range(10)), (None,) * 10)
-    >>> found = plan([clip], (), frames=4)
-    >>> [sorted(part.places) for part in (*found.learn, *found.held_out)]
-    [[0, 2, 4, 6], [8, 9]]
     """
     if frames < 1:
         raise UsageError(f"frames={frames}; heads need at least 1 frame to learn from, and about 200 to be good.")

@@ -37,8 +37,6 @@ from clockseg.training.frames import Part, Plan, Warn, plan
 from clockseg.training.logistic import Fit, fit
 from clockseg.types import Array, Labels, Size
 
-FRAMES = 240
-
 
 def train_heads(
     network: str | Path,
@@ -47,7 +45,7 @@ def train_heads(
     *,
     stages: Sequence[str] = (),
     validation: Sequence[Clip] = (),
-    frames: int = FRAMES,
+    frames: int = 240,
     seed: int = 0,
     progress: Callable[[str, int, int], None] = lambda what, done, of: None,
     warn: Warn = lambda sentence: None,
@@ -232,11 +230,7 @@ class Grid:
 
     @classmethod
     def of(cls, cells: tuple[int, int], framing: Framing | OwnSize, frame: Size) -> Grid:
-        """Return the grid of a map of ``cells`` rows and columns.
-
-        >>> Grid.of((7, 12), Framing(96, 72, pad_multiple=8), (192, 108))
-        Grid(shape=(7, 12), spans=(16.0, 16.0), frame=(192, 108))
-        """
+        """Return the grid of a map of ``cells`` rows and columns."""
         scaled, padded = framing.scaled(frame), framing.padded(frame)
         rows, columns = (_inside(cells[axis], padded[1 - axis], scaled[1 - axis]) for axis in (0, 1))
         down, across = (padded[1 - axis] / cells[axis] * frame[1 - axis] / scaled[1 - axis] for axis in (0, 1))
@@ -284,11 +278,7 @@ class Cells(NamedTuple):
 
 
 def per_frame(channels: int, frames: int) -> int:
-    """Return the number of cells to keep from each of ``frames`` frames.
-
-    >>> per_frame(64, 240), per_frame(4096, 240)
-    (125, 32)
-    """
+    """Return the number of cells to keep from each of ``frames`` frames."""
     return max(1, min(MOST_CELLS, MOST_NUMBERS // channels) // max(1, frames))
 
 

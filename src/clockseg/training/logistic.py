@@ -14,8 +14,6 @@ from clockseg.types import Array
 PENALTY = 1e-4
 """Factor of half the squared weights, added to the loss; for features scaled to variance 1."""
 ITERATIONS = 60
-_KEPT = 12
-_ENOUGH = 1e-3
 
 
 class Fit(NamedTuple):
@@ -75,16 +73,12 @@ def minimise(function: Callable[[Array], tuple[float, Array]], start: Array, *, 
     """Return the minimum of a convex ``function``, which gives its value and gradient, as place and value (L-BFGS, Nocedal 1980).
 
     It ends when the gradient is a thousandth of the first one, or after so many iterations.
-
-    >>> place, value = minimise(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2), iterations=20)
-    >>> place.round(2).tolist()
-    [3.0, 3.0]
     """
     place, (value, slope) = start, function(start)
     first = float(np.linalg.norm(slope))
-    steps: deque[tuple[Array, Array, float]] = deque(maxlen=_KEPT)
+    steps: deque[tuple[Array, Array, float]] = deque(maxlen=12)
     for _ in range(iterations):
-        if float(np.linalg.norm(slope)) <= _ENOUGH * first:
+        if float(np.linalg.norm(slope)) <= 1e-3 * first:
             break
         towards = _direction(slope, steps)
         if not steps:

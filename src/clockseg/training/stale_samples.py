@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,12 +64,11 @@ class Sample:
     target: Target
 
 
-@dataclass
-class Samples:
+class Samples(NamedTuple):
     """Samples to learn from, and held-out ones."""
 
-    learn: list[Sample] = field(default_factory=list)
-    held_out: list[Sample] = field(default_factory=list)
+    learn: list[Sample]
+    held_out: list[Sample]
 
 
 def gather(
