@@ -24,8 +24,8 @@ from clockseg.datasets.classes import read_class_map
 from clockseg.datasets.layouts import parse_layout
 from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar
-from clockseg.networks.class_names import read_class_names, read_palette
 from clockseg.networks.load import load
+from clockseg.networks.source import read_class_names, read_palette
 from clockseg.paper.import_caffe import import_caffe
 from clockseg.planning.schedule_file import ScheduleFile, dump, read_schedule_file
 from clockseg.report import write as write_report
@@ -111,9 +111,9 @@ def _load(path: str) -> None:
 
 
 def _cut(path: str) -> None:
-    from clockseg.networks.cut_settling import Cutting
-    from clockseg.networks.cut_source import Said
     from clockseg.networks.cutting import cut_network
+    from clockseg.networks.settling import Cutting
+    from clockseg.networks.source import Said
 
     out = Path(path).with_name("cut.onnx")
     cutting = Cutting(at="auto", stages=2, purpose="latency")

@@ -19,9 +19,9 @@ from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph.sidecar import Input
 from clockseg.instances.sets import Instances
 from clockseg.networks import named
-from clockseg.networks.cut_check import picture, whole
-from clockseg.networks.cut_source import Said, Source
+from clockseg.networks.checking import picture, whole
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.source import Said, Source
 from clockseg.types import Array
 
 transformers = pytest.importorskip("transformers", reason="needs transformers")
@@ -141,6 +141,11 @@ def test_patches_pooling_and_filling_are_exported(tmp_path: Path) -> None:
 
 
 # What is refused
+
+
+def test_a_size_that_a_checkpoint_is_not_made_for(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"fails on frames of 100x75: .* The checkpoint's own size is 64x64\."):
+        hf.hf_source(write_checkpoint("EoMT", tmp_path), given=Said(size=(100, 75)), engine=openvino)
 
 
 def folder(path: Path, architecture: str) -> Path:

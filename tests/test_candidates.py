@@ -23,10 +23,10 @@ from clockseg.graph.neutral import CONCAT, ENLARGE, PRODUCT, REARRANGE, Graph, N
 from clockseg.graph.places import Grid, grids
 from clockseg.graph.rule import divide
 from clockseg.graph.split import splits
-from clockseg.networks import cut_candidates
-from clockseg.networks.cut_settling import Cutting, settle
-from clockseg.networks.cut_source import Said, onnx_source
+from clockseg.networks import candidates as in_files
 from clockseg.networks.load import assemble, load
+from clockseg.networks.settling import Cutting, settle
+from clockseg.networks.source import Said, onnx_source
 from test_rule import evaluate
 
 KINDS = {"up": ENLARGE, "cat": CONCAT, "product": PRODUCT}
@@ -254,7 +254,7 @@ def test_a_skip_is_found_whatever_the_number_of_channels(tmp_path: Path, channel
     up = build.node("ConvTranspose", deep, weight, strides=[2, 2], kernel_shape=[2, 2])
     build.conv(build.node("Add", up, fine), channels, 5, kernel=1, to="scores")
     onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
-    found = cut_candidates.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
+    found = in_files.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
     assert [one.tensors for one in found.candidates if one.skip][:1] == [("fine",)]
     assert found.choices[0].cuts[0] == ("fine",)
 
@@ -442,7 +442,7 @@ def test_seconds_of_nodes(tmp_path: Path) -> None:
 
 
 def test_candidates_of_a_bundled_network() -> None:
-    found = cut_candidates.candidates("street")
+    found = in_files.candidates("street")
     assert {("stride8",), ("stride16",)} < {one.tensors for one in found}
 
 
@@ -496,15 +496,15 @@ def test_options_of_cuts_need_them(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_of_fixed_size(tmp_path: Path) -> None:
     path = tmp_path / "fixed.onnx"
     onnx.save(networks.tiny(size=(32, 48)), path)
-    assert cut_candidates.inspect_cuts(path, output="scores", repeat=0).size == (48, 32)
+    assert in_files.inspect_cuts(path, output="scores", repeat=0).size == (48, 32)
     with pytest.raises(UsageError, match="fixed to 48x32"):
-        cut_candidates.candidates(path, output="scores", size=(96, 64))
+        in_files.candidates(path, output="scores", size=(96, 64))
 
 
 def test_checkpoints_are_no_graphs(tmp_path: Path) -> None:
     (tmp_path / "it.safetensors").write_bytes(b"")
     with pytest.raises(UsageError, match="is a checkpoint; export it first"):
-        cut_candidates.candidates(tmp_path / "it.safetensors")
+        in_files.candidates(tmp_path / "it.safetensors")
 
 
 def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:

@@ -19,13 +19,12 @@ from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import sidecar
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import Static
-from clockseg.networks import cut_check, cutting
-from clockseg.networks.class_names import read_class_names, read_palette
+from clockseg.networks import checking, cutting
 from clockseg.networks.cut_output import _class_axis
-from clockseg.networks.cut_settling import Cutting, Settled, settle
-from clockseg.networks.cut_source import Said, onnx_source
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
+from clockseg.networks.settling import Cutting, Settled, settle
+from clockseg.networks.source import Said, onnx_source, read_class_names, read_palette
 
 SIZE = (96, 64)
 SAID = Said(size=SIZE, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), output="scores")
@@ -59,7 +58,7 @@ def labels_by_reference(model: onnx.ModelProto, image: np.ndarray, output: str, 
 
 
 def frame() -> np.ndarray:
-    return cut_check.picture(SIZE)
+    return checking.picture(SIZE)
 
 
 def followed_by(model: onnx.ModelProto, nodes: list[onnx.NodeProto], kind: int, weights: Any = ()) -> onnx.ModelProto:
@@ -565,7 +564,7 @@ def test_two_inputs(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_parts_and_whole_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_check, "TOLERANCE", -1.0)
+    monkeypatch.setattr(checking, "TOLERANCE", -1.0)
     with pytest.raises(NetworkError, match="Nothing was written"):
         cut(tmp_path, networks.tiny())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx"]
@@ -710,8 +709,8 @@ def test_colours(tmp_path: Path) -> None:
 def test_apart_counts_labels_only_where_they_are_sure() -> None:
     theirs = np.array([[[[1.0, 0.0]], [[0.9999, 1.0]]]], np.float32)
     near = theirs + np.array([[[[-1e-4, 0.0]], [[1e-4, 0.0]]]], np.float32)
-    assert cut_check.apart(near, theirs).labels > 0 or cut_check.apart(near, theirs).difference > 5e-5
+    assert checking.apart(near, theirs).labels > 0 or checking.apart(near, theirs).difference > 5e-5
     flipped = theirs[:, ::-1]
-    assert cut_check.apart(flipped, theirs).labels == 1.0
+    assert checking.apart(flipped, theirs).labels == 1.0
     with pytest.raises(NetworkError, match="no finite numbers"):
-        cut_check.apart(theirs, np.full_like(theirs, np.nan))
+        checking.apart(theirs, np.full_like(theirs, np.nan))

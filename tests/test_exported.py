@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clockseg import ClocksegError
-from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import CutNetwork, Cutting, cut_network
 from clockseg.networks.load import load
+from clockseg.networks.source import Said
 
 WIDTH, HEIGHT = 96, 64
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

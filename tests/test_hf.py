@@ -20,11 +20,11 @@ from clockseg.cli.main import main
 from clockseg.engines import openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
-from clockseg.networks.cut_check import picture
-from clockseg.networks.cut_settling import Cutting, settle
-from clockseg.networks.cut_source import Said, Source
+from clockseg.networks.checking import picture
 from clockseg.networks.hf_folder import read_folder
 from clockseg.networks.load import load
+from clockseg.networks.settling import Cutting, settle
+from clockseg.networks.source import Said, Source
 
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers: pip install '.[transformers]' in the clone"

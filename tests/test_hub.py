@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="needs torch")
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from clockseg.cli.main import main
 from clockseg.errors import DataError, MissingDependency, NetworkError
 from clockseg.graph import sidecar
 from clockseg.networks import named
-from clockseg.networks.cut_check import picture
+from clockseg.networks.checking import picture
 from hub_server import Hub, serving
 from video_making import write_video
 
@@ -207,11 +208,13 @@ def test_half_a_file_is_not_used(hub: Hub, tmp_path: Path) -> None:
     assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
 
 
-def test_a_wrong_checksum(hub: Hub, tmp_path: Path) -> None:
-    hub.fault = "damaged"
-    with pytest.raises(NetworkError, match=r"model\.safetensors has the checksum .* the hub states .* Run again"):
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_wrong_checksum(hub: Hub, tmp_path: Path, file: str) -> None:
+    """Weights have a sha256 on the hub, other files the sha1 of git."""
+    hub.fault = f"damaged {file}"
+    with pytest.raises(NetworkError, match=f"{re.escape(file)} has the checksum .* the hub states .* Run again"):
         clockseg.load(f"hf:{MODEL}")
-    assert not [*(tmp_path / "hub").rglob("*.safetensors")]
+    assert not [*(tmp_path / "hub").rglob(file)]
     hub.fault = ""
     assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
 
@@ -233,6 +236,22 @@ def test_a_full_disk(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("CLOCKSEG_CACHE", str(blocked))
     with pytest.raises(DataError, match="Set CLOCKSEG_CACHE to another folder"):
         clockseg.load(f"hf:{MODEL}")
+
+
+def test_a_disk_that_is_full_when_the_cut_network_is_written(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clockseg.networks import cutting
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cutting, "cut_network", full)
+        with pytest.raises(DataError, match=r"can't be written there \(No space left on device\).*set CLOCKSEG_CACHE"):
+            clockseg.load(f"hf:{MODEL}")
+    assert not [*(tmp_path / "cache" / "networks").rglob("*.onnx"), *(tmp_path / "cache").rglob(".part*")]
+    assert clockseg.load(f"hf:{MODEL}", engine=None).classes == NAMES
 
 
 def test_a_network_that_fails_to_be_cut_leaves_nothing(

@@ -19,8 +19,8 @@ from clockseg.instances.recognising import recognise
 from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import decoded, encoded, joined_line
-from clockseg.networks.cut_source import NOTHING_SAID, Said
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.source import NOTHING_SAID, Said
 from clockseg.types import FRAME_SIZE
 from clockseg.video import OverlayWriter, write_png
 

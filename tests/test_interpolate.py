@@ -26,9 +26,9 @@ from clockseg import (
 from clockseg.carry import Flow, Interpolate, Warp, parse_carry
 from clockseg.clocks import motion_residual
 from clockseg.execution.recording import Recording, needs
-from clockseg.networks.cut_settling import Cutting
-from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.settling import Cutting
+from clockseg.networks.source import Said
 from clockseg.showing.labelling import labels_of
 from clockseg.showing.played import play
 from clockseg.showing.stream import stream

@@ -85,9 +85,9 @@ def test_bgr_images_give_the_same_labels_and_are_drawn_in_their_own_order(file: 
 def test_numbers_are_depth(tmp_path: Path) -> None:
     import onnx
 
-    from clockseg.networks.cut_settling import Cutting
-    from clockseg.networks.cut_source import Said
     from clockseg.networks.cutting import cut_network
+    from clockseg.networks.settling import Cutting
+    from clockseg.networks.source import Said
 
     onnx.save(networks.unet(), tmp_path / "model.onnx")
     said = Said(size=(96, 64), mean=(0.5,) * 3, std=(0.2,) * 3, classes=(), output="scores")

@@ -22,11 +22,9 @@ from clockseg.graph.part import FRAME_SIZE
 from clockseg.graph.quantized import Floats
 from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
-from clockseg.networks.calibration import Prepared, gather, normalised, spread
-from clockseg.networks.comparison import agreement, seconds
 from clockseg.networks.framing import Framing
 from clockseg.networks.load import assemble
-from clockseg.networks.quantization import quantize
+from clockseg.networks.quantization import Prepared, agreement, gather, normalised, quantize, seconds, spread
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
 from toy_networks import write_clip
 

@@ -17,10 +17,10 @@ from clockseg.cli.cut import report
 from clockseg.cli.inspect import text
 from clockseg.clocks.spec import parse_schedule
 from clockseg.networks import BUNDLED
-from clockseg.networks.cut_settling import Cutting
-from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import CutNetwork, cut_network
 from clockseg.networks.load import read as read_network
+from clockseg.networks.settling import Cutting
+from clockseg.networks.source import Said
 from video_making import write_video
 
 SAID = Said(size=(96, 64), mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))

@@ -21,12 +21,11 @@ from clockseg.datasets.known_classes import PASCAL
 from clockseg.engines import openvino
 from clockseg.errors import MissingDependency, NetworkError, UsageError
 from clockseg.networks import torchvision_zoo
-from clockseg.networks.class_names import ClassNames
-from clockseg.networks.cut_check import picture
-from clockseg.networks.cut_settling import Cutting
-from clockseg.networks.cut_source import Said
+from clockseg.networks.checking import picture
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
+from clockseg.networks.settling import Cutting
+from clockseg.networks.source import ClassNames, Said
 
 SIZE = (96, 64)
 

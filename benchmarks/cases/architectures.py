@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks.harness import ROOT, Facts, percent, say, table
 from clockseg.engines import engine
 from clockseg.errors import ClocksegError
-from clockseg.networks.cut_source import Said, Source, onnx_source
 from clockseg.networks.cutting import CutNetwork, cut_network
+from clockseg.networks.source import Said, Source, onnx_source
 
 OPTIONS: Facts = {"only": []}
 MODULES = {
@@ -90,23 +90,8 @@ def _facts(found: CutNetwork) -> Facts:
         "apart": found.apart.difference,
         "labels_apart": found.apart.labels,
         "held_share": inspection.held_share,
-        "held_work": _held_work(found),
+        "held_work": inspection.held_work,
     }
-
-
-def _held_work(found: CutNetwork) -> float | None:
-    """Return the multiply-adds of a held frame over the network's; None for a network of one stage."""
-    parts = found.inspection.parts
-    stages = [part for part in parts if part.kind == "stage"]
-    if len(stages) < 2:
-        return None
-    fresh, work = {stages[0].name}, 0
-    for part in parts:
-        if part.kind == "group" and not fresh.isdisjoint(part.reads):
-            fresh.add(part.name)
-        if part.kind == "finish" or part.name in fresh:
-            work += part.multiply_adds
-    return work / found.inspection.whole.multiply_adds
 
 
 def pages(facts: Facts) -> dict[str, str]:

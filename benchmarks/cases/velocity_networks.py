@@ -18,9 +18,9 @@ from benchmarks.inputs import MEAN, STD, VIDEOS, images, networks, video
 from clockseg import load
 from clockseg.clocks.maps import change, relative_difference
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.networks.cut_settling import Cutting
-from clockseg.networks.cut_source import Said
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.settling import Cutting
+from clockseg.networks.source import Said
 
 OPTIONS: Facts = {"networks": ["street", "fcn8s-narrow"], "files": [], "frames": 40}
 

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from clockseg.instances.network import instance_network
     from clockseg.instances.sets import Instances
     from clockseg.instances.writing import read_instances
+    from clockseg.networks.candidates import candidates
     from clockseg.networks.cut import cut
-    from clockseg.networks.cut_candidates import candidates
     from clockseg.networks.load import load
     from clockseg.networks.session import Depth, Labels, Session
     from clockseg.planning.planner import plan
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "clockseg.errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
     "clockseg.evaluation.evaluate": ("evaluate",),
-    "clockseg.networks.cut_candidates": ("candidates",),
+    "clockseg.networks.candidates": ("candidates",),
     "clockseg.networks.cut": ("cut",),
     "clockseg.networks.load": ("load",),
     "clockseg.carry": ("parse_carry",),

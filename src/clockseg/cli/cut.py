@@ -14,9 +14,9 @@ from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
-    from clockseg.networks.cut_source import Said, Source
     from clockseg.networks.cutting import CutNetwork
     from clockseg.networks.inspection import Inspected
+    from clockseg.networks.source import Said, Source
 
 DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the network, and NET.json beside it: the preprocessing, the classes,
 the cuts and a recommended schedule. All other commands read these two files.
@@ -129,8 +129,8 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cut, check, write, and print what was found."""
     from clockseg.datasets import read_data
-    from clockseg.networks.cut_settling import Cutting
     from clockseg.networks.cutting import cut_network
+    from clockseg.networks.settling import Cutting
     from clockseg.planning.planner import Callbacks
     from clockseg.planning.recommendation import recommend
 
@@ -173,8 +173,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.networks.class_names import ClassNames, read_class_names, read_palette
-    from clockseg.networks.cut_source import Said
+    from clockseg.networks.source import ClassNames, Said, read_class_names, read_palette
 
     named = ClassNames(()) if args.classes in (None, "none") else read_class_names(Path(args.classes))
     palette = named.palette if args.palette is None else read_palette(args.palette, len(named.names))
@@ -196,8 +195,8 @@ def _source(args: argparse.Namespace, said: Said) -> Source:
     """Read an ONNX file, or find, download and export a network by name."""
     from clockseg.engines import engine
     from clockseg.networks import named
-    from clockseg.networks.cut_source import onnx_source
     from clockseg.networks.cutting import first_able
+    from clockseg.networks.source import onnx_source
 
     if not named.is_named(args.model):
         return onnx_source(Path(args.model))

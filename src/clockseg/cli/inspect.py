@@ -15,7 +15,7 @@ from clockseg.networks import DRIVING
 if TYPE_CHECKING:
     from clockseg.graph.candidates import Candidate
     from clockseg.graph.choice import Choice
-    from clockseg.networks.cut_candidates import CutCandidates
+    from clockseg.networks.candidates import CutCandidates
     from clockseg.networks.inspection import Inspected, Inspection
 
 
@@ -48,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Inspect the network and print what was found."""
     from clockseg.engines import clear_cache
-    from clockseg.networks.cut_candidates import inspect_cuts
+    from clockseg.networks.candidates import inspect_cuts
     from clockseg.networks.inspection import inspect
 
     if args.clear_cache:

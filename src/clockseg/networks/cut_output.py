@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
-from clockseg.graph.nodes import attribute
+from clockseg.graph.nodes import attribute, copied
 from clockseg.graph.places import Grid
 from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS
-from clockseg.networks.cut_edits import above_zero, appended, channels_first
-from clockseg.networks.cut_source import Told
+from clockseg.networks.source import Told
 from clockseg.types import Size
 
 _SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze")
@@ -196,3 +197,29 @@ class _Walk:
             return ()
         why = f"the scores behind {', '.join(reversed(self.passed))}" if self.passed else "the scores, channels first"
         return (Told("scores", self.tensor, f"{why}: the labels are the same"),)
+
+
+def appended(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
+    """Append ``nodes`` to ``model``; the last one makes another output, [n, c, h, w] of the element type ``kind``."""
+    model = copied(model)
+    model.graph.node.extend(nodes)
+    free = [None, None, None, None]
+    model.graph.output.append(helper.make_tensor_value_info(nodes[-1].output[0], kind, free))
+    return model
+
+
+def channels_first(tensor: str, name: str) -> list[onnx.NodeProto]:
+    """Make a node from ``tensor`` [n, h, w, c] to ``name`` [n, c, h, w]."""
+    return [helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])]
+
+
+def above_zero(tensor: str, name: str) -> list[onnx.NodeProto]:
+    """Make nodes from ``tensor``, floats, to ``name``, uint8: 1 where it is above 0."""
+    zero, sign = f"{name}.zero", f"{name}.above"
+    value = numpy_helper.from_array(np.zeros((), np.float32), zero)
+    return [
+        helper.make_node("Cast", [tensor], [f"{name}.float"], name=f"{name}.float", to=TensorProto.FLOAT),
+        helper.make_node("Constant", [], [zero], name=zero, value=value),
+        helper.make_node("Greater", [f"{name}.float", zero], [sign], name=sign),
+        helper.make_node("Cast", [sign], [name], name=name, to=TensorProto.UINT8),
+    ]

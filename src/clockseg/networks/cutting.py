@@ -23,14 +23,12 @@ from clockseg.files import publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
 from clockseg.libraries import CPU_ENGINES
-from clockseg.networks.cut_check import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
-from clockseg.networks.cut_edits import batched
-from clockseg.networks.cut_instances import settle_instances
-from clockseg.networks.cut_schedule import RECOMMENDED
-from clockseg.networks.cut_settling import Cutting, Settled, settle
-from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told, onnx_source
+from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
+from clockseg.networks.cut_input import batched
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble
+from clockseg.networks.settling import Cutting, Settled, settle, settle_instances
+from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told, onnx_source
 
 AUTO = Cutting()
 Found = TypeVar("Found")

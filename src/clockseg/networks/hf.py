@@ -10,9 +10,9 @@ from typing import Any
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.networks.cut_input import normalisation
-from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.hf_folder import DEPTH, MASKS, PROCESSOR, SCORES, WORDS, Folder, no_safetensors, read_folder
 from clockseg.networks.named import TASKS
+from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
 try:
     import torch
@@ -51,7 +51,13 @@ def hf_source(
     task, task_told = _task(folder, name, task)
     adapter = _adapter(folder, said.classes or (), task)
     outputs = ("logits", "masks") if task == "instance" else (OUTPUT,)
-    exported = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
+    try:
+        exported = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
+    except NetworkError as error:
+        if folder.said.size in (None, working):
+            raise
+        width, height = folder.said.size or working
+        raise NetworkError(f"{error} The checkpoint's own size is {width}x{height}.") from error
     return Source(
         exported.model,
         name,

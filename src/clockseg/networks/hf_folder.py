@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clockseg.errors import DataError, NetworkError
-from clockseg.networks.class_names import checked, names_of
-from clockseg.networks.cut_source import Said, Told, Triple
+from clockseg.networks.source import Said, Told, Triple, checked, names_of
 from clockseg.types import Size
 
 SCORES, DEPTH, MASKS, WORDS = "scores", "depth", "masks", "words"

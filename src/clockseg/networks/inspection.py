@@ -21,7 +21,7 @@ from clockseg.errors import NetworkError
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
-from clockseg.networks.cut_check import picture
+from clockseg.networks.checking import picture
 from clockseg.networks.load import IN_TORCH, WorkingSize, load
 from clockseg.types import Array, Image, Size
 
@@ -72,17 +72,24 @@ class Inspection:
     @property
     def held_share(self) -> float | None:
         """The time of a frame on which only stage 1 fires, over the uncut network's; None for a network of one stage."""
-        fresh = {part.name for part in self.parts if part.kind == "stage"}
-        if len(fresh) < 2:
-            return None
+        held = self._held()
+        return sum(part.seconds for part in held) / self.whole.seconds if held else None
+
+    @property
+    def held_work(self) -> float | None:
+        """The multiply-adds of such a frame over the uncut network's; None for a network of one stage."""
+        held = self._held()
+        return sum(part.multiply_adds for part in held) / max(1, self.whole.multiply_adds) if held else None
+
+    def _held(self) -> list[Inspected]:
+        """Return the parts that run on a frame on which only stage 1 fires; none of a network of one stage."""
+        if sum(part.kind == "stage" for part in self.parts) < 2:
+            return []
         fresh = {self.parts[0].name}
-        seconds = 0.0
         for part in self.parts:
-            if part.kind == "group" and not fresh.isdisjoint(part.reads):
+            if part.kind == "finish" or (part.kind == "group" and not fresh.isdisjoint(part.reads)):
                 fresh.add(part.name)
-            if part.kind == "finish" or part.name in fresh:
-                seconds += part.seconds
-        return seconds / self.whole.seconds
+        return [part for part in self.parts if part.name in fresh]
 
     @property
     def warning(self) -> str | None:

@@ -21,11 +21,10 @@ from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.known_classes import PASCAL
 from clockseg.engines import engine as by_name
-from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, install
+from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
 from clockseg.files import file_identity, whole
-from clockseg.networks.class_names import ClassNames, checked
-from clockseg.networks.cut_source import NOTHING_SAID, Said, Source
+from clockseg.networks.source import NOTHING_SAID, ClassNames, Said, Source, checked
 
 Tell = Callable[[str], None]
 KINDS = ("hf", "torchvision")
@@ -240,10 +239,12 @@ def _folder(place: Path) -> Iterator[Path]:
         ) from error
     try:
         yield part
-        try:
-            part.rename(place)
-        except OSError:
-            if not place.is_dir():
-                raise
+        part.rename(place)
+    except OSError as error:
+        if not place.is_dir():
+            raise DataError(
+                f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, or set "
+                "CLOCKSEG_CACHE to another folder."
+            ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

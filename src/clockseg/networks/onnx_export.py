@@ -23,8 +23,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError, first_line
 from clockseg.graph.sidecar import Input
 from clockseg.graph.torch_export import check_shape
-from clockseg.networks.cut_check import TOLERANCE, apart, noise, picture, whole
-from clockseg.networks.cut_source import Told
+from clockseg.networks.checking import TOLERANCE, apart, noise, picture, whole
+from clockseg.networks.source import Told
 from clockseg.types import Array, Size
 
 OPSET = 17

@@ -7,29 +7,36 @@ and judged on others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
 import onnx
 
+from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
-from clockseg.errors import UsageError
+from clockseg.engines import timed
+from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
 from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
-from clockseg.networks.calibration import Frames, Prepared, gather, normalised
-from clockseg.networks.comparison import Agreement, Seconds, agreement, seconds
-from clockseg.networks.framing import Framing
+from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
+from clockseg.graph.sidecar import Input
+from clockseg.networks.framing import Framing, OwnSize
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.networks.quantizer import ends as end_layers
 from clockseg.networks.quantizer import layers, quantized, ready
-from clockseg.types import Size
+from clockseg.types import Array, Image, Size
 
+Item = TypeVar("Item")
 Ends: TypeAlias = Literal["auto", "int8", "float"]
 GOOD = 0.95
 """Agreement (mIoU) from which the first and last layers needn't be tried in float."""
@@ -189,3 +196,198 @@ def _said(said: sidecar.Sidecar, given: Any, name: str) -> sidecar.Sidecar:
     if isinstance(given, Framing):
         said = replace(said, input=replace(said.input, width=given.width, height=given.height))
     return replace(said, name=name)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A frame as the network gets it: ``image`` uint8 RGB [1, H, W, 3], of which ``shown`` (w, h) is picture, not padding."""
+
+    image: Array
+    shown: Size
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames to calibrate on, and others between them to judge by; none of the latter where there is one frame only."""
+
+    calibration: tuple[Prepared, ...]
+    held_out: tuple[Prepared, ...]
+
+
+def gather(
+    clips: Sequence[Clip],
+    framing: Framing | OwnSize,
+    *,
+    calibration: int = 60,
+    held_out: int = 20,
+    problem: Callable[[str], None] = ignore_problem,
+) -> Frames:
+    """Choose at most so many frames of each kind, spread evenly over all ``clips``; labels are not read.
+
+    ``DataError`` if the clips have no frame; ``VideoError`` for one that can't be read.
+    """
+    wanted = calibration + held_out
+    kept = spread((_prepared(image, framing) for image in _images(clips, problem)), wanted)
+    if not kept:
+        raise DataError("the clips have no frame; give videos, clips or pictures.")
+    share = max(1, round(len(kept) * held_out / wanted)) if len(kept) > 1 else 0
+    apart = set(_evenly(len(kept), share))
+    return Frames(
+        tuple(one for index, one in enumerate(kept) if index not in apart)[:calibration],
+        tuple(one for index, one in enumerate(kept) if index in apart),
+    )
+
+
+def spread(items: Iterable[Item], count: int) -> list[Item]:
+    """Choose ``count`` of ``items``, evenly spread, in order, or all if they are fewer; keeps four times as many at most.
+
+    How many come isn't known before the last: every second one is dropped whenever there are too many.
+
+    >>> spread(range(100), 3)
+    [16, 48, 80]
+    """
+    kept: list[Item] = []
+    step = 1
+    for index, item in enumerate(items):
+        if index % step == 0:
+            kept.append(item)
+        if len(kept) == 4 * count:
+            kept, step = kept[::2], 2 * step
+    return [kept[index] for index in _evenly(len(kept), min(count, len(kept)))]
+
+
+def _evenly(there: int, count: int) -> list[int]:
+    """Choose ``count`` of the places 0 .. ``there`` - 1, each in the middle of its share."""
+    return [int((2 * index + 1) * there / (2 * count)) for index in range(count)]
+
+
+def normalised(frame: Prepared, given: Input) -> Array:
+    """Return the network's input, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
+
+    >>> grey = Prepared(np.full((1, 2, 2, 3), 51, np.uint8), (2, 2))
+    >>> normalised(grey, Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))).round(3)[0, :, 0, 0].tolist()
+    [0.0, 1.0, 2.0]
+    """
+    image = frame.image[..., ::-1] if given.colour == "bgr" else frame.image
+    factor, offset = given.affine()
+    pixels = image.transpose(0, 3, 1, 2).astype(np.float32)
+    return np.ascontiguousarray(pixels * _channels(factor) + _channels(offset))
+
+
+def _channels(values: Array) -> Array:
+    return values.astype(np.float32).reshape(1, 3, 1, 1)
+
+
+def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[Image]:
+    for clip in clips:
+        unlabelled = replace(clip, labels=(None,) * len(clip.images))
+        for frame in unlabelled.frames(problem=problem):
+            yield frame.image
+
+
+def _prepared(image: Image, framing: Framing | OwnSize) -> Prepared:
+    prepared = framing.prepare(image)[IMAGE]
+    # A decoder may use the frame's memory again.
+    return Prepared(prepared.copy(), framing.scaled((image.shape[1], image.shape[0])))
+
+
+class Agreement(NamedTuple):
+    """Of labels: mIoU (classes with at least 0.1 % of the pixels) and pixel accuracy, 0..1.
+
+    Of other outputs: their relative difference, sum |a - b| / half of sum (|a| + |b|). What doesn't apply is None.
+    """
+
+    mean_iu: float | None = None
+    pixel_acc: float | None = None
+    difference: float | None = None
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A part's median seconds, before and now, measured by turns."""
+
+    name: str
+    before: float
+    now: float
+
+    @property
+    def speed_up(self) -> float:
+        """The speed-up factor."""
+        return self.before / self.now if self.now else 1.0
+
+
+def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared]) -> Agreement:
+    """Compare the output of ``now`` with that of ``before``, both uncut, over ``frames``; padding is left out."""
+    pairs = [(_output(before, frame), _output(now, frame)) for frame in frames]
+    if not pairs:
+        return Agreement()
+    if pairs[0][0].dtype.kind == "f":
+        wanted, given = (np.concatenate([pair[side].ravel() for pair in pairs]) for side in (0, 1))
+        return Agreement(difference=relative_difference(wanted, given))
+    count = len(before.sidecar.classes)
+    total = sum((confusion(wanted, given, count) for wanted, given in pairs), Confusion.none(count))
+    return Agreement(finite(total.mean_iu_of()), finite(total.pixel_acc))
+
+
+def _output(net: StagedNetwork, frame: Prepared) -> Array:
+    value: Tensors = _whole(net)({IMAGE: frame.image})
+    [output] = [array for name, array in value.items() if name != FRAME_SIZE]
+    if LABELS not in value:
+        return np.asarray(output)
+    width, height = frame.shown
+    # Bytes that an engine lends are written again at its next run.
+    return np.array(output[0, :height, :width])
+
+
+def _whole(net: StagedNetwork) -> Any:
+    """Return the uncut network, or all its parts one after the other."""
+    return net.whole or net.map(lambda name, part: part)
+
+
+def seconds(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared], repeat: int) -> tuple[Seconds, ...]:
+    """Measure each part in either network, then "every stage" (their sum) and "whole" (uncut): medians of ``repeat`` runs."""
+    runs = [_Timed(before), _Timed(now)]
+    for number in range(repeat + 1):
+        frame = frames[number % len(frames)]
+        for one in random.Random(number).sample(runs, 2):
+            one.run(frame, counted=number > 0)
+    names = [*(stage.name for stage in now.stages), *(group.name for group in now.groups), "finish"]
+    found = [Seconds(name, *(one.of(name) for one in runs)) for name in names]
+    return (
+        *found,
+        Seconds("every stage", *(one.of(*names) for one in runs)),
+        Seconds("whole", *(one.of("whole") for one in runs)),
+    )
+
+
+class _Timed:
+    """A network run in parts and whole, and what each run took."""
+
+    def __init__(self, net: StagedNetwork) -> None:
+        self.net, self.times = timed(net)
+        self.runs: list[dict[str, float]] = []
+
+    def run(self, frame: Prepared, *, counted: bool) -> None:
+        """Run once in parts and once whole, twice; the first time warms up."""
+        for _ in range(2):
+            self.times.clear()
+            _parts(self.net, frame)
+            _output(self.net, frame)
+        if counted:
+            self.runs.append(dict(self.times.seconds))
+
+    def of(self, *names: str) -> float:
+        """Return the median seconds of these parts together."""
+        keys = [key for name in names for key in (name, f"{name}.body", f"{name}.head")]
+        return statistics.median(sum(run.get(key, 0.0) for key in keys) for run in self.runs)
+
+
+def _parts(net: StagedNetwork, frame: Prepared) -> None:
+    trunk: Any = {IMAGE: frame.image}
+    values: dict[str, Any] = {}
+    for stage in net.stages:
+        trunk = stage.body(trunk)
+        values[stage.name] = stage.head(trunk)
+    for group in net.groups:
+        values[group.name] = group.function(*(values[name] for name in group.reads))
+    net.finish(values[net.last])

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install, nearest
-from clockseg.networks.class_names import ClassNames
-from clockseg.networks.cut_source import NOTHING_SAID, Said, Source, Told
 from clockseg.networks.onnx_export import export
+from clockseg.networks.source import NOTHING_SAID, ClassNames, Said, Source, Told
 
 NAMES = (
     "deeplabv3_resnet50",

@@ -25,8 +25,7 @@ from clockseg.graph.extraction import built, with_labels
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Built, GraphPart, Pick, Tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Sidecar
 from clockseg.libraries import opencv
-from clockseg.networks.class_names import numbered
-from clockseg.networks.cut_schedule import RECOMMENDED
+from clockseg.networks.source import RECOMMENDED, numbered
 from clockseg.types import Array, Size
 
 SUFFIXES = (".xml", ".tflite")

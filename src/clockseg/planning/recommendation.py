@@ -9,9 +9,9 @@ from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.graph import sidecar
 from clockseg.instances.network import gives_instances
-from clockseg.networks.cut_source import Told
 from clockseg.networks.cutting import CutNetwork
 from clockseg.networks.load import load
+from clockseg.networks.source import Told
 from clockseg.planning.candidates import SKIP
 from clockseg.planning.frontier import Goal
 from clockseg.planning.planner import Callbacks, Plan, Trial, Variant, plan

@@ -1,17 +1,28 @@
-"""The names and colours of a network's classes, and the files that hold them."""
+"""The source of a network to be cut, and what is known of it without asking: its frames, outputs and classes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import onnx
+
 from clockseg.datasets.classes import read_classes
 from clockseg.errors import DataError
+from clockseg.graph import onnx_reader
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.types import Size
 from clockseg.video.overlay import Colour
 
+RECOMMENDED = "carried(skip_frame(6), interpolate(flow))"
+"""The whole network on every sixth frame; the frames in between are made from the key frames on both sides.
+
+A clock on stages pays in few networks, and only ``clockseg plan`` and ``evaluate`` on a user's own video can tell: where
+all of the picture moves, its stages fire on every frame, and running them one by one costs more than the uncut network.
+"""
 FORMS = (
     "Give a name a line in the order of the ids, a JSON list of names, a JSON object of id: name "
     '(as a transformers config.json holds under "id2label"), or the classes.json of a folder of clips.'
@@ -149,3 +160,65 @@ def _colour(line: str) -> list[int]:
     if line.startswith("#") and len(line) == 7:
         return list(bytes.fromhex(line[1:]))
     return [int(part) for part in line.replace(",", " ").split()]
+
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Said:
+    """Statements about a network; None where nothing is stated. ``classes`` is () if it outputs no class scores.
+
+    The network reads x = (pixel * scale - mean) / std, channels in the order of ``colour``, as in a sidecar.
+
+    >>> Said(colour="bgr").over(Said(colour="rgb", scale=1.0))
+    Said(output=None, classes=None, palette=None, ignore=None, size=None, mean=None, std=None, scale=1.0, colour='bgr',
+    pad_multiple=None)
+    """
+
+    output: str | None = None
+    classes: tuple[str, ...] | None = None
+    palette: tuple[Colour, ...] | None = None
+    ignore: int | None = None
+    size: Size | None = None
+    mean: Triple | None = None
+    std: Triple | None = None
+    scale: float | None = None
+    colour: str | None = None
+    pad_multiple: int | None = None
+
+    def over(self, other: Said) -> Said:
+        """Return these statements, completed with those of ``other``."""
+        mine = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Said(**{name: getattr(other, name) if value is None else value for name, value in mine.items()})
+
+
+NOTHING_SAID = Said()
+
+
+class Told(NamedTuple):
+    """Something that was settled for the user: what, how, and why so."""
+
+    what: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A network as it came: its graph, a name for it, what it says of itself, and who says so (``by``).
+
+    ``file``: the ONNX file it was read from, if it is one. ``told``: what was settled on the way.
+    """
+
+    model: onnx.ModelProto
+    name: str
+    said: Said = Said()
+    by: str = ""
+    file: Path | None = None
+    told: Sequence[Told] = ()
+
+
+def onnx_source(path: Path) -> Source:
+    """Read the network in an ONNX file, which specifies nothing but its shapes."""
+    return Source(onnx_reader.read(path), path.stem, file=path)

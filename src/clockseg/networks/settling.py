@@ -1,0 +1,364 @@
+"""Settings of a network to be cut: its input, its output, its cuts, and the stages with scores."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import onnx
+from onnx import helper
+
+from clockseg.engines.profile import node_seconds
+from clockseg.errors import ClocksegError, NetworkError, UsageError
+from clockseg.graph import onnx_reader
+from clockseg.graph.choice import Choice, Purpose, choose
+from clockseg.graph.cost import node_work
+from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
+from clockseg.graph.nodes import copied
+from clockseg.graph.onnx_split import applied
+from clockseg.graph.places import grids
+from clockseg.graph.rule import Division, divide
+from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
+from clockseg.graph.split import rewritten, splits
+from clockseg.graph.static import Static, declared_shape, fix
+from clockseg.instances.network import STAGE
+from clockseg.instances.recognising import Recognised, recognise
+from clockseg.networks.checking import in_half_precision, whole_part
+from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
+from clockseg.networks.cut_output import Outcome, outcome, output_named
+from clockseg.networks.framing import OwnSize
+from clockseg.networks.source import Said, Source, Told, numbered
+
+NO_SKIP = (
+    "There is no skip: the first stages reach the output only through the last stage. While that holds, the output does not "
+    "change, as if frames were skipped. A carry that warps the output helps, or a network with skips."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """Options of the cut. ``at``: "auto", which chooses ``stages`` stages for ``purpose``, or names for ``parse_cuts``.
+
+    ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``scores``: each stage's own
+    score map as ``NAME,-,NAME`` (None: those that are found). ``schedule``: the one to recommend (None: one that fits).
+    """
+
+    at: str = "auto"
+    stages: int = 3
+    purpose: Purpose = "time"
+    measured: bool = True
+    scores: str | None = None
+    schedule: str | None = None
+
+
+class Settled(NamedTuple):
+    """A graph that frames fit, its sidecar, which has no schedule yet, and what was found on the way.
+
+    ``half``: whether it computes in 16 bits anywhere.
+    """
+
+    model: onnx.ModelProto
+    frame: FrameInput
+    sidecar: Sidecar
+    choice: Choice | None
+    told: tuple[Told, ...]
+    notes: tuple[str, ...]
+    half: bool = False
+
+
+def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
+    """Settle everything that can be known without running the network; ``given``: what the user says of it."""
+    said = given.over(source.said)
+    frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
+    reads, read_told = describe(frame, said, _by(source, given))
+    made, output_told = _outcome(frame, reads, said)
+    names, classes_told = _classes(said, made)
+    static = _at(made.model, reads)
+    graph = onnx_reader.neutral(static, frame.name)
+    cuts, choice = _cuts(graph, static, made, reads, cutting)
+    bare = Sidecar(
+        name, reads, made.tensor, cuts, classes=names, palette=said.palette or (), ignore=_ignore(said, names)
+    )
+    static, graph, division = _divided(static, graph, bare)
+    scores = (
+        scores_of_stages(static, graph, division, len(names))
+        if cutting.scores is None
+        else stage_scores(cutting.scores, graph, len(cuts))
+    )
+    told = (*source.told, *frame.told, *read_told, *output_told, *made.told, *classes_told)
+    found = replace(bare, scores=scores if any(scores) else ())
+    return Settled(made.model, frame, found, choice, told, _notes(division, choice), in_half_precision(static))
+
+
+_TOLD = ("size", "mean", "std", "scale", "colour", "pad_multiple")
+
+
+def _by(source: Source, given: Said) -> dict[str, str]:
+    """Return the source of each setting of the frame that the user left to it."""
+    unsaid = [one.name for one in fields(Said) if getattr(given, one.name) is None]
+    return {name: source.by for name in unsaid if name in _TOLD and getattr(source.said, name) is not None}
+
+
+def _at(model: onnx.ModelProto, reads: Input) -> Static:
+    """Return ``model`` at its working size."""
+    width, height = OwnSize(reads.pad_multiple).padded((reads.width, reads.height))
+    return fix(model, {reads.name: (1, 3, height, width)})
+
+
+def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tuple[Told, ...]]:
+    static = _at(frame.model, reads)
+    output, told = output_named(frame.model, static, said.output)
+    graph = onnx_reader.neutral(static, frame.name)
+    output = tensor_named(output, graph)
+    _, _, height, width = static.shape(frame.name)
+    classes = None if said.classes is None else len(said.classes)
+    grid = grids(graph, static.shapes).get(output)
+    return outcome(frame.model, static, output, classes, frame=(width, height), grid=grid), told
+
+
+def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
+    if said.classes is not None or made.channels is None:
+        return said.classes or (), ()
+    if made.channels > MOST_CLASSES:
+        raise NetworkError(
+            f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
+            "--output, or --classes none if it is no labelling."
+        )
+    if made.channels < 2:
+        raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
+    names = numbered(made.channels).names
+    return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
+
+
+def _ignore(said: Said, names: tuple[str, ...]) -> int | None:
+    return said.ignore if said.ignore is not None or not names else MOST_CLASSES
+
+
+def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cutting) -> tuple[Cuts, Choice | None]:
+    if cutting.at != "auto":
+        return parse_cuts(cutting.at, graph), None
+    choice = choose(
+        graph,
+        static.shapes,
+        node_work(static),
+        output=made.tensor,
+        seconds=_seconds(static, made, reads) if cutting.measured else None,
+        stages=cutting.stages,
+        purpose=cutting.purpose,
+    )
+    return choice.cuts, choice
+
+
+def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float] | None:
+    """Return each node's seconds in OpenVINO, or None if it can't run the network."""
+    _, _, height, width = static.shape(reads.name)
+    try:
+        return node_seconds(whole_part(made.model, reads, made.tensor), (width, height))
+    except (ClocksegError, RuntimeError):
+        return None
+
+
+def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
+    """Divide the network as it will be loaded: with its concatenations split."""
+    plan = splits(graph, said.cuts, output=said.output, shapes=static.shapes)
+    graph = rewritten(graph, plan)
+    return applied(static, plan), graph, divide(graph, said.cuts, output=said.output)
+
+
+def _notes(division: Division, choice: Choice | None) -> tuple[str, ...]:
+    found = choice.note.split(". ") if choice is not None and choice.note else []
+    if len(division.stages) > 1 and not division.groups:
+        found = [NO_SKIP, *(sentence for sentence in found if "no skip" not in sentence)]
+    return tuple(f"{sentence.removesuffix('.')}." for sentence in found)
+
+
+Cuts = tuple[tuple[str, ...], ...]
+
+
+def parse_cuts(text: str, graph: Graph) -> Cuts:
+    """Parse ``NAME,NAME+NAME`` into one set of tensors per cut; each NAME as ``tensor_named`` takes it.
+
+    >>> from clockseg.graph.neutral import Node
+    >>> graph = Graph((Node("a", ("x",), ("y",)), Node("b", ("y",), ("z", "w"))), ("x",))
+    >>> parse_cuts("y,z+w", graph)
+    (('y',), ('z', 'w'))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise NetworkError(f"cuts {text!r}: a name is missing; give NAME,NAME, or NAME+NAME where several cross.")
+    return tuple(tuple(tensor_named(name, graph) for name in _several(part, graph)) for part in parts)
+
+
+def _several(part: str, graph: Graph) -> list[str]:
+    return [part] if part in graph.dynamic else [name.strip() for name in part.split("+")]
+
+
+def tensor_named(name: str, graph: Graph) -> str:
+    """Return the tensor called ``name``, else the first that the node of this name makes, else the last that is made in a module.
+
+    A module's path is what exporters put before its tensors: ``encoder.layer3`` names the last of ``/encoder/layer3/..``.
+    ``NetworkError`` tells the nearest names.
+
+    >>> from clockseg.graph.neutral import Node
+    >>> graph = Graph((Node("conv", ("x",), ("/net/low/Conv_output_0",)),
+    ...                Node("relu", ("/net/low/Conv_output_0",), ("/net/low/Relu_output_0",))), ("x",))
+    >>> tensor_named("conv", graph), tensor_named("net.low", graph)
+    ('/net/low/Conv_output_0', '/net/low/Relu_output_0')
+    """
+    if name in graph.dynamic or not name:
+        return name
+    made = [node.outputs[0] for node in graph.nodes if node.name == name]
+    inside = [
+        tensor for tensor in graph.position if tensor in graph.dynamic and _path(tensor).startswith(_path(name) + ".")
+    ]
+    found = made or inside[-1:]
+    if not found:
+        raise NetworkError(f"{name!r} is no tensor of this network, and no node or module. {_nearest(name, graph)}")
+    return found[0]
+
+
+def _path(name: str) -> str:
+    return name.strip("/").replace("/", ".").replace("::", ".")
+
+
+def _nearest(name: str, graph: Graph) -> str:
+    """Name the nearest three tensors or nodes, however far they are: a network has thousands."""
+    known = [*graph.dynamic, *(node.name for node in graph.nodes)]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
+    return f"Did you mean {', '.join(close)}?"
+
+
+def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]:
+    """Parse ``NAME,-,NAME``: each stage's own score map, or ``-`` for none; those left out at the end have none.
+
+    >>> stage_scores("-", Graph((), ("x",)), 3)
+    (None, None, None)
+    """
+    parts: Sequence[str] = [part.strip() for part in text.split(",")]
+    if len(parts) > stages or not all(parts):
+        raise NetworkError(f"scores {text!r}: give one name a stage, {stages} at most, or - for a stage without.")
+    found = [None if part == "-" else tensor_named(part, graph) for part in parts]
+    return (*found, *[None] * (stages - len(found)))
+
+
+def scores_of_stages(static: Static, graph: Graph, division: Division, classes: int) -> tuple[str | None, ...]:
+    """Return for each stage its tensor of class scores, which is only summed, scaled and enlarged to the output, or None.
+
+    A map of features that happens to have as many channels isn't one.
+    """
+    if classes < 2:
+        return (None,) * len(division.stages)
+    found = _summed(static, graph, division.scores)
+    return tuple(
+        next((name for name in stage.held if name in found and _channels(static, name) == classes), None)
+        for stage in division.stages
+    )
+
+
+def _channels(static: Static, tensor: str) -> int | None:
+    shape = static.shape(tensor) if tensor in static.types else ()
+    return shape[1] if len(shape) == 4 else None
+
+
+def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
+    """Return ``tensor`` and the tensors that are only added, scaled, cropped or enlarged on the way to it."""
+    operators = {node.name: node.op_type for node in static.nodes}
+    met: set[str] = set()
+    todo = [tensor]
+    while todo:
+        name = todo.pop()
+        met.add(name)
+        node = graph.maker.get(name)
+        linear = node is not None and (
+            node.kind in (ENLARGE, CROP)
+            or operators.get(node.name) in ("Add", "Sum")
+            or (node.kind == CHANNELWISE and operators.get(node.name) in ("Mul", "Div"))
+        )
+        if node is not None and linear:
+            todo += [read for read in graph.reads(node) if read not in met]
+    return met
+
+
+_UNKNOWN = 91
+"""Classes of a network that doesn't say how many it has: COCO's ids, with which nearly all of these are trained."""
+_GREY = (114, 114, 114)
+"""The colour with which YOLO's own letterbox pads."""
+
+
+def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -> Settled | None:
+    """Settle everything of an instance network; None if ``source`` is none, or the user says that it gives numbers."""
+    if given.classes == ():
+        return None
+    found = recognise(source.model)
+    if found is None:
+        return None
+    if cutting.at != "auto":
+        raise UsageError("--at: an instance network runs as one stage; leave it out.")
+    frame = frame_input(_batched(source.model))
+    size = found.size if frame.size is None else None
+    plain = Said(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), scale=1 / 255) if found.plain else Said()
+    stride = found.stride if frame.size is None else None
+    said = given.over(source.said).over(replace(plain, size=size, pad_multiple=stride))
+    reads, told = describe(frame, said, {})
+    reads = replace(reads, pad_value=_GREY) if found.head.layout.startswith("yolo") else reads
+    names, names_told = _instance_classes(found, said)
+    head = found.head
+    about = (
+        Told("output", ", ".join(head.outputs), found.why),
+        Told(
+            "instances",
+            head.layout,
+            f"with a score of at least {head.score:g}; boxes overlap by at most {head.overlap:g}",
+        ),
+    )
+    sidecar = Sidecar(
+        name,
+        reads,
+        head.outputs[0],
+        (head.outputs,),
+        (STAGE,),
+        classes=names,
+        palette=said.palette or (),
+        instances=head.facts(),
+    )
+    return Settled(frame.model, frame, sidecar, None, (*source.told, *frame.told, *told, *about, *names_told), ())
+
+
+def _instance_classes(found: Recognised, said: Said) -> tuple[tuple[str, ...], tuple[Told, ...]]:
+    count = found.classes
+    if said.classes:
+        if count is not None and len(said.classes) != count:
+            raise UsageError(
+                f"{len(said.classes)} classes are named, and the network scores {count}; give as many names."
+            )
+        return said.classes, ()
+    if found.names and len(set(found.names)) == len(found.names):
+        return found.names, (Told("classes", str(len(found.names)), "named in the file's metadata"),)
+    names = numbered(count or _UNKNOWN).names
+    return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
+
+
+def _batched(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return ``model`` with an input [3, h, w] turned into one of [1, 3, h, w]."""
+    weights = {weight.name for weight in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    if len(inputs) != 1 or len(declared_shape(inputs[0])) != 3:
+        return model
+    name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
+    model = copied(model)
+    for node in model.graph.node:
+        for index, read in enumerate(node.input):
+            if read == name:
+                node.input[index] = inner
+    [value] = [value for value in model.graph.input if value.name == name]
+    channels, height, width = declared_shape(value)
+    given = helper.make_tensor_value_info(
+        name, value.type.tensor_type.elem_type, [1, channels or 3, height or "height", width or "width"]
+    )
+    model.graph.input.remove(value)
+    model.graph.input.insert(0, given)
+    model.graph.initializer.append(helper.make_tensor(f"{inner}.axis", onnx.TensorProto.INT64, [1], [0]))
+    model.graph.node.insert(0, helper.make_node("Squeeze", [name, f"{inner}.axis"], [inner], name=inner))
+    return model
