@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
     from clockseg.segmenting.work import Work
 
+OF_JOB = ("every", "limit", "flicker", "start", "end", "stream", "max_pixels", "max_hours", "strip", "classes")
+"""Options that a job takes as they are."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -54,25 +57,9 @@ class Recipe:
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
         writes = check_writes(self.write, values=gives_numbers(net), instances=gives_instances(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
-        job = Job(
-            writes,
-            self.every,
-            self.limit,
-            self.flicker,
-            name,
-            self.start,
-            self.end,
-            self.stream,
-            self.max_pixels,
-            self.max_hours,
-            setting={
-                "network": self.network,
-                "digest": self.digest(schedule),
-                "size": None if self.size is None else str(self.size),
-            },
-            strip=self.strip,
-            classes=self.classes,
-        )
+        size = None if self.size is None else str(self.size)
+        setting = {"network": self.network, "digest": self.digest(schedule), "size": size}
+        job = Job(writes, name=name, setting=setting, **{option: getattr(self, option) for option in OF_JOB})
         work = Work(net, schedule, job)
         if self.digest() != digest or self.made not in (None, _made(work)):
             raise DataError(

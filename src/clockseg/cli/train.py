@@ -152,11 +152,8 @@ def run_stale(args: argparse.Namespace) -> int:
     choices = Choices(hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=recipe, **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        options = {
-            "name": args.name,
-            "say": watched(_stale_line, quiet=is_quiet(args)),
-        }
-        found = train_stale(args.network, clips, args.out, choices=choices, **options, **how)
+        say = watched(_STALE_LINE, quiet=is_quiet(args))
+        found = train_stale(args.network, clips, args.out, choices=choices, name=args.name, say=say, **how)
         share = corrected_share(found.path, Warp(choices.flow, of="fused"), **engine_options(args))
         return replace(found, facts=found.facts | {"corrected_frame": share})
 
@@ -211,7 +208,7 @@ def run_clock(args: argparse.Namespace) -> int:
     choices = Choices(carry=parse_carry(args.carry), recipe=recipe, **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        say = watched(_clock_line, quiet=is_quiet(args))
+        say = watched(_CLOCK_LINE, quiet=is_quiet(args))
         return train_clock(args.network, clips, args.out, choices=choices, say=say, **how)
 
     def next(found: Trained) -> str:
@@ -251,22 +248,21 @@ def _run(
     return 1 if account.troubles else 0
 
 
-def _step_line(entry: dict[str, Any]) -> str:
-    return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+def _log_line(start: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str | None]:
+    """Return the function that formats an entry of a training's log for ``watched``; ``start``: the first entry's line."""
+
+    def line(entry: dict[str, Any]) -> str | None:
+        if entry["event"] == "step":
+            return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+        return start(entry) if entry["event"] == "start" else None
+
+    return line
 
 
-def _stale_line(entry: dict[str, Any]) -> str | None:
-    """Return the line to print for an entry of the log of ``train stale``."""
-    if entry["event"] == "start":
-        return f"{entry['samples']} samples, {entry['held_out']} held out"
-    return _step_line(entry) if entry["event"] == "step" else None
-
-
-def _clock_line(entry: dict[str, Any]) -> str | None:
-    """Return the line to print for an entry of the log of ``train clock``."""
-    if entry["event"] == "start":
-        return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
-    return _step_line(entry) if entry["event"] == "step" else None
+_STALE_LINE = _log_line(lambda entry: f"{entry['samples']} samples, {entry['held_out']} held out")
+_CLOCK_LINE = _log_line(
+    lambda entry: f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
+)
 
 
 def _stale_table(facts: dict[str, Any]) -> str:
