@@ -7,6 +7,7 @@ runs, and the ratio is the median over rounds.
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 from argparse import Namespace
@@ -26,8 +27,9 @@ SCHEDULES = (
 
 def measure(asked: Namespace) -> Facts:
     """Promise and run every network with every schedule."""
+    load = round(os.getloadavg()[0], 1)
     rows = [_compared(asked, network, schedule) for network in asked.networks for schedule in SCHEDULES]
-    return {"frames": asked.frames, "rows": rows}
+    return {"frames": asked.frames, "load_average": load, "rows": rows}
 
 
 def _compared(asked: Namespace, network: str, schedule: str) -> Facts:
@@ -52,4 +54,5 @@ def pages(facts: Facts) -> dict[str, str]:
         seconds = [f"{min(one[name]):.1f}" for name in ("promised", "taken")]
         rows.append([one["network"], f"`{one['schedule']}`", *seconds, f"{one['ratio']:.2f}"])
     head = ["network", "schedule", "promised, s", "taken, s", "promised over taken"]
-    return {"command-time": f"{facts['frames']} frames.\n\n{table(head, rows)}"}
+    load = f"Load average {facts['load_average']:g} (other work on the machine; 0 is none)."
+    return {"command-time": f"{facts['frames']} frames. {load}\n\n{table(head, rows)}"}
