@@ -55,4 +55,4 @@ def pages(facts: Facts) -> dict[str, str]:
         rows.append([one["network"], f"`{one['schedule']}`", *seconds, f"{one['ratio']:.2f}"])
     head = ["network", "schedule", "promised, s", "taken, s", "promised over taken"]
     load = f"Load average {facts['load_average']:g} (other work on the machine; 0 is none)."
-    return {"command-time": f"{facts['frames']} frames. {load}\n\n{table(head, rows)}"}
+    return {"command-time": f"{facts['frames']} frames. {load}{facts.get('note', '')}\n\n{table(head, rows)}"}
