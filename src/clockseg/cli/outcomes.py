@@ -77,14 +77,15 @@ def _told(done: Segmented) -> str:
     summary: dict[str, Any] = done.summary
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
-    rates, time = summary["fire_rate"], summary["relative_time_estimate"]
-    told = f"{done.folder}: {summary['frames']} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS)"
-    ran = f"The network ran on {percent(summary['network_rate'])} of the frames"
+    rates, time, frames = summary["fire_rate"], summary["relative_time_estimate"], summary["frames"]
+    told = f"{done.folder}: {frames} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS)"
+    # The rates and the relative time are those of the frames after the first, on which the network always runs.
+    later = frames - 1
+    ran = f"The network ran on {1 + round(summary['network_rate'] * later)} of {frames} frames"
     if len(set(rates.values())) > 1:
-        ran += f" ({', '.join(f'{name} {percent(rate)}' for name, rate in rates.items())})"
+        ran += f" ({', '.join(f'{name} on {1 + round(rate * later)}' for name, rate in rates.items())})"
     if time:
-        speed = f"{1 / time:.1f}x faster" if time <= 1 else f"{time:.1f}x slower"
-        ran += f"; {speed} than running it on every frame (estimated)"
+        ran += f", in {percent((1 + later * time) / frames)} of the time that it would need for all of them (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
     return f"{told}. {ran}.{carry} {_busiest(summary)}"
 
