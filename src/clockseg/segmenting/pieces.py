@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import gc
 import json
 import shutil
 import time
@@ -27,6 +24,7 @@ from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
 from clockseg.evaluation.values import gives_numbers
+from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import gives_instances
@@ -36,26 +34,6 @@ from clockseg.segmenting.writer import STRIPS, ResultWriter
 from clockseg.showing.stream import Seen, Shown, stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
-
-
-def release_memory() -> None:
-    """Collect garbage, and return free memory to the system where the C library can (glibc).
-
-    >>> release_memory()
-    """
-    gc.collect()
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@functools.cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        found: Callable[[int], int] = ctypes.CDLL("libc.so.6").malloc_trim
-    except (OSError, AttributeError):
-        return None
-    return found
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from clockseg.carry.motion import Motion, sampled
 from clockseg.errors import UsageError
+from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
 from clockseg.types import Array
 
@@ -161,3 +162,21 @@ def _by_channels(function: Callable[..., Array], planes: Sequence[Array], *given
         some = [np.ascontiguousarray(plane[..., start : start + CHANNELS]) for plane in planes]
         found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(some[0].shape)
     return found
+
+
+class KeyMaps(NamedTuple):
+    """The maps of the last key frame, which stay as they are until the next one."""
+
+    value: Any
+
+
+class _PickMaps(Pick):
+    """Selects the maps from which an output is made, without making it."""
+
+    def __call__(self, value: Mapping[str, Array]) -> Any:
+        return KeyMaps(super().__call__(value))
+
+
+def keeping(fused: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a ``finish`` that keeps the maps which ``fused`` takes from a value, instead of making an output."""
+    return _PickMaps(fused.names) if isinstance(fused, Pick) else lambda value: KeyMaps(fused(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,7 @@ import numpy as np
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.warp import Warp, picture_of
+from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import identity
 from clockseg.clockwork.clock import PICTURE, facts
 from clockseg.clockwork.lazy import Executor
@@ -24,12 +25,11 @@ from clockseg.clockwork.schedule import Named, Schedule, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
-from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
 from clockseg.showing.labelling import Labeller
-from clockseg.showing.maps import Maps
+from clockseg.showing.maps import KeyMaps, Maps, keeping
 from clockseg.showing.window import Due, Window, coarser, small
-from clockseg.types import Array, Size
+from clockseg.types import Size
 from clockseg.video.planar import Decoded, rgb
 
 INTERPOLATED = "interpolated"
@@ -119,7 +119,11 @@ class Stream(Protocol):
 
 
 def stream(
-    net: StagedNetwork, schedule: Schedule | Named, *, session: MakeSession = Session, lookahead: int | None = None
+    net: StagedNetwork,
+    schedule: Schedule | Named | str,
+    *,
+    session: MakeSession = Session,
+    lookahead: int | None = None,
 ) -> Stream:
     """Return the stream of a network under a schedule: with delay under the carry ``interpolate``, else without.
 
@@ -127,7 +131,7 @@ def stream(
     as many as it takes to reach the next key frame, within bounded memory. If the network's ``restore`` has a method
     ``stream``, as that of instance networks, it makes the stream.
     """
-    found = schedule_for(schedule, len(net))
+    found = schedule_for(parse_schedule(schedule) if isinstance(schedule, str) else schedule, len(net))
     own = getattr(net.restore, "stream", None)
     if own is not None:
         made: Stream = own(net, found, session, lookahead)
@@ -138,14 +142,16 @@ def stream(
 
 
 def run(
-    net: StagedNetwork, images: Iterable[Any], schedule: Schedule | Named, *, executor: Executor | None = None
+    net: StagedNetwork, images: Iterable[Any], schedule: Schedule | Named | str, *, executor: Executor | None = None
 ) -> Iterator[tuple[Any, Record]]:
-    """Yield the output and the record of each frame of one clip, in order. ``executor``: as for a ``Session``.
+    """Yield the output and the record of each frame of one clip, in order.
+
+    ``schedule``: as for a ``Session``, also text. ``executor``: as for a ``Session``.
 
     With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead.
 
-    >>> from clockseg import Stage, StagedNetwork, frame_oracle
-    >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", frame_oracle)]
+    >>> from clockseg import Stage, StagedNetwork
+    >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", "frame_oracle")]
     ['A', 'B']
     """
     with closing(stream(net, schedule, session=partial(Session, executor=executor))) as frames:
@@ -223,7 +229,7 @@ class Interpolated:
         self._scores = replace(
             net,
             prepare=lambda image: net.prepare(rgb(image)),
-            finish=_keeping(net.fused),
+            finish=keeping(net.fused),
             restore=as_it_is,
             conclude=None,
             correction=None,
@@ -374,23 +380,6 @@ def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, fini
     return record._replace(seconds=more)
 
 
-class _KeyMaps(NamedTuple):
-    """The maps of the last key frame, which stay as they are until the next one."""
-
-    value: Any
-
-
-class _PickMaps(Pick):
-    """Selects the maps from which an output is made, without making it."""
-
-    def __call__(self, value: Mapping[str, Array]) -> Any:
-        return _KeyMaps(super().__call__(value))
-
-
-def _keeping(fused: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return _PickMaps(fused.names) if isinstance(fused, Pick) else lambda value: _KeyMaps(fused(value))
-
-
 @dataclass(frozen=True)
 class _Moving(Warp):
     """The carry between key frames: it warps held values of single stages. ``now`` returns the current frame, already seen."""
@@ -406,4 +395,4 @@ class _Moving(Warp):
         return self.motion.observe(before, now) if found is None else found
 
     def move(self, value: Any, motion: Motion | None) -> Any:
-        return value if isinstance(value, _KeyMaps) else super().move(value, motion)
+        return value if isinstance(value, KeyMaps) else super().move(value, motion)
