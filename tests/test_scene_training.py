@@ -17,14 +17,16 @@ pytest.importorskip("openvino", reason="OpenVINO reads the teacher")
 from clockseg.errors import DataError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from recipes.scene import pictures  # noqa: E402
+from recipes.scene.exported import load_exported  # noqa: E402
 from recipes.scene.loss import distillation_loss, soft_overlap_loss  # noqa: E402
 from recipes.scene.recipe import MAIN, Phase  # noqa: E402
 from recipes.scene.teacher import GRID, label_file, soft_file  # noqa: E402
 from recipes.scene.training import train  # noqa: E402
 from recipes.scene.views import SoftViews, moved, rectangle, soft_matrix, some_classes  # noqa: E402
 from recipes.street.augment import Augmentation  # noqa: E402
+from recipes.street.checkpoint import load_network  # noqa: E402
 from recipes.street.export import export  # noqa: E402
-from recipes.street.network import Scores, Shape  # noqa: E402
+from recipes.street.network import Scores, Shape, build, normalise  # noqa: E402
 from recipes.street.training import Choices  # noqa: E402
 
 SKY, ROAD = 3, 7
@@ -133,6 +135,23 @@ def test_training_resumes_with_more_steps_and_is_exported(data: Path, tmp_path: 
     assert net.sidecar.classes[:3] == ("other", "wall", "building")
     assert len(net.sidecar.palette) == len(set(net.sidecar.palette)) == 32
     assert [stage.name for stage in net.stages] == ["stride8", "stride16", "context"]
+
+
+def test_training_goes_on_from_an_exported_network(data: Path, tmp_path: Path) -> None:
+    cache, options = tmp_path / "cache", {"phase": Phase(RECIPE, 0.5), "permissive": False, "say": lambda entry: None}
+    checkpoint = train(data, cache, tmp_path / "first", choices=CHOICES, **options)
+    exported = export(checkpoint, tmp_path / "scene.onnx")
+    images = normalise(torch.randint(0, 256, (4, 64, 64, 3), dtype=torch.uint8))
+    trained, again = load_network(checkpoint)[0], build(RECIPE.shape)
+    load_exported(again, exported, images)
+    with torch.no_grad():
+        torch.testing.assert_close(again(images).fused, trained(images).fused, rtol=1e-3, atol=1e-3)
+    with pytest.raises(DataError, match="a network of other sizes"):
+        load_exported(build(replace(RECIPE.shape, context=32)), exported, images)
+    train(data, cache, tmp_path / "second", choices=CHOICES, weights=exported, **options)
+    entries = [json.loads(line) for line in (tmp_path / "second" / "log.jsonl").read_text().splitlines()]
+    assert entries[0]["weights"] == "scene.onnx"
+    assert entries[0]["recipe"]["rate"] == RECIPE.rate / 2
 
 
 def test_a_cache_without_the_teachers_answers_is_told(data: Path, tmp_path: Path) -> None:

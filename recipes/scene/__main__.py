@@ -65,6 +65,10 @@ def _add_train(commands: Any) -> None:
     command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
     command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
     command.add_argument(
+        "--weights", metavar="NAME.onnx", type=Path, help="start from an exported network, such as the bundled one, at "
+        "half of the learning rate (default: ImageNet weights of the encoder)",
+    )  # fmt: skip
+    command.add_argument(
         "--finish", action="store_true", help="train on nearly whole pictures with less augmentation: the last third"
     )
     command.add_argument(
@@ -118,7 +122,10 @@ def train(args: argparse.Namespace) -> int:
     permissive = args.sources == "permissive"
     say = watched(_line, quiet=args.quiet)
     phase = FINISH if args.finish else MAIN
-    found = train(args.data, args.cache, args.out, choices=choices, phase=phase, permissive=permissive, say=say)
+    found = train(
+        args.data, args.cache, args.out,
+        choices=choices, phase=phase, permissive=permissive, say=say, weights=args.weights,
+    )  # fmt: skip
     if not args.quiet:
         print(f"{found}\nnext: python -m recipes.scene export {found} --half --out scene.onnx")
     return 0

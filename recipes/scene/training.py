@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from torch import Tensor
 
 from clockseg.errors import DataError
 from clockseg.evaluation.metrics import Confusion, confusion
@@ -21,6 +22,7 @@ from clockseg.types import Array, Image, Labels
 from recipes.batches import Batches
 from recipes.run import Run, device, device_name
 from recipes.scene.classes import CLASSES
+from recipes.scene.exported import load_exported
 from recipes.scene.loss import loss_on_probabilities
 from recipes.scene.pictures import Picture, read_picture, training_pictures, validation_pictures
 from recipes.scene.recipe import MAIN, Phase
@@ -28,27 +30,40 @@ from recipes.scene.teacher import label_file, soft_file
 from recipes.scene.views import SoftViews
 from recipes.street.checkpoint import Description, save_network
 from recipes.street.fit import fit, start
-from recipes.street.network import build, framing, load_imagenet
+from recipes.street.network import build, framing, load_imagenet, normalise
 from recipes.street.recipe import Recipe, shortened
 from recipes.street.training import Choices, check_out
 from recipes.street.validate import report, torch_labeller
 
 CHECKS = 4
 """Validations over a training, the last one left to its end."""
+STATISTICS = 48
+"""Views from which batch norms get their statistics where a training starts from an exported network."""
 LEAST_SHARE = 0.005
 """The mean IU is over the classes that hold at least this share of the teacher's pixels."""
 
 
 def train(
-    data: Path, cache: Path, out: Path, *, choices: Choices, phase: Phase = MAIN, permissive: bool, say: Log
+    data: Path,
+    cache: Path,
+    out: Path,
+    *,
+    choices: Choices,
+    phase: Phase = MAIN,
+    permissive: bool,
+    say: Log,
+    weights: Path | None = None,
 ) -> Path:
     """Trains on `data`, the shared data folder, and returns the checkpoint `out/scene.safetensors`.
 
     `cache` holds the teacher's answers (`python -m recipes.scene teach`). `out/state.pt` is for resuming, also with more
     iterations or minutes than before: the learning rate then goes back to where that longer training has it.
+    `weights`: an exported network (NAME.onnx) to start from instead of ImageNet's encoder, at half of the learning rate.
     """
     check_out(out, "scene", resume=choices.resume)
     recipe = shortened(phase.recipe, choices.iterations, choices.batch, choices.view)
+    if weights is not None:
+        recipe = replace(recipe, rate=recipe.rate / 2)
     where = device(choices.device)
     out.mkdir(parents=True, exist_ok=True)
     pictures = training_pictures(data, permissive=permissive)
@@ -65,16 +80,20 @@ def train(
             "mix": phase.mix,
             "pictures": len(pictures),
             "sources": "permissive" if permissive else "all",
+            "weights": None if weights is None else weights.name,
             "torch": torch.__version__,
             "device": device_name(where),
         }
     )
     torch.manual_seed(choices.seed)
     net = build(recipe.shape, recipe.drop)
-    if not (choices.resume and (out / "state.pt").exists()) and choices.imagenet:
-        load_imagenet(net.encoder)
-    run = start(net, recipe, where)
     views = SoftViews(pictures, cache, recipe.view, recipe.working, recipe.augmentation, phase.mix)
+    if not (choices.resume and (out / "state.pt").exists()):
+        if weights is not None:
+            load_exported(net, weights, some_pictures(views, choices.seed))
+        elif choices.imagenet:
+            load_imagenet(net.encoder)
+    run = start(net, recipe, where)
     batches = Batches(views, recipe.batch, choices.seed, choices.workers)
     loss = loss_on_probabilities(torch.tensor(shares(cache, pictures), dtype=torch.float32), recipe)
     description = Description(recipe.shape, recipe.working, CLASSES)
@@ -88,6 +107,13 @@ def train(
     fit(run, recipe, batches, loss, out, log, check=check, minutes=choices.minutes, resume=choices.resume, bf16=bf16)
     save_and_score(run)
     return out / "scene.safetensors"
+
+
+def some_pictures(views: SoftViews, seed: int) -> Tensor:
+    """Return `STATISTICS` views of different pictures, normalised, float [n, 3, h, w]."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(views))[:STATISTICS]
+    return normalise(torch.from_numpy(np.stack([views.draw(int(index), views.rare(), rng)[0] for index in chosen])))
 
 
 def every(minutes: float | None, check: Callable[[Run], None]) -> Callable[[Run], None]:
