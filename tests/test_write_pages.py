@@ -208,6 +208,16 @@ def test_code_is_named_inside_a_spec_but_not_by_files(tmp_path: Path, monkeypatc
         parse_schedule("either(own_clocks:Broken, every(4))")
 
 
+@pytest.mark.parametrize("given", [("tune", "--fire-rate", "0.5"), ("plan", "--keep", "0.95")])
+def test_a_schedule_file_of_ones_own_code_is_refused_at_the_start(given, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *goal = given
+    assert main([name, "none.mp4", *goal, "--clock", "my_clocks:ClassMoved({})", "--out", "own.toml"]) == 2
+    said = capsys.readouterr().err
+    assert "'my_clocks:ClassMoved({})' names code" in said
+    assert "give the schedule that is printed to --schedule" in said
+    assert not Path("own.toml").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

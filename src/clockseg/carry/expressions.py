@@ -28,7 +28,7 @@ def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule",
     (1, 2, 2)
     """
     text = text.strip()
-    if not imports and MARK in marked(text):
+    if not imports and names_code(text):
         raise UsageError(
             f"{what} {text!r} names code, and what a file names is not imported; give it on the command line."
         )
@@ -59,6 +59,15 @@ def marked(text: str) -> str:
     parts = re.split(r"""("[^"]*"|'[^']*')""", text)
     parts[::2] = (re.sub(r"\b([A-Za-z_][\w.]*):(?=[A-Za-z_])", rf"\1{MARK}", part) for part in parts[::2])
     return "".join(parts)
+
+
+def names_code(text: str) -> bool:
+    """Return True if ``text`` names package.module:object outside of quotes.
+
+    >>> names_code("either(mine:clock, every(2))"), names_code("learned('a:b.onnx', 0.5)")
+    (True, False)
+    """
+    return MARK in marked(text)
 
 
 def _known(known: Mapping[str, Any]) -> str:

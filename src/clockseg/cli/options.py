@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -287,16 +287,24 @@ def check_new_network(file: Path, *, overwrite: bool) -> None:
     check_new_files(file, file.with_suffix(".json"), overwrite=overwrite)
 
 
-def check_schedule_file(args: argparse.Namespace) -> None:
-    """Check the files of ``--out`` and ``--plot``, if given, like ``check_new_files``.
+def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None:
+    """Check the files of ``--out`` and ``--plot``, if given, like ``check_new_files``; with ``--out``, no clock may name code.
 
-    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False))
+    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False), ["adaptive"])
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
     """
+    from clockseg.carry.expressions import names_code
+
     if args.out is not None and args.out.suffix != ".toml":
         raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")
+    code = [] if args.out is None else [text for text in clocks if names_code(text)]
+    if code:
+        raise UsageError(
+            f"--out {args.out}: the clock {code[0]!r} names code, and a schedule file may not. Leave --out out, and give the "
+            "schedule that is printed to --schedule."
+        )
     check_new_files(*([] if args.out is None else [args.out]), *plots(args), overwrite=args.overwrite)
 
 

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
         draw_plan(plan, file)
 
-    check_schedule_file(args)
+    check_schedule_file(args, args.clock)
     account = Account()
     clips = clips_of(changed(args, limit=None), account)
     if not clips:

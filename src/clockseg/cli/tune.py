@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     clock = clock_text(args.clock, watch=args.watch, cap=args.cap)
     if args.keep == "rate" and clock.name == "confidence":
         raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
-    check_schedule_file(args)
+    check_schedule_file(args, [args.clock])
     account = Account()
     clips = clips_of(args, account)
     if not clips:
