@@ -198,7 +198,8 @@ def test_a_rate_is_replayed_and_frames_a_second_are_not() -> None:
     assert [(one.fired, one.signal) for one in replay(recording, schedule)] == [(one.fired, one.signal) for one in live]
     with pytest.raises(UsageError, match=r"budget\(fps=30\).* goes by the seconds"):
         needs(NET, [budget(fps=30)])
-    assert needs(schedule_for(budget(adaptive, network_rate=0.2), 3)) == {Watch("labels", 2)}
+    three = StagedNetwork("three", tuple(Stage(name, np.asarray) for name in "abc"))
+    assert needs(three, [budget(adaptive, network_rate=0.2)]) == {Watch("labels", 2)}
 
 
 def test_it_is_written_as_text_over_any_signal() -> None:
@@ -222,6 +223,10 @@ def test_it_is_written_as_text_over_any_signal() -> None:
         (lambda: budget(fps=-1), "above 0"),
         (lambda: budget(network_rate=0.1, cap=5), "more than 10"),
         (lambda: budget(network_rate=0.5, cap=0), "at least 1"),
+        (
+            lambda: list(run(NET, [np.zeros((8, 8, 3), np.uint8)] * 3, budget(lambda tick: True, network_rate=0.5))),
+            "gave no signal at frame 1",
+        ),
         (lambda: budget(confidence(0.5), network_rate=0.5), 'sense="above"'),
         (lambda: budget(0.5, network_rate=0.5), "takes clocks"),
         (lambda: budget("adaptive", network_rate=0.5), "takes clocks"),

@@ -159,7 +159,7 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 RESULTS = ROOT / "benchmarks/results"
-REFERENCES = ("clocks", "results", "datasets", "glossary")
+REFERENCES = ("clocks", "results", "datasets", "glossary", "write-a-clock")
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)

@@ -66,7 +66,7 @@ def test_a_spec_is_the_same_object_as_in_python() -> None:
         ('adaptive(0.25, reference="last")', "previous"),
         ("either()", "at least one"),
         ("either(alternating)", "takes clocks"),
-        ("either(adaptive(0.2, watch=1), adaptive(0.3, watch=2))", "the same watch"),
+        ("either(adaptive(0.2, watch=1), adaptive(0.3, watch=2))", "the same gates_after"),
         ("__import__('os').system('x')", "only calls of known names"),
         ("[x for x in (1,)]", "neither a number"),
         ("adaptive(**{})", "by name"),

@@ -225,7 +225,7 @@ class Moving(Identity):
         (difference(0.1, of="pixels"), "the picture, which wasn't recorded"),
         (confidence(0.5), r"record with keep=needs\(net"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),
-        (adaptive(0.1, watch=3), "Give a stage before the last"),
+        (adaptive(0.1, watch=3), "Give at most 2"),
         ("adaptive(0.1)", "is not a schedule"),
     ],
 )

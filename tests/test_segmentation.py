@@ -274,7 +274,7 @@ def test_a_name_that_starts_with_a_dash(network, video, tmp_path, monkeypatch) -
         (["--schedule", "alternatin"], "Did you mean alternating"),
         (["--schedule", ""], "1 to 2000 characters"),
         (["--schedule", "fixed_rate((1, 2))"], "has 2 stages and the network 3"),
-        (["--schedule", "adaptive(0.25, watch=3)"], "Give a stage before the last"),
+        (["--schedule", "adaptive(0.25, watch=3)"], "Give at most 2"),
         (["--carry", "warp9"], "carry"),
         (["--write", "labels,video"], "'video'"),
         (["--network", "streets"], "street"),

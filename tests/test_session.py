@@ -375,7 +375,7 @@ def test_difference_of_scores_features_pixels() -> None:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (adaptive(0.25, watch=3), "Give a stage before the last"),
+        (adaptive(0.25, watch=3), "Give at most 2"),
         (Schedule((Change(0.25), ALWAYS, ALWAYS)), "stage 1 comes before any"),
         (Schedule((ALWAYS, Change(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
         (lambda stages: 3, "not a Schedule"),

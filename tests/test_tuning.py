@@ -313,7 +313,7 @@ def test_a_video_of_one_frame_is_no_help(capsys, network, tmp_path) -> None:
         (["--clock", "adaptive("], "all arguments but the threshold"),
         (["--clock", "difference(off='pixels')"], "unexpected keyword argument 'off'"),
         (["--clock", "confidence"], "--keep threshold"),
-        (["--watch", "3"], "Give a stage before the last"),
+        (["--watch", "3"], "Give at most 2"),
         (["--clock", "adaptive(watch=1)", "--watch", "1"], "given twice"),
         (["--out", "schedule.txt"], "ends in .toml"),
     ],

@@ -174,6 +174,40 @@ def test_somebodys_combinator_declares_what_its_parts_do() -> None:
     assert watches(Around(adaptive(0.1, watch=1)), 3) == {Watch("scores", 1)}
 
 
+class Reads:
+    """A clock that reads one attribute of the tick, and watches nothing but the scores of stage 1."""
+
+    def __init__(self, read: Any, gates_after: int | None = None) -> None:
+        self.read, self.gates_after = read, gates_after
+
+    def __call__(self, tick: Any, state: Any) -> Any:
+        return Decision(self.read(tick) is not None), state
+
+
+def test_a_map_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"the clock of stage 2 watches Watch\(of='scores', stage=1\); return this map"
+    ):
+        list(run(NET, maps(2, 0), Reads(lambda tick: tick.at(Watch("features", 1)))))
+
+
+def test_what_a_recording_lacks_is_told_with_the_attribute_to_declare() -> None:
+    recording = record(NET, maps(2, 0), keep={Watch("scores", 1)})
+    with pytest.raises(UsageError, match=r"'output' of frame 0 wasn't recorded.* declare not_replayable"):
+        list(replay(recording, Reads(lambda tick: tick.output)))
+    with pytest.raises(UsageError, match=r"the picture of frame 1 wasn't recorded.* declare it in watches\(stage\)"):
+        list(replay(recording, Reads(lambda tick: tick.image + 0)))
+
+
+def test_stages_that_there_are_not_are_refused_by_the_name_of_the_attribute() -> None:
+    for number, said in (
+        (3, "its gates_after.* at most 1; gates_after = 0"),
+        (-1, r"gates_after \(or watch=\) of Reads is -1"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            schedule_for(Reads(lambda tick: tick, gates_after=number), 2)
+
+
 MODULE = """
 def person(tick, threshold=0.5):
     return tick.since >= 2 + threshold

@@ -12,7 +12,7 @@ from clockseg.clocks.combine import PerStage, per_stage
 from clockseg.clocks.difference import Difference
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, facts, is_clock
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, facts, is_clock, name_of
 from clockseg.errors import UsageError, number, whole_number
 
 MEMORY = 96
@@ -151,7 +151,13 @@ class Budget:
 
     def _asked(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         if self.signal is not None:
-            return ask(self.signal, tick, state)
+            answer, state = ask(self.signal, tick, state)
+            if answer.signal is None:
+                raise UsageError(
+                    f"the clock {name_of(self.signal)} of stage {tick.stage} gave no signal at frame {tick.t}, and a budget fires "
+                    "where the signal is largest. Return a Decision with a signal: Decision(fire, signal)."
+                )
+            return answer, state
         return (PICTURES if tick.travel is None else MOTION)(tick, state)
 
     def _cut(self, tick: Tick, usual: float) -> tuple[bool, float]:

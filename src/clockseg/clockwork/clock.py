@@ -62,7 +62,12 @@ class Tick(NamedTuple):
     last_seconds: float = 0.0
 
     def at(self, watch: Watch) -> Tick:
-        """Return this tick with another map as the watched one."""
+        """Return this tick with another map as the watched one; ``UsageError`` if the clock does not watch it."""
+        if watch not in self.views:
+            watched = ", ".join(map(repr, self.views)) or "nothing"
+            raise UsageError(
+                f"tick.at({watch!r}): the clock of stage {self.stage} watches {watched}; return this map from watches(stage) too."
+            )
         now, reference, previous = self.views[watch]
         return self._replace(watched=now, reference=reference, previous=previous)
 
@@ -139,11 +144,15 @@ def walk(clock: Clock) -> Iterator[Clock]:
 def declared_gate(clock: Clock) -> int | None:
     """Return ``Facts.gates_after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
     declared = [(one, facts(one).gates_after) for one in walk(clock)]
-    found = {whole_number(at, f"the watch of {name_of(one)}", least=0) for one, at in declared if at is not None}
+    found = {
+        whole_number(at, f"gates_after (or watch=) of {name_of(one)}", least=0)
+        for one, at in declared
+        if at is not None
+    }
     if len(found) > 1:
         raise UsageError(
-            f"{name_of(clock).lower()} combines clocks that decide for different stages (those after stage {sorted(found)}); "
-            "give all of them the same watch."
+            f"{name_of(clock).lower()} combines clocks that decide for different stages (gates_after is {sorted(found)}); "
+            "give all of them the same gates_after, which built-in clocks take as watch=."
         )
     return next(iter(found), None)
 

@@ -112,8 +112,8 @@ def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
         raise UsageError(f"{len(clocks)} clocks or thresholds for a network of {stages} stages; give at most {stages}.")
     if first + len(clocks) > stages:
         raise UsageError(
-            f"a clock for the stages after stage {first} (watch={first}), but the network has {stages} stages. "
-            f"Give a stage before the last: 1 to {stages - 1}."
+            f"a clock for the stages after stage {first} (its gates_after, or watch=), but the network has {stages} stages. "
+            f"Give at most {stages - len(clocks)}; gates_after = 0 stands for the whole network."
         )
     return Schedule((ALWAYS,) * first + clocks + (ALWAYS,) * (stages - first - len(clocks)))
 

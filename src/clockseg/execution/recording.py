@@ -274,8 +274,9 @@ class Recording:
         """Return what is stored under ``key`` for frame ``index``; ``UsageError`` if nothing is."""
         place = self._frames[index].places.get(key)
         if place is None:
+            way_out = "it in watches(stage)" if isinstance(key, Watch) else "not_replayable, the reason why it can't be"
             raise UsageError(
-                f"{_told(key)} of frame {index} wasn't recorded; a clock that reads a map must declare it: watches(stage)."
+                f"{_told(key)} of frame {index} wasn't recorded; a clock that reads it must declare {way_out}."
             )
         if isinstance(place, Place):
             return self.store[place]

@@ -58,7 +58,9 @@ def clock_text(text: str, *, watch: int | None = None, cap: int | None = None) -
     call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
     name = ast.unparse(call.func).replace(MARK, ":")
     # As in plan, {} may stand for the threshold.
-    if [ast.unparse(one) for one in call.args] not in ([], ["{}"]) or not (name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)):
+    if [ast.unparse(one) for one in call.args] not in ([], ["{}"]) or not (
+        name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)
+    ):
         raise UsageError(
             f"--clock {text!r}: give {', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by "
             'name, such as difference(of="pixels").'
