@@ -42,6 +42,24 @@ def test_a_file_is_loaded_and_its_recommended_schedule_taken(file: Path) -> None
     assert Session(load(file)).schedule == session.schedule
 
 
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        (None, "gave no frame"),
+        ("frame.png", "is str"),
+        (np.zeros((32, 48, 3)), r"is float64 \[32, 48, 3\]"),
+        (np.zeros((32, 48), np.uint8), r"is uint8 \[32, 48\]"),
+        (np.zeros((32, 48, 4), np.uint8), r"is uint8 \[32, 48, 4\]"),
+        (np.zeros((0, 48, 3), np.uint8), r"is uint8 \[0, 48, 3\]"),
+    ],
+    ids=["none", "path", "float", "grey", "four-channels", "empty"],
+)
+@pytest.mark.parametrize("bgr", [False, True])
+def test_what_is_no_image_is_refused(file: Path, image: object, told: str, bgr: bool) -> None:
+    with pytest.raises(UsageError, match=told):
+        Session(file, "frame_oracle", bgr=bgr)(image)
+
+
 def test_a_schedule_may_be_text(file: Path) -> None:
     assert Session(str(file), "skip_frame(4)").schedule == Session(load(file), clockseg.skip_frame(4)).schedule
     with pytest.raises(UsageError, match="Did you mean"):

@@ -24,6 +24,7 @@ from clockseg import (
     frame_oracle,
     load,
     read_labels,
+    read_summary,
     read_trace,
     segment,
     skip_frame,
@@ -297,6 +298,9 @@ def test_costs_and_conditions(oracle: Path, skipped: Path, tmp_path: Path) -> No
 def test_what_is_no_result(oracle: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="such as one of those in it: oracle"):
         write(oracle.parent, tmp_path / "report.html")
+    for read in (read_summary, read_trace, read_labels):
+        with pytest.raises(DataError, match="such as one of those in it: oracle"):
+            read(oracle.parent)
     with pytest.raises(UsageError, match="1 to 6"):
         write([], tmp_path / "report.html")
     with pytest.raises(UsageError, match="embed"):

@@ -79,6 +79,16 @@ def _check_ending(path: str | os.PathLike[str], ending: str) -> None:
         raise UsageError(f"{os.fspath(path)}: give a name that ends in {ending}.")
 
 
+def _check_image(image: Any) -> None:
+    if image is None:
+        raise UsageError(
+            "the image is None: the capture gave no frame. Stop the loop, or check that the camera or file can be read."
+        )
+    given = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,) or not image.size:
+        raise UsageError(f"the image is {given}; give a NumPy array, uint8 [h, w, 3].")
+
+
 def recommended(net: StagedNetwork) -> str:
     """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
     return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
@@ -126,7 +136,12 @@ class Session(clockwork.Session):
         self._kind = None if opened.sidecar is None else Depth if gives_numbers(opened) else Labels
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth:
-        """Return the output for this frame, uint8 [h, w, 3]; ``vectors``: see ``step``."""
+        """Return the output for this frame, uint8 [h, w, 3]; ``vectors``: see ``step``.
+
+        ``UsageError`` if ``image`` is anything else and the network has a sidecar.
+        """
+        if self._bgr or self.net.sidecar is not None:
+            _check_image(image)
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._bgr else image
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):

@@ -15,7 +15,7 @@ import numpy as np
 from clockseg.errors import DataError
 from clockseg.files import from_printable
 from clockseg.instances.writing import class_map, read_instances
-from clockseg.segmenting.results import FILES, SUMMARY, read_labels, read_summary, read_trace, read_values
+from clockseg.segmenting.results import FILES, SUMMARY, check_result, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
 from clockseg.video.overlay import palette
@@ -135,8 +135,7 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     ``DataError`` if the folder has no summary, or a file differs from what ``clockseg segment`` writes.
     """
     path = Path(folder)
-    if not (path / SUMMARY).is_file():
-        raise DataError(f"{path}: no {SUMMARY} in it. Give a folder that clockseg segment wrote{_inside(path)}.")
+    check_result(path)
     summary = read_summary(path)
     if not isinstance(summary, dict):
         raise DataError(f"{path / SUMMARY}: not a summary. Segment the video again.")
@@ -149,9 +148,3 @@ def read_run(folder: str | os.PathLike[str], *, source: str | os.PathLike[str] |
     if source is None and there is not None and identity not in (None, source_identity(there)):
         there = None
     return Run(path, summary, trace, there)
-
-
-def _inside(path: Path) -> str:
-    """Return a hint with the result folders inside a folder."""
-    found = sorted(summary.parent.name for summary in path.glob(f"*/{SUMMARY}"))
-    return f", such as one of those in it: {', '.join(found[:5])}" if found else ""

@@ -54,8 +54,7 @@ def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
     ...     [labels.tolist() for labels in read_labels(folder)]
     [[[0, 7, 255]]]
     """
-    path = Path(result)
-    return _read_labels(path / FILES["labels"] if path.is_dir() else path)
+    return _read_labels(_file_of(result, FILES["labels"]))
 
 
 def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
@@ -70,8 +69,7 @@ def read_values(result: str | os.PathLike[str]) -> Iterator[Array]:
     ...     [values.tolist() for values in read_values(folder)]
     [[[0.5, 2.25]]]
     """
-    path = Path(result)
-    return _read_values(path / FILES["values"] if path.is_dir() else path)
+    return _read_values(_file_of(result, FILES["values"]))
 
 
 def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -85,8 +83,7 @@ def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
     ...     [line["fired"] for line in read_trace(folder)]
     [[True, True], [True, False]]
     """
-    path = Path(result)
-    path = path / FILES["trace"] if path.is_dir() else path
+    path = _file_of(result, FILES["trace"])
     lines = []
     for number, line in enumerate(_text(path).splitlines(), start=1):
         try:
@@ -105,13 +102,30 @@ def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
     ...     read_summary(folder)["network_rate"]
     0.25
     """
-    path = Path(result)
-    path = path / SUMMARY if path.is_dir() else path
+    path = _file_of(result, SUMMARY)
     try:
         found: dict[str, Any] = json.loads(_text(path))
     except ValueError as error:
         raise DataError(f"{path}: not JSON ({error}). Segment the video again.") from None
     return found
+
+
+def check_result(folder: Path) -> None:
+    """Raise ``DataError`` for a folder without a summary; it names some of the result folders in it, if there are any."""
+    if not (folder / SUMMARY).is_file():
+        inside = sorted(summary.parent.name for summary in folder.glob(f"*/{SUMMARY}"))
+        such = f", such as one of those in it: {', '.join(inside[:5])}" if inside else ""
+        raise DataError(f"{folder}: no {SUMMARY} in it. Give a folder that clockseg segment wrote{such}.")
+
+
+def _file_of(result: str | os.PathLike[str], name: str) -> Path:
+    """Return the path of a file of a result folder, or ``result`` itself if it is a file."""
+    path = Path(result)
+    if not path.is_dir():
+        return path
+    if not (path / name).exists():
+        check_result(path)
+    return path / name
 
 
 def _text(path: Path) -> str:
