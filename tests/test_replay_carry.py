@@ -229,7 +229,7 @@ def test_what_cannot_be_played_is_refused() -> None:
 
         __hash__ = object.__hash__
 
-    with pytest.raises(UsageError, match="can't be played from a recording"):
+    with pytest.raises(UsageError, match="can't be replayed"):
         needs(toy(), [carried(skip_frame(2), Own())], outputs=True)
     words = StagedNetwork("words", toy().stages[:1], finish=str, prepare=toy().prepare)
     with pytest.raises(UsageError, match="gives str, which can't be recorded"):

@@ -16,7 +16,7 @@ def pages() -> dict[str, str]:
     """Return Markdown by path: one page per command, and one that lists them.
 
     >>> sorted(pages())[:3]
-    ['commands/bench.md', 'commands/cut.md', 'commands/evaluate.md']
+    ['commands/cut.md', 'commands/evaluate.md', 'commands/export.md']
     """
     made = {f"commands/{name}.md": _page(name, command) for name, (command, _) in commands(parser()).items()}
     return {"commands/index.md": _index(), **made}

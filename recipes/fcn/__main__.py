@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.cli.main import run_command
-from clockseg.cli.options import above_zero, add_data_options, count, need, positive, size
+from clockseg.cli.options import above_zero, add_group, count, need, positive, size
 from clockseg.cli.progress import watched
 from clockseg.cli.terminal import percent
 from clockseg.errors import UsageError
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--validation-layout", metavar="SPEC", help="how that one lies on disk (default: --layout's)"
         )
-        add_data_options(command)
+        add_group(command, "data", "--layout")
         _add_network(command.add_argument_group("network"))
         _add_recipe(command.add_argument_group("recipe"))
         _add_machine(command.add_argument_group("machine"))
