@@ -42,6 +42,7 @@ class Drift:
 
     estimates_motion = True
     of = "held"
+    reads_vectors = False
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
         return image

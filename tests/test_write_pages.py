@@ -20,17 +20,18 @@ from clockseg import (
     both,
     budget,
     either,
+    every,
     invert,
     parse_schedule,
     run,
 )
 from clockseg import clocks as families
-from clockseg.carry import Flow, Warp
+from clockseg.carry import Flow, Identity, Warp
 from clockseg.cli.main import main
 from clockseg.clocks import Decision, Watch, facts, motion_residual, paced, with_threshold
 from clockseg.clockwork.clock import watches
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import carried, schedule_for
+from clockseg.clockwork.schedule import Schedule, carried, schedule_for
 from clockseg.execution.recording import needs, record, replay
 from clockseg.planning.tuning import tune
 from toy_networks import toy
@@ -269,6 +270,59 @@ def test_a_fault_in_a_clock_is_told_in_one_line(text, said, tmp_path: Path, monk
     with pytest.raises(UsageError, match=said) as told:
         list(run(NET, maps(3, 0), parse_schedule(text)))
     assert type(told.value.__cause__) in (KeyError, type(None))
+
+
+CARRIES = """
+from clockseg.carry import Identity
+
+
+class Still:
+    of = "held"
+
+    def move(self, value, motion):
+        return value
+
+
+class Typo(Identity):
+    of = "outputs"
+
+
+class Broken(Identity):
+    estimates_motion = True
+    of = "output"
+
+    def observe(self, before, now):
+        return 1
+
+    def move(self, value, motion):
+        return value["car"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Still()", "it lacks estimates_motion, reads_vectors, see, observe, compose, unexplained. Give identity"),
+        ("Still", "it lacks estimates_motion"),
+        ("Typo", r"Typo is a class; give an instance, Typo\(..\)"),
+        ("Typo()", "has of = 'outputs'; give one of 'auto', 'output', 'fused', 'held'"),
+        ("Broken()", r"move of the carry Broken failed at frame 1 \(own_carries.py, line 24, in move\): IndexError: "),
+    ],
+)
+def test_a_fault_in_a_carry_is_told_in_one_line(text, said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_carries.py").write_text(CARRIES)
+    with pytest.raises(UsageError, match=said):
+        list(run(NET, maps(3, 0), parse_schedule(f"carried(skip_frame(3), own_carries:{text})")))
+
+
+def test_a_carry_is_checked_wherever_a_schedule_is_made() -> None:
+    class Typo(Identity):
+        of = "outputs"
+
+    for make in (lambda: carried(every(2), Typo()), lambda: Schedule((every(2),), carry=Typo())):
+        with pytest.raises(UsageError, match="of = 'outputs'"):
+            make()
 
 
 def test_nobody_outside_of_clocks_asks_for_a_kind_of_clock() -> None:

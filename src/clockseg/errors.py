@@ -122,6 +122,16 @@ def place_outside(error: BaseException) -> str:
     return f"{Path(last.filename).name}, line {last.lineno}{inside}"
 
 
+def tell_fault(error: Exception, what: str) -> None:
+    """Raise ``UsageError`` from ``error`` if it comes from code of the user's own: ``what`` failed, the place, the error.
+
+    Do nothing if it comes from elsewhere, or already is a ``ClocksegError``.
+    """
+    place = place_outside(error)
+    if place and not isinstance(error, ClocksegError):
+        raise UsageError(f"{what} ({place}): {type(error).__name__}: {error}") from error
+
+
 def whole_number(value: Any, what: str, *, least: int = 1) -> int:
     """Return ``value`` if it is a whole number of at least ``least``; else raise ``UsageError``.
 

@@ -10,7 +10,7 @@ from clockseg.carry.expressions import object_named
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Estimator, Warp
-from clockseg.clockwork.carry import Carry, Of, identity
+from clockseg.clockwork.carry import Carry, Of, as_carry, identity
 from clockseg.errors import UsageError
 
 
@@ -20,22 +20,20 @@ def parse_carry(text: str, *, imports: bool = True) -> Carry:
     >>> print(parse_carry("warp(flow, scale=0.25)"))
     warp(flow(scale=0.25))
     """
-    return as_carry(object_named(text, CARRIES, what="carry", imports=imports), text)
+    return carry_of(object_named(text, CARRIES, what="carry", imports=imports), text)
 
 
-def as_carry(found: Any, text: str) -> Carry:
+def carry_of(found: Any, text: str) -> Carry:
     """Return ``found`` if it is a carry, or call it if it needs no arguments; else ``UsageError``.
 
-    >>> print(as_carry(_warp, "warp"))
+    >>> print(carry_of(_warp, "warp"))
     warp(flow)
     """
     made: Any = found() if found in (_warp, _interpolate) else found
-    if isinstance(made, type) or not isinstance(made, Carry):
-        known = (
-            "identity, warp(flow), warp(codec), warp(auto), interpolate(flow), interpolate(codec), interpolate(auto)"
-        )
-        raise UsageError(f"carry {text!r} is {made!r}, no carry; known: {known}.")
-    return made
+    try:
+        return as_carry(made)
+    except UsageError as error:
+        raise UsageError(f"carry {text!r}: {error}") from None
 
 
 def _warp(motion: Any = Flow, *, of: Of = "auto", **options: Any) -> Warp:

@@ -8,7 +8,7 @@ from typing import Any
 
 from clockseg import clocks
 from clockseg.carry.expressions import MARK, marked, object_named
-from clockseg.carry.spec import CARRIES, as_carry, parse_carry
+from clockseg.carry.spec import CARRIES, carry_of, parse_carry
 from clockseg.clockwork import schedule
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.schedule import Named, Schedule, carried
@@ -56,7 +56,7 @@ def _carried(inner: Any, carry: Any, *, imports: bool) -> Named:
     """Return ``carried(skip_frame(4), warp(flow))``; arguments in quotes are parsed as text."""
     found = parse_schedule(inner, imports=imports) if isinstance(inner, str) else inner
     _check_whole(found)
-    moves = parse_carry(carry, imports=imports) if isinstance(carry, str) else as_carry(carry, str(carry))
+    moves = parse_carry(carry, imports=imports) if isinstance(carry, str) else carry_of(carry, str(carry))
     return carried(found, moves)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args
+
+from clockseg.errors import UsageError, tell_fault
 
 Of: TypeAlias = Literal["auto", "output", "fused", "held"]
 """The value that is propagated to a frame on which nothing fires: the output, the last fused scores, or each stage's held value.
@@ -12,7 +14,6 @@ Of: TypeAlias = Literal["auto", "output", "fused", "held"]
 """
 
 
-@runtime_checkable
 class Carry(Protocol):
     """Propagates values of earlier frames to the current one.
 
@@ -93,3 +94,32 @@ class Identity:
 
 
 identity = Identity()
+
+
+def as_carry(given: Any) -> Carry:
+    """Return ``given`` if it has all members of ``Carry`` and its ``of`` is one of ``Of``; else ``UsageError`` names the fault.
+
+    >>> as_carry(identity) is identity
+    True
+    """
+    members = [name for name in vars(Carry) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(given, name)]
+    if missing:
+        raise UsageError(
+            f"{given!r} is no carry: it lacks {', '.join(missing)}. Give identity, warp(..) or interpolate(..) of flow, codec or "
+            "auto; a carry of your own has all members, or inherits them from clockseg.carry.Identity."
+        )
+    if isinstance(given, type):
+        raise UsageError(f"the carry {given.__name__} is a class; give an instance, {given.__name__}(..).")
+    if given.of not in get_args(Of):
+        raise UsageError(f"the carry {given} has of = {given.of!r}; give one of {', '.join(map(repr, get_args(Of)))}.")
+    return given  # type: ignore[no-any-return]  # it has all members
+
+
+def call_carry(carry: Carry, method: str, frame: int, *args: Any) -> Any:
+    """Call a method of a carry; ``UsageError`` with its name, file and line if a carry of the user's fails."""
+    try:
+        return getattr(carry, method)(*args)
+    except Exception as error:
+        tell_fault(error, f"{method} of the carry {type(carry).__qualname__} failed at frame {frame}")
+        raise

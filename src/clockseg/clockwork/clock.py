@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
-from clockseg.errors import ClocksegError, UsageError, nearest, place_outside, whole_number
+from clockseg.errors import UsageError, nearest, tell_fault, whole_number
 
 
 class Watch(NamedTuple):
@@ -264,16 +264,9 @@ def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
     """Return a clock's decision and next state; ``UsageError`` with name, file and line if a clock of the user's fails."""
     try:
         answer = clock(tick, state)
-    except ClocksegError:
-        raise
     except Exception as error:
-        place = place_outside(error)
-        if not place:
-            raise
-        raise UsageError(
-            f"the clock {name_of(clock)} of stage {tick.stage} failed at frame {tick.t} ({place}): "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        tell_fault(error, f"the clock {name_of(clock)} of stage {tick.stage} failed at frame {tick.t}")
+        raise
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise UsageError(
             f"the clock {name_of(clock)} of stage {tick.stage} returned {answer!r} at frame {tick.t}; return a pair: the "

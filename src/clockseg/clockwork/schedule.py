@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
-from clockseg.clockwork.carry import Carry, identity
+from clockseg.clockwork.carry import Carry, as_carry, identity
 from clockseg.clockwork.clock import (
     ALWAYS,
     PICTURE,
@@ -60,6 +60,7 @@ class Schedule:
             raise UsageError(
                 f"delays {self.delays} for {len(clocks)} stages; give 0 or 1 for each stage, and 0 for the first."
             )
+        as_carry(self.carry)
         if self.nested:
             self._check_nested()
 
@@ -158,8 +159,7 @@ def carried(schedule: Schedule | Named, carry: Carry) -> Named:
     >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
     warp(flow)
     """
-    if not isinstance(carry, Carry) or isinstance(carry, type):
-        raise UsageError(f"carried(.., {carry!r}): not a carry; give one such as identity or Warp(Flow()).")
+    as_carry(carry)
     return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
 
 

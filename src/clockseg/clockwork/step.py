@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from clockseg.clockwork.carry import call_carry
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Interpreter, Lazy, force
 from clockseg.clockwork.network import StagedNetwork
@@ -145,9 +147,13 @@ class Frame:
         self._moves: dict[int, Any] = {}
         self._carried: dict[int, Any] = {}
         if schedule.carry.estimates_motion:
-            self.sight = Lazy(MOTION, "see", schedule.carry.see, (self.prepared(), image, vectors))
+            self.sight = self._by_carry("see", self.prepared(), image, vectors)
             if memory is not None:
-                self.motion = Lazy(MOTION, "observe", schedule.carry.observe, (memory.sight, self.sight))
+                self.motion = self._by_carry("observe", memory.sight, self.sight)
+
+    def _by_carry(self, method: str, *args: Any) -> Lazy:
+        """Return the call of a method of the carry."""
+        return Lazy(MOTION, method, partial(call_carry, self.schedule.carry, method, self.t), args)
 
     def read(self, lazy: Lazy) -> Any:
         """Return a value, with all pending calls that it depends on run as one batch."""
@@ -167,8 +173,7 @@ class Frame:
         if self.motion is None:
             return motion
         if id(motion) not in self._moves:
-            compose = self.schedule.carry.compose
-            self._moves[id(motion)] = Lazy(MOTION, "compose", compose, (motion, self.motion))
+            self._moves[id(motion)] = self._by_carry("compose", motion, self.motion)
         return self._moves[id(motion)]
 
     def carry(self, cell: Cell) -> Any:
@@ -176,8 +181,7 @@ class Frame:
         if cell.motion is None:
             return cell.held
         if id(cell) not in self._carried:
-            move = self.schedule.carry.move
-            self._carried[id(cell)] = Lazy(MOTION, "move", move, (cell.held, cell.motion))
+            self._carried[id(cell)] = self._by_carry("move", cell.held, cell.motion)
         return self._carried[id(cell)]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
@@ -281,17 +285,17 @@ class Frame:
         self, propagated: str, now: Sequence[Cell], memory: Memory
     ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...]]:
         """Return the same as ``_fuse``, with the output made of the last fused value or output and the motion since then."""
-        net, carry = self.net, self.schedule.carry
+        net = self.net
         fused = memory.fused._replace(motion=self.since(memory.fused.motion))
         if propagated == "output":
-            made = Lazy(MOTION, "move", carry.move, (fused.held, fused.motion))
+            made = self._by_carry("move", fused.held, fused.motion)
         else:
             scores = Lazy(MOTION, "fused", net.fused, (fused.trunk,))
-            moved = Lazy(MOTION, "move", carry.move, (scores, fused.motion))
+            moved = self._by_carry("move", scores, fused.motion)
             if net.correction is None or propagated == "fused":
                 made = Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
             else:
-                unexplained = Lazy(MOTION, "unexplained", carry.unexplained, (moved, fused.motion))
+                unexplained = self._by_carry("unexplained", moved, fused.motion)
                 reads, names = net.correction.reads, [stage.name for stage in net.stages]
                 seen = self.prepared() if reads is None else now[names.index(reads)].trunk
                 made = Lazy(FINISH, "correction", net.correction.part, (seen, moved, unexplained))
