@@ -29,6 +29,7 @@ from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.segmenting.manifest import Entry, manifest
 from clockseg.segmenting.results import folder_name
 from clockseg.segmenting.segmentation import segment
+from clockseg.video.tiff import Page, pages
 from hostile_graphs import HOSTILE, hostile
 from toy_networks import toy
 from video_making import picture, write_video
@@ -248,3 +249,24 @@ def test_nobody_has_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sidecar_of_any_values_is_refused_in_words(tmp_path: Path) -> None:
     said = json.loads(sidecar.dump(networks.TINY)) | {"name": "\x1b[2J", "stages": ["../a", "b", "c"]}
     assert sidecar.parse(json.dumps(said), source="x").name == "\x1b[2J"  # it is shown, see test_fuzz_terminal
+
+
+def test_a_convolution_over_weights_without_channels(tmp_path: Path) -> None:
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [8], [0.0] * 8)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["input", "w"], ["scores"], name="first", kernel_shape=[3, 3])],
+        "net",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 8, 6, 6])],
+        [weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with pytest.raises(NetworkError):
+        load(str(stored(tmp_path, model)), engine=None)
+
+
+def test_a_tiff_that_promises_terabytes(tmp_path: Path) -> None:
+    # One directory at byte 8 with one field of four billion numbers of four bytes, at byte 8.
+    field = (273).to_bytes(2, "little") + (4).to_bytes(2, "little") + (2**32 - 1).to_bytes(4, "little") + b"\x08\0\0\0"
+    (tmp_path / "a.tif").write_bytes(b"II*\0\x08\0\0\0\x01\0" + field + bytes(4))
+    assert pages(tmp_path / "a.tif") == [Page(cut=True)]

@@ -20,7 +20,7 @@ INPUTS = {
     "ONNX graphs, run": 60,
     "result folders": 40,
     "data sets": 40,
-    "learned clocks": 60,
+    "learned clocks": 200,
     "folders": 25,
     "command lines": 40,
 }

@@ -201,9 +201,11 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
 def _check_counts(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) -> None:
     """Check the numbers that shape inference ignores: of elements that are reshaped, of channels that are summed."""
     shapes = [found.types[name][1] if name in found.types else () for name in node.input]
+    if len(shapes) < 2:
+        return
     if node.op_type == "Reshape" and node.output[0] in made:
         given, wanted = math.prod(shapes[0]), math.prod(made[node.output[0]][1])
-    elif node.op_type == "Conv" and all(shapes[:2]):
+    elif node.op_type == "Conv" and all(len(shape) > 1 for shape in shapes[:2]):
         given, wanted = shapes[0][1], shapes[1][1] * int(attribute(node, "group", 1))
     elif node.op_type == "Gemm" and all(len(shape) == 2 for shape in shapes[:2]):
         given, wanted = shapes[0][not attribute(node, "transA", 0)], shapes[1][int(attribute(node, "transB", 0))]

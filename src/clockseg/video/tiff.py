@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,7 @@ def _directories(data: BinaryIO, order: str) -> Iterator[dict[int, int]]:
 
     ``struct.error`` if a directory, or values that it points to, lie beyond the end of the file.
     """
+    size = os.fstat(data.fileno()).st_size
     at = _number(data.read(4), order)
     seen: set[int] = set()
     while at and at not in seen and len(seen) < _MOST_PAGES:
@@ -62,10 +64,8 @@ def _directories(data: BinaryIO, order: str) -> Iterator[dict[int, int]]:
         at = _number(data.read(4), order)
         for _, kind, values, field in entries:
             length = values * _BYTES.get(kind, 1)
-            if length > len(field):
-                data.seek(_number(field, order))
-                if len(data.read(length)) < length:
-                    raise struct.error
+            if length > len(field) and _number(field, order) + length > size:
+                raise struct.error
         yield {tag: _number(field[:2] if kind == _SHORT else field, order) for tag, kind, _, field in entries}
 
 
