@@ -167,6 +167,28 @@ NO_SKIP = Sidecar(
 )
 
 
+def three_levels(*, skip: bool) -> onnx.ModelProto:
+    """Three levels at strides 2, 4 and 8 and an enlargement; with ``skip`` the second level is added to the enlarged third.
+
+    The first level reaches the output only through the second.
+    """
+    build = Builder(5)
+    one = build.block("input", 3, 8, stride=2, to="one")
+    two = build.block(one, 8, 12, stride=2, to="two")
+    three = build.block(two, 12, 16, stride=2, to="three")
+    decoded = build.up_to(build.conv(three, 16, 12, kernel=1), two, 12)
+    if skip:
+        decoded = build.node("Add", decoded, two)
+    small = build.conv(build.block(decoded, 12, 12), 12, len(CLASSES), kernel=1)
+    build.up_to(small, "input", len(CLASSES), to="scores")
+    return build.model({"scores": len(CLASSES)})
+
+
+THREE_LEVELS = Sidecar(
+    "levels", Input("input", 48, 32, pad_multiple=8), "scores", (("one",), ("two",), ("three",)), classes=CLASSES
+)
+
+
 def two_branches() -> onnx.ModelProto:
     """A fine and a coarse branch that exchange twice, as DDRNet: cut where both pass."""
     build = Builder(3)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from clockseg import (
     skip_frame,
     step,
 )
+from clockseg.carry import Flow, Warp
 from clockseg.clocks import ALWAYS, AtLeastEvery, Every
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule, schedule_for
@@ -176,6 +177,24 @@ def test_every_kind_of_network(tmp_path: Path, engine: str, name: str) -> None:
     net = load(networks.write_network(tmp_path, model(), sidecar), engine=engine)
     for schedule in (frame_oracle, alternating, exponential, difference(0.2, of="features")):
         assert told(net, frames(5), schedule) == told(apart(net), frames(5), schedule)
+    assert verdicts(net)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+def test_held_stages_are_warped_whichever_stages_fire(tmp_path: Path, engine: str, skip: bool, nested: bool) -> None:
+    """Where stage 1 fires alone, nothing that it computes is read, and the model of what runs reads no frame."""
+    path = networks.write_network(tmp_path, networks.three_levels(skip=skip), networks.THREE_LEVELS)
+    net = load(path, engine=engine)
+    found = list(product((True, False), repeat=3))
+    fires = [(True, True, True), *found, *found[::-1]]
+    clocks = tuple(lambda tick, stage=stage: fires[tick.t][stage] for stage in range(3))
+    schedule = Schedule(clocks, nested=nested, carry=Warp(Flow()))
+    images = frames(len(fires))
+    joined = told(net, images, schedule)
+    assert joined == told(apart(net), images, schedule)
+    assert len({one.fired for _, one in joined}) == (4 if nested else 8)
     assert verdicts(net)
 
 

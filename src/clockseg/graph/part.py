@@ -82,8 +82,12 @@ class GraphPart:
         return {**passed, **dict(zip(self.made, made, strict=True)), FRAME_SIZE: np.array(size)}
 
     def read_by(self, built: Built) -> tuple[str, ...]:
-        """Return the inputs of this part that its model reads, in the model's order; it only passes on the others."""
-        return tuple(name for name in self.inputs if name == IMAGE or name in built.inputs)
+        """Return the inputs of this part that its model reads, in the model's order; the others it passes on or ignores.
+
+        The frame is the only input that has another name in the model.
+        """
+        frame = (IMAGE,) if set(built.inputs).difference(self.inputs) else ()
+        return tuple(name for name in self.inputs if name in (*built.inputs, *frame))
 
     @cached_property
     def made(self) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ class _Source:
         def build(size: Size) -> Built:
             made = [tensor for tensor in outputs if tensor not in inputs]
             model = extract(self.at(size), inputs, list(dict.fromkeys([*made, *finished])), name=name)
-            if IMAGE in given and self.frames:
+            if self.frames and any(value.name == self.sidecar.input.name for value in model.graph.input):
                 model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
             if labels:
                 model = with_labels(model, finished[0], size, keep=self.sidecar.output in made)
