@@ -109,6 +109,20 @@ def test_the_next_lines_name_what_is_installed(
         assert ("clockseg train heads" in told) == ("torch" in there)
 
 
+def test_names_of_classes_may_be_given_as_a_list(tmp_path: Path) -> None:
+    source, out = saved(tmp_path, networks.tiny()), tmp_path / "net.onnx"
+    flags = [*FLAGS, "--output", "scores", "--at", "low,mid,deep", "--classes", ", ".join(networks.CLASSES)]
+    assert main(["cut", str(source), *flags, "--out", str(out)]) == 0
+    assert sidecar.read(out.with_suffix(".json")).classes == networks.CLASSES
+
+
+@pytest.mark.parametrize("name", ["names.txt", "nowhere.onnx"])
+def test_a_file_that_is_no_network_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / "names.txt").write_text("road\ncar")
+    assert main(["cut", str(tmp_path / name), *FLAGS, "--out", str(tmp_path / "net.onnx")]) == 1
+    assert "Give a whole ONNX file, NAME.onnx" in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = saved(tmp_path, networks.unet())
     assert main(["cut", str(source), *FLAGS, "--out", str(tmp_path / "net.onnx")]) == 0

@@ -17,6 +17,7 @@ import networks
 from clockseg import NetworkError, UsageError, run
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule
+from clockseg.networks.cut_input import frame_input, smallest_multiple
 from clockseg.networks.load import files_of, load
 
 SIZE = WIDTH, HEIGHT = 48, 32
@@ -44,6 +45,13 @@ def bare(folder: Path, *, said: dict[str, Any] | None = None, suffix: str = ".on
     if said is not None:
         path.with_suffix(".json").write_text(json.dumps(said))
     return path.with_suffix(suffix)
+
+
+def free(folder: Path) -> Path:
+    """A network of a free height and width, which fits multiples of some number only."""
+    path = folder / "free.onnx"
+    onnx.save(networks.unet(), path)
+    return path
 
 
 def of_bytes(path: Path) -> Path:
@@ -119,8 +127,53 @@ def test_what_only_the_user_knows_is_asked_for(tmp_path: Path) -> None:
     example = json.loads(str(told.value).split("your own values: ")[1])
     path.with_suffix(".json").write_text(json.dumps(example))
     assert load(path)(frame()).shape == (HEIGHT, WIDTH)
-    with pytest.raises(UsageError, match=r'"classes": \["background'):
+    assert example["classes"] == ["class 0", "class 1", "class 2", "class 3"]
+    with pytest.raises(UsageError, match=r'nor ids\.json says classes.*"classes": \["background'):
         load(of_bytes(tmp_path / "ids.onnx"), engine="onnxruntime")
+
+
+def test_the_missing_fields_are_named_and_the_example_can_be_pasted(tmp_path: Path) -> None:
+    path = free(tmp_path)
+    with pytest.raises(
+        UsageError, match=r"say input\.width, input\.height, input\.scale.*clockseg cut .* --size"
+    ) as told:
+        load(path)
+    example = json.loads(str(told.value).split("your own values: ")[1])
+    path.with_suffix(".json").write_text(json.dumps(example))
+    assert load(path)(frame()).shape == (HEIGHT, WIDTH)
+    del example["input"]["width"]
+    path.with_suffix(".json").write_text(json.dumps(example))
+    with pytest.raises(UsageError, match=r"nor free\.json says input\.width\. Cut it"):
+        load(path)
+
+
+def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> None:
+    path = free(tmp_path)
+    path.with_suffix(".json").write_text(json.dumps(SAID))
+    net = load(path, size=(50, 30))
+    assert net.sidecar.input.pad_multiple == smallest_multiple(frame_input(onnx.load(path)), (50, 30)) > 1
+    assert net(frame()[:30]).shape == (30, WIDTH)
+    said = {"input": {**SAID["input"], "pad_multiple": 1}}
+    path.with_suffix(".json").write_text(json.dumps(said))
+    with pytest.raises(NetworkError, match=r'can\'t run .* at 48x30 .*"pad_multiple": 32 under "input" in .*\.json'):
+        load(path, size=(50, 30))(frame()[:30])
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"output": "logit"}, r'json: output is "logit", and the file has no such output; it has scores'),
+        ({"input": {**SAID["input"], "name": "image"}}, r'json: input\.name is "image", .* it has input'),
+        ({"input": {**SAID["input"], "width": 0, "height": 0}}, r"json: input\.width is 0; it must be a whole number"),
+        ({"input": 5}, r"json: input is 5; it must be an object"),
+        ({"classes": ["a", "b", "c"]}, r"json: classes has 3 names, and the output .* scores 4"),
+        ({"classes": ["a", "b", "c", "d", "e"]}, r"json: classes has 5 names, and the output .* scores 4"),
+        ({"classes": "a"}, r'json: classes is "a"; it must be a list of strings'),
+    ],
+)
+def test_wrong_fields_are_named_with_their_file(tmp_path: Path, said: dict[str, Any], error: str) -> None:
+    with pytest.raises(NetworkError, match=error):
+        load(bare(tmp_path, said={**SAID, **said}))
 
 
 def test_what_can_not_run(tmp_path: Path) -> None:

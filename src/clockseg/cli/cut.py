@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import add_options, check_new_network, new_command, positive, size
+from clockseg.cli.options import add_options, check_new_network, kinds, new_command, positive, size
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
@@ -117,10 +117,10 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
     help = "tensor of class scores or of class ids (default: the only output)"
     group.add_argument("--output", metavar="NAME", help=help)
     help = (
-        "class names: one per line, a JSON list, a JSON object of id: name, or a data set's classes.json; none if the output "
-        "is a map of numbers, such as depth"
+        "class names, separated by commas, or a file of them: one per line, a JSON list, a JSON object of id: name, or a data "
+        "set's classes.json; none if the output is a map of numbers, such as depth"
     )
-    group.add_argument("--classes", metavar="FILE|none", help=help)
+    group.add_argument("--classes", metavar="NAMES|FILE|none", help=help)
     help = "one colour per class: JSON, or lines of r g b or #rrggbb"
     group.add_argument("--palette", type=Path, metavar="FILE", help=help)
     group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")
@@ -173,9 +173,14 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.networks.source import ClassNames, Said, read_class_names, read_palette
+    from clockseg.networks.source import ClassNames, Said, checked, read_class_names, read_palette
 
-    named = ClassNames(()) if args.classes in (None, "none") else read_class_names(Path(args.classes))
+    if args.classes in (None, "none"):
+        named = ClassNames(())
+    elif "," in args.classes and not Path(args.classes).exists():
+        named = ClassNames(checked(kinds(args.classes), "--classes"))
+    else:
+        named = read_class_names(Path(args.classes))
     palette = named.palette if args.palette is None else read_palette(args.palette, len(named.names))
     return Said(
         output=args.output,

@@ -127,6 +127,7 @@ OLDEST_OPSET = 11
 _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
 
 _BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT16, onnx.TensorProto.UINT16)
+_EXPECTED = "Give a whole ONNX file, NAME.onnx, as torch.onnx.export and other exporters write it."
 
 
 def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
@@ -144,11 +145,11 @@ def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
         in_order(model.graph)
         onnx.checker.check_model(model)
     except OSError as error:
-        raise NetworkError(f"{path} can't be read: {error.strerror or error}") from error
+        raise NetworkError(f"{path} can't be read: {error.strerror or error}. {_EXPECTED}") from error
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         if isinstance(error, NetworkError):
             raise
-        raise NetworkError(f"{path} is no valid ONNX file: {first_line(error)}") from error
+        raise NetworkError(f"{path} is no valid ONNX file: {first_line(error)}. {_EXPECTED}") from error
     model = _tidy(model)
     limits.check_nodes(model.graph)
     return model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -174,11 +174,9 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
     """
     if frame.size is not None:
         return frame
-    for one in MULTIPLES if multiple is None else (multiple,):
-        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
-        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size or LOOKED_AT)
-        if misfit_at(frame, (width, height)) is None:
-            return frame._replace(multiple=one)
+    fitting = smallest_multiple(frame, size or LOOKED_AT, MULTIPLES if multiple is None else (multiple,))
+    if fitting is not None:
+        return frame._replace(multiple=fitting)
     only = _only_size(frame, size or LOOKED_AT)
     if only is None:
         return frame
@@ -191,6 +189,16 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
     return frame._replace(
         model=of_size(frame.model, frame.name, only), size=only, told=(*frame.told, Told("size", _shown(only), why))
     )
+
+
+def smallest_multiple(frame: FrameInput, size: Size, tried: Iterable[int] = MULTIPLES) -> int | None:
+    """Return the first of ``tried`` whose multiples near ``size`` the network fits as sides; None if it fits none."""
+    for one in tried:
+        # A network that halves five times and adds skips fits odd multiples of 32 and of nothing less.
+        width, height = (one * (2 * max(1, side // (2 * one)) + 1) for side in size)
+        if misfit_at(frame, (width, height)) is None:
+            return one
+    return None
 
 
 def misfit_at(frame: FrameInput, size: Size) -> tuple[Static, onnx.NodeProto] | None:

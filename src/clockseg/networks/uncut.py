@@ -20,11 +20,12 @@ from clockseg.clockwork.network import Part, Stage, StagedNetwork
 from clockseg.engines.compiled import PerSize
 from clockseg.errors import NetworkError, UsageError, first_line
 from clockseg.execution.machine import threads_or_all
-from clockseg.graph import sidecar
+from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.extraction import built, with_labels
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Built, GraphPart, Pick, Tensors
-from clockseg.graph.sidecar import MOST_CLASSES, Sidecar
+from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.libraries import opencv
+from clockseg.networks.cut_input import IMAGENET, frame_input, smallest_multiple
 from clockseg.networks.source import RECOMMENDED, numbered
 from clockseg.types import Array, Size
 
@@ -165,34 +166,88 @@ _ONNX_TYPES = {"float": "FLOAT", "double": "DOUBLE"}
 def describe(file: File, size: Size | None) -> Sidecar:
     """Return the sidecar of a file: what stands in NAME.json beside it, completed with what the file itself tells.
 
-    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``UsageError`` says what to write
-    into NAME.json where neither tells.
+    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` names a field of
+    NAME.json that is wrong, ``UsageError`` those that are missing.
     """
     path, data = file.path, _beside(file.path)
+    beside = path.with_suffix(".json")
     if data is None:
-        return sidecar.read(path.with_suffix(".json"))  # which raises the error
+        return sidecar.read(beside)  # which raises the error
     if len(file.inputs) != 1:
         names = ", ".join(one.name for one in file.inputs)
         raise NetworkError(f"{path.name} has {len(file.inputs)} inputs ({names}); one, the frame, can be given.")
     [frame] = file.inputs
-    output = next((one for one in file.outputs if one.name == data.get("output")), file.outputs[0])
-    _, height, width = _layout(frame)
-    width, height = (width, height) if width and height else size or (width, height)
-    given = {"name": frame.name, "width": width, "height": height}
-    if frame.type == np.uint8:
-        given["scale"] = 1.0
-    classes = list(numbered(_classes(file, output)).names)
-    full = {"format": sidecar.FORMAT, "name": path.stem, "input": given, "output": output.name, **data}
-    full["input"] = given | data.get("input", {}) if isinstance(data.get("input", {}), dict) else data["input"]
-    missing = _missing(file, full, output, frame, classes)
+    said = data.get("input", {})
+    given = said if isinstance(said, dict) else {}
+    _check_name(beside, "input.name", given.get("name", frame.name), "input", file.inputs)
+    named = data.get("output", file.outputs[0].name)
+    _check_name(beside, "output", named, "output", file.outputs)
+    output = next(one for one in file.outputs if one.name == named)
+    known: dict[str, Any] = {"name": frame.name, **({"scale": 1.0} if frame.type == np.uint8 else {})}
+    if working := file.size or size:
+        known |= {"width": working[0], "height": working[1]}
+    examples, classes = _examples(frame, known | given), list(numbered(_classes(file, output)).names)
+    full: dict[str, Any] = {
+        "format": sidecar.FORMAT,
+        "name": path.stem,
+        "input": {},
+        "output": output.name,
+        "classes": classes or (["background", "person"] if output.type.kind in "iu" else []),
+        **data,
+    }
+    full["input"] = known | examples | said if isinstance(said, dict) else said
+    found = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
+    missing = [f"input.{name}" for name in examples]
+    missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
-        example = {**full, "input": {**full["input"], "width": width or 512, "height": height or 512}, **missing}
         raise UsageError(
-            f"{path.name} runs uncut, and doesn't say all that is needed: write {path.with_suffix('.json')}, with your own "
-            f"values: {json.dumps(example)}"
+            f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(file)} write {beside}, with your "
+            f"own values: {json.dumps(full)}"
         )
-    said = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(path))
-    return said if "classes" in full else replace(said, classes=tuple(classes))
+    _check_classes(beside, file, output, found.classes)
+    if "pad_multiple" not in given and path.suffix == ".onnx" and file.size is None:
+        found = replace(found, input=replace(found.input, pad_multiple=_multiple(path, found.input)))
+    return found
+
+
+def _or_cut(file: File) -> str:
+    """Return the end of a sentence that offers to cut a file, for those that can be, up to the alternative."""
+    if file.path.suffix != ".onnx":
+        return ":"
+    out = file.path.with_name(f"{file.path.stem}-cut.onnx")
+    size = "" if file.size else " --size WIDTHxHEIGHT"
+    return f". Cut it, with your own values (clockseg cut {file.path} --out {out}{size} {IMAGENET}), or"
+
+
+def _check_name(beside: Path, field: str, name: object, kind: str, ports: Sequence[Port]) -> None:
+    """Check that a ``field`` of the sidecar names one of the file's inputs or outputs, ``ports``."""
+    there = [port.name for port in ports]
+    if name not in there:
+        raise NetworkError(
+            f"{beside}: {field} is {json.dumps(name)}, and the file has no such {kind}; it has {', '.join(there)}. Write one "
+            "of these, or leave the field out."
+        )
+
+
+def _check_classes(beside: Path, file: File, output: Port, classes: Sequence[str]) -> None:
+    """Check that there are as many ``classes`` as the output scores; none stand for an output of numbers."""
+    axis = _channels_axis(output.shape, file, len(classes))
+    floats = output.type.kind == "f"
+    scored = (output.shape[axis] if floats and axis is not None else 0) or file.ids.get(output.name, 0)
+    if classes and scored and scored != len(classes):
+        raise NetworkError(
+            f"{beside}: classes has {len(classes)} names, and the output {output.name!r} {list(output.shape)} scores {scored}; "
+            "give a name for each, in the order of its channels, or [] if it is no labelling."
+        )
+
+
+def _multiple(path: Path, reads: Input) -> int:
+    """Return the multiple that the sides of frames must have, as ``clockseg cut`` finds it; 1 where it can't tell."""
+    try:
+        frame = frame_input(onnx_reader.read(path))
+        return smallest_multiple(frame, (reads.width, reads.height)) or 1
+    except NetworkError:
+        return 1
 
 
 def _classes(file: File, output: Port) -> int:
@@ -203,18 +258,11 @@ def _classes(file: File, output: Port) -> int:
     return output.shape[axis] if 1 < output.shape[axis] <= MOST_CLASSES else 0
 
 
-def _missing(file: File, full: Mapping[str, Any], output: Port, frame: Port, classes: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that only the user knows, with examples; none if all is known."""
-    found: dict[str, Any] = {}
-    given = full["input"] if isinstance(full["input"], dict) else {}
+def _examples(frame: Port, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return examples for the fields of a sidecar's input that only the user knows and that are not ``given``."""
+    found: dict[str, Any] = {name: 512 for name in ("width", "height") if name not in given}
     if frame.type.kind == "f" and not {"mean", "std", "scale"}.intersection(given):
-        found["input"] = {**given, "scale": 1 / 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-    if not (given.get("width") and given.get("height")):
-        found.setdefault("input", {**given, "width": 512, "height": 512})
-    if len(file.outputs) > 1 and not any(one.name == full["output"] for one in file.outputs):
-        found["output"] = output.name
-    if output.type.kind in "iu" and "classes" not in full and not classes:
-        found["classes"] = ["background", "person"]
+        found |= {"scale": 1 / 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
     return found
 
 
@@ -267,9 +315,10 @@ class Body:
         except Exception as error:  # engines raise many types
             if isinstance(error, NetworkError):
                 raise
+            free = f'another --size, or "pad_multiple": 32 under "input" in {self.file.path.with_suffix(".json")}, which pads '
             raise NetworkError(
-                f"{self.file.engine} can't run {self.file.path.name} at {size[0]}x{size[1]} ({first_line(error)}). Give the "
-                "size it was exported for, or another --engine."
+                f"{self.file.engine} can't run {self.file.path.name} at {size[0]}x{size[1]} ({first_line(error)}). Give "
+                f"{'' if self.file.size else f'{free}frames to multiples of 32, or '}another --engine."
             ) from error
         return self._value(made, size)
 
