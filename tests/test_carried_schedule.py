@@ -89,7 +89,8 @@ def test_what_is_spelled_parses_back(text: str, carries: list[str]) -> None:
     ("text", "said"),
     [
         ("carried", r"needs arguments, such as carried\(skip_frame\(4\), warp\(flow\)\)"),
-        ("carried(skip_frame(4))", "missing 1 required"),
+        ("carried(skip_frame(6))", "^carried takes a schedule and a carry, such as carried"),
+        ("skip_frame()", "missing 1 required"),
         ("carried(skip_frame(4), alternating)", "no carry"),
         ("carried(skip_frame(4), flow)", "no carry"),
         ("carried(warp(flow), skip_frame(4))", "no carry"),

@@ -241,6 +241,19 @@ def test_frames_that_change_their_size(net, tmp_path) -> None:
 
 
 # The command.
+@pytest.mark.parametrize(("frames", "told"), [(20, False), (21, True)])
+def test_time_is_estimated_from_enough_frames_only(network, tmp_path, capsys, frames: int, told: bool) -> None:
+    clips = [
+        write_video(tmp_path / name, [picture(64, 48, seed) for seed in range(frames)]) for name in ("a.avi", "b.avi")
+    ]
+    command = ["segment", *map(str, clips), "--network", str(network), "--threads", "1", "--engine", "openvino"]
+    assert main([*command, "--schedule", "skip_frame(2)", "--out", str(tmp_path / "out")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("(estimated)" in line for line in lines) == told
+    [header] = [number for number, line in enumerate(lines) if line.startswith("video")]
+    assert all((line.count("%") == 2) == told for line in lines[header + 1 : -1])
+
+
 def test_one_bad_input_does_not_stop_the_others(network, video, tmp_path, capsys) -> None:
     empty = tmp_path / "empty.mp4"
     empty.touch()

@@ -110,7 +110,10 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
             return partial(function, **dict(zip(names, args, strict=False)), **kwargs)
         return function(*args, **kwargs)
     except TypeError as error:
-        raise UsageError(f"{what} {text!r}: {error}. A list of values is one argument: ((1, 2, 4)).") from None
+        # Python names the function itself, such as Change.__init__(); the text has its public name.
+        why = re.sub(r"^[\w.]+(?=\(\))", ast.unparse(node.func).replace(MARK, ":"), str(error))
+        hint = " A list of values is one argument: ((1, 2, 4))." if " takes " in why else ""
+        raise UsageError(f"{what} {text!r}: {why}.{hint}") from None
 
 
 def _imported(text: str, what: str) -> Any:

@@ -18,6 +18,8 @@ from clockseg.segmenting.work import Segmented
 LONGEST_NAME = 60
 LONGEST_TABLE = 40
 """Rows; of more videos only those that failed or were cut short are in the table."""
+FEWEST_TIMED = 20
+"""Frames after the first; the network's time on fewer is too uncertain to be told."""
 
 
 class Report:
@@ -77,7 +79,7 @@ def _told(done: Segmented) -> str:
     summary: dict[str, Any] = done.summary
     if summary["network_rate"] is None:
         return f"{done.folder}: 1 frame"
-    rates, time, frames = summary["fire_rate"], summary["relative_time_estimate"], summary["frames"]
+    rates, time, frames = summary["fire_rate"], _time(summary), summary["frames"]
     told = f"{done.folder}: {frames} frames in {summary['wall_seconds']:.1f} s ({summary['fps']:.1f} FPS)"
     # The rates and the relative time are those of the frames after the first, on which the network always runs.
     later = frames - 1
@@ -88,6 +90,11 @@ def _told(done: Segmented) -> str:
         ran += f", in {percent((1 + later * time) / frames)} of the time that it would need for all of them (estimated)"
     carry = "" if summary["carry"] == "identity" else f" Carry: {summary['carry']}."
     return f"{told}. {ran}.{carry} {_busiest(summary)}"
+
+
+def _time(figures: dict[str, Any]) -> float | None:
+    """Return the estimated time relative to the network's on every frame; None if too few frames were timed."""
+    return figures.get("relative_time_estimate") if (figures.get("frames") or 0) > FEWEST_TIMED else None
 
 
 def _busiest(summary: dict[str, Any]) -> str:
@@ -134,6 +141,6 @@ _CELLS: dict[str, Callable[[Outcome], str]] = {
     "video": lambda one: _short(one.input.source),
     "frames": lambda one: str(_figures(one).get("frames", "")),
     "network ran on": lambda one: percent(_figures(one).get("network_rate")),
-    "time": lambda one: percent(_figures(one).get("relative_time_estimate")),
+    "time": lambda one: percent(_time(_figures(one))),
     "": _state,
 }

@@ -131,8 +131,8 @@ def _clock(given: Any, name: str) -> Clock:
         return as_clock(given)
     except UsageError as error:
         raise UsageError(
-            f"{name} takes clocks: adaptive, difference, confidence, every, at_least_every and what is made of them, "
-            f"not {given!r}. {error}"
+            f"{name} takes clocks: adaptive, difference, confidence, every, at_least_every and what is made of them. "
+            f"{error}"
         ) from error
 
 

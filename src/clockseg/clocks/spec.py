@@ -52,8 +52,10 @@ def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
     return found  # type: ignore[no-any-return]  # a schedule, a clock, or a function of the number of stages
 
 
-def _carried(inner: Any, carry: Any, *, imports: bool) -> Named:
+def _carried(inner: Any, carry: Any = None, *, imports: bool) -> Named:
     """Return ``carried(skip_frame(4), warp(flow))``; arguments in quotes are parsed as text."""
+    if carry is None:
+        raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")
     found = parse_schedule(inner, imports=imports) if isinstance(inner, str) else inner
     _check_whole(found)
     moves = parse_carry(carry, imports=imports) if isinstance(carry, str) else carry_of(carry, str(carry))

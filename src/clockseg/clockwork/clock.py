@@ -249,7 +249,8 @@ def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
     if len(needed) == 2:
         return cast(Clock, given)  # called with a tick and a state
     if len(needed) != 1 or needed[0].name == "stages":
-        raise UsageError(f"{given!r} is not a clock; give a function of (tick), or of (tick, state).")
+        shown = name_of(given) if inspect.isfunction(given) else repr(given)
+        raise UsageError(f"{shown} is not a clock; give a function of (tick), or of (tick, state).")
     return Plain(cast(Callable[..., bool | Decision], given), gates_after)
 
 

@@ -37,7 +37,7 @@ FORMAT = "clockseg-schedule-1"
 RUN = ("network", "size", "precision")
 """Options of the network to run that a plan holds."""
 NETWORK_FILES = (".onnx", ".safetensors")
-_EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune writes one.'
+_EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune and plan write them.'
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def read_schedule_file(path: str | os.PathLike[str]) -> ScheduleFile:
     Traceback (most recent call last):
         ...
     clockseg.errors.DataError: nowhere.toml can't be read (No such file or directory). It holds format =
-    "clockseg-schedule-1" and schedule = "adaptive(0.25)"; clockseg tune writes one.
+    "clockseg-schedule-1" and schedule = "adaptive(0.25)"; clockseg tune and plan write them.
     """
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))

@@ -77,6 +77,8 @@ def picture(run: Run, page: Path, choice: Choice, warn: Callable[[str], None]) -
             warn(f"{run.source.name}: browsers do not play it")
         except ClocksegError as error:
             warn(f"its video cannot be used ({error})")
+    elif run.summary.get("live"):
+        warn("the frames of a live run can't be found in its source")
     else:
         warn("the video was moved or replaced since the run" if run.trace else "without a trace its frames are unknown")
     if run.file("overlay") is not None:
