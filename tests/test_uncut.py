@@ -135,7 +135,7 @@ def test_what_only_the_user_knows_is_asked_for(tmp_path: Path) -> None:
 def test_the_missing_fields_are_named_and_the_example_can_be_pasted(tmp_path: Path) -> None:
     path = free(tmp_path)
     with pytest.raises(
-        UsageError, match=r"say input\.width, input\.height, input\.scale.*clockseg cut .* --size"
+        UsageError, match=r"says input\.width, input\.height, input\.scale.*clockseg cut .* --size"
     ) as told:
         load(path)
     example = json.loads(str(told.value).split("your own values: ")[1])
