@@ -303,7 +303,11 @@ def test_a_frame_is_counted_with_the_motion_that_the_first_one_lacks() -> None:
 def test_a_clock_of_one_s_own_is_tried_or_refused(clip: Path, priced: None) -> None:
     tried = planned(clip, Goal(keep=0.9), also=["either(confidence({}), every(5))"], limit=40).trials
     assert any(one.candidate.text.startswith("carried(either(confidence(0.05), every(5))") for one in tried)
-    for text, said in (("no_such({})", "no_such"), ("budget(fps=30)", "fps"), ("adaptive({}, watch=7)", "watch=7")):
+    for text, said in (
+        ("no_such({})", "no_such"),
+        ("budget(fps=30)", "fps"),
+        ("adaptive({}, watch=7)", "after stage 7"),
+    ):
         with pytest.raises(UsageError, match=said):
             planned(clip, Goal(keep=0.9), also=[text])
 
