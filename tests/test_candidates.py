@@ -293,6 +293,25 @@ def test_a_network_without_skips_gets_even_stages() -> None:
     assert "no skip" in found.note
 
 
+def test_a_skip_from_the_second_level_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three stages have none from the first; the cuts that are suggested have one."""
+    onnx.save(networks.three_levels(skip=True), tmp_path / "model.onnx")
+    found = in_files.inspect_cuts(tmp_path / "model.onnx", size=(96, 64), repeat=0)
+    best = found.choices[0]
+    assert best.reaching == (False, True, True)
+    assert best.note.startswith(
+        "no skip from stage 1 bypasses stage 2, so that the output does not change until stage 2 "
+    )
+    suggested = best.note.split("--at ")[1]
+    cut = ["cut", f"{tmp_path}/model.onnx", "--out", f"{tmp_path}/net.onnx", "--size", "96x64", "--mean=0", "--std=1"]
+    assert main(cut) == 0
+    told = capsys.readouterr().out
+    assert "a frame on which only stage 1 fires, and such a frame keeps the old output" in told
+    assert f"note: {best.note}." in told
+    assert main([*cut, "--overwrite", "--at", suggested]) == 0
+    assert set(load(tmp_path / "net.onnx").groups[-1].reads) == {"stage1", "stage2"}
+
+
 def test_more_stages_than_places() -> None:
     found = chosen(SEGFORMER, 9)
     assert found.cuts == (("a",), ("b",), ("c",), ("d",))

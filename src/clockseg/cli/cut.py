@@ -14,6 +14,7 @@ from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
 
 if TYPE_CHECKING:
+    from clockseg.graph.choice import Choice
     from clockseg.networks.cutting import CutNetwork
     from clockseg.networks.inspection import Inspected
     from clockseg.networks.source import Said, Source
@@ -235,15 +236,16 @@ def _cuts(found: CutNetwork) -> str:
     ]
     choice = found.choice
     if choice is not None:
-        lines.append(f"  chosen for {choice.purpose}: {_share(choice.every_frame)}")
+        lines.append(f"  chosen for {choice.purpose}: {_share(choice)}")
     if choice is not None and choice.runner_up is not None:
         cuts = ", ".join("+".join(cut) for cut in choice.runner_up.cuts)
-        lines.append(f"  runner-up: {cuts}: {_share(choice.runner_up.every_frame)}")
+        lines.append(f"  runner-up: {cuts}: {_share(choice.runner_up)}")
     return "cut\n" + "\n".join(lines)
 
 
-def _share(every_frame: float) -> str:
-    return f"{percent(every_frame)} of the time goes into a frame on which only stage 1 fires"
+def _share(choice: Choice) -> str:
+    share = f"{percent(choice.every_frame)} of the time goes into a frame on which only stage 1 fires"
+    return share if choice.reaching[0] else f"{share}, and such a frame keeps the old output"
 
 
 def _parts(found: CutNetwork) -> str:

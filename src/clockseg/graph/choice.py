@@ -193,8 +193,25 @@ def choose(
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
     rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose)
     told = work if seconds is None else seconds
-    chosen = _chosen(rows, output, lambda cuts: _judged(graph, shapes, told, output, cuts, purpose))
+
+    def judge(cuts: tuple[Cut, ...]) -> Choice | None:
+        return _judged(graph, shapes, told, output, cuts, purpose)
+
+    chosen = _chosen(rows, output, judge)
+    if purpose != "latency" and not chosen.reaching[0]:
+        shorter = (_rows(trunk, timed, count, purpose) for count in range(len(chosen.cuts) - 1, 1, -1))
+        others = (judge(row.cuts) for found in shorter for row in _ranked(found, purpose)[0] if row.skip)
+        note = _without_skip(chosen, next((other for other in others if other and other.reaching[0]), None))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
+
+
+def _without_skip(chosen: Choice, other: Choice | None) -> str:
+    """Return the note on a choice whose first stage reaches the output only through a later one; ``other`` has a skip from it."""
+    first = chosen.reaching.index(True) + 1
+    note = f"no skip from stage 1 bypasses stage {first}, so that the output does not change until stage {first} fires"
+    if other is None:
+        return note
+    return f"{note}; there is one with --at {','.join('+'.join(cut) for cut in other.cuts)}"
 
 
 def _fewer(trunk: Trunk, found: int, stages: int) -> str:
@@ -235,10 +252,8 @@ def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
     """Return ``rows``, the best first, and a note on what cannot be had."""
     useful = _filled([row for row in rows if row.skip])
     if purpose == "latency" or not useful:
-        held = purpose != "latency" and len(rows[0].indices) > 1
-        note = "no skip bypasses the last stage, so that the output does not change while it holds" if held else ""
         near, others = _near(_filled(rows), lambda row: row.longest_time)
-        return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others], note
+        return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others], ""
     wanted = useful if purpose == "time" else _finest(useful)
     note = "no skip of stride 8 or finer" if purpose == "detail" and not wanted[0].fine else ""
     others = [row for row in useful if row not in wanted]
