@@ -69,7 +69,7 @@ def video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--layout", "user_broken:clips"], "(user_broken.py, line 2: NameError: name 'unknown' is not defined)"),
         (
             ["--schedule", "skip_frame(2)", "--carry", "user_faults:moves"],
-            "user_faults.py, line 10, in move: KeyError: 'x'",
+            "move of the carry Moves failed at frame 1 (user_faults.py, line 10, in move): KeyError: 'x'",
         ),
     ],
 )

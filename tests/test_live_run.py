@@ -244,6 +244,12 @@ class TestLive:
             live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out", on_frame=fail)
         assert not (tmp_path / "out").exists()
 
+    def test_a_result_that_is_there_is_kept(self, drive: Path, tmp_path: Path) -> None:
+        (tmp_path / "out" / "drive").mkdir(parents=True)
+        (tmp_path / "out" / "drive" / "summary.json").write_text("{}")
+        with pytest.raises(UsageError, match=r"give another --out, or --overwrite to replace it\.$"):
+            live(toy(), [str(drive)], frame_oracle, out=tmp_path / "out")
+
     def test_a_lookahead_makes_frames_from_both_sides(self, drive: Path) -> None:
         shown: list[Any] = []
         schedule = carried(skip_frame(4), Interpolate(Flow()))

@@ -254,6 +254,12 @@ def test_time_is_estimated_from_enough_frames_only(network, tmp_path, capsys, fr
     assert all((line.count("%") == 2) == told for line in lines[header + 1 : -1])
 
 
+def test_inputs_that_do_not_exist_leave_nothing_behind(network, tmp_path, capsys) -> None:
+    assert run(tmp_path / "missing.mp4", "--out", tmp_path / "out", "--network", network) == 1
+    assert "missing.mp4: no such file or folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_one_bad_input_does_not_stop_the_others(network, video, tmp_path, capsys) -> None:
     empty = tmp_path / "empty.mp4"
     empty.touch()

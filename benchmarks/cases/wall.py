@@ -24,7 +24,7 @@ import av
 from benchmarks.harness import Facts, number, say, table
 from benchmarks.inputs import DRIVING, data
 from clockseg.execution.machine import cores
-from clockseg.networks.load import WEIGHTS
+from clockseg.networks import WEIGHTS
 from clockseg.video import open_clip
 
 OPTIONS = {

@@ -14,7 +14,7 @@ from typing import Any
 from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import MAX_PIXELS
 from clockseg.libraries import ALL_ENGINES
-from clockseg.networks import BUNDLED, DRIVING
+from clockseg.networks import DRIVING, INSTALLED
 
 
 class Unsaid(str):
@@ -94,7 +94,7 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 NETWORK_HELP = (
-    f"a bundled network ({', '.join(BUNDLED)}), FILE.onnx with its sidecar FILE.json beside it, FILE.xml of OpenVINO or "
+    f"a bundled network ({', '.join(INSTALLED)}), FILE.onnx with its sidecar FILE.json beside it, FILE.xml of OpenVINO or "
     "FILE.tflite, which run uncut, hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, "
     "hf:DIRECTORY, or an FCN's FILE.safetensors"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from contextlib import closing
 from fractions import Fraction
@@ -24,7 +25,7 @@ from clockseg.cli.options import (
     positive,
 )
 from clockseg.cli.terminal import say, warn
-from clockseg.errors import DataError, install
+from clockseg.errors import DataError, VideoError, install
 from clockseg.files import MAX_HOURS, printable
 from clockseg.networks import ANY_VIDEO
 
@@ -119,8 +120,12 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.cli.recipe import recipe
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.segmentation import segment_many
+    from clockseg.video.decode import ALLOWED
 
     found = inputs(args.inputs, warn=lambda text: warn(printable(text)))
+    if not any(os.path.lexists(one.source) for one in found):
+        names = ", ".join(printable(one.source) for one in found[:3])
+        raise VideoError(f"{names}: no such file or folder. {ALLOWED}")
     args = as_planned(args, args.schedule)
     fetch_network(args.network, quiet=args.quiet)
     how = recipe(_pinned(args))

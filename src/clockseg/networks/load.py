@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -19,7 +18,7 @@ from clockseg.graph.part import GraphPart
 from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
-from clockseg.networks import BUNDLED, named, uncut
+from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named, uncut
 from clockseg.networks.framing import Framing, OwnSize
 from clockseg.types import Size
 
@@ -35,7 +34,6 @@ FORMATS = {".safetensors": "clockseg.paper.export_fcn"}
 Such a module has ``read(path)``, which returns a graph and its sidecar, and ``load_in_torch(path, device, threads)``, which
 returns a staged network.
 """
-WEIGHTS = Path(str(resources.files("clockseg.networks"))) / "weights"
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
@@ -165,10 +163,10 @@ def path_of(network: str | Path) -> Path:
         raise UsageError(
             f"network {str(network)!r}: give a bundled network, hf:ORG/NAME, torchvision:NAME, or a file "
             f"{' or '.join(f'NAME{end}' for end in ('.onnx', *uncut.SUFFIXES, *FORMATS))}. "
-            f"{nearest(str(network), BUNDLED)}"
+            f"{nearest(str(network), INSTALLED)}"
         )
     if not path.is_file():
-        raise NetworkError(f"there is no file {path}; give {', '.join(BUNDLED)}, or a file that exists.")
+        raise NetworkError(f"there is no file {path}; give {', '.join(INSTALLED)}, or a file that exists.")
     return path
 
 

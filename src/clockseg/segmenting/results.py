@@ -221,13 +221,19 @@ class ResultFolder:
 
     @classmethod
     def begin(
-        cls, path: Path, source: Path, *, overwrite: bool, mark: dict[str, Any] | None = None, resume: bool = False
+        cls,
+        path: Path,
+        source: Path,
+        *,
+        overwrite: bool,
+        mark: dict[str, Any] | None = None,
+        resume: bool | None = None,
     ) -> ResultFolder:
         """Create the folder.
 
         ``mark``: plain values that identify the input and the options; with ``resume``, complete pieces of a run with the
-        same mark stay. ``UsageError`` if there is a result and ``overwrite`` is not set, or if the result would overwrite its
-        ``source``; ``DataError`` if the folder can't be created.
+        same mark stay; None: the command has no ``--resume``. ``UsageError`` if there is a result and
+        ``overwrite`` is not set, or if the result would overwrite its ``source``; ``DataError`` if the folder can't be created.
         """
         read, into = source.resolve(), path.resolve()
         if read == into or any(into / name in (read, *read.parents) for name in (*FILES.values(), SUMMARY)):
@@ -246,18 +252,16 @@ class ResultFolder:
         return result
 
     @classmethod
-    def check_free(cls, path: Path, *, overwrite: bool, resume: bool) -> None:
+    def check_free(cls, path: Path, *, overwrite: bool, resume: bool | None) -> None:
         """Raise ``UsageError`` if the folder holds a result, complete or not, that is neither to be replaced nor resumed."""
         old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
         if old and not overwrite:
-            raise UsageError(
-                f"{path} holds a result already ({', '.join(old)}); give another --out, --overwrite to replace it, or --resume "
-                "to leave what is done."
-            )
+            replace = "give another --out, or --overwrite to replace it"
+            leave = "" if resume is None else ", or --resume to leave what is done"
+            raise UsageError(f"{path} holds a result already ({', '.join(old)}); {replace}{leave}.")
         if not (resume or overwrite) and cls(path).begun():
-            raise UsageError(
-                f"{path} holds an unfinished result; --resume goes on with it, --overwrite begins it anew."
-            )
+            on = "give another --out" if resume is None else "--resume goes on with it"
+            raise UsageError(f"{path} holds an unfinished result; {on}, --overwrite begins it anew.")
 
     @property
     def part(self) -> Path:

@@ -148,7 +148,7 @@ def _folders_to_give(path: Path) -> str:
     for folder, _, names in islice(os.walk(path), MOST_FOLDERS):
         if any(Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith(".") for name in names):
             return f"A subfolder contains images: give {folder}, and others like it, by name."
-    return "Give a folder that contains images."
+    return "Give a folder that contains images; clockseg segment also takes one that contains videos."
 
 
 def _check_file(path: Path) -> None:
