@@ -176,6 +176,11 @@ def test_wrong_fields_are_named_with_their_file(tmp_path: Path, said: dict[str, 
         load(bare(tmp_path, said={**SAID, **said}))
 
 
+def test_wrong_classes_are_named_before_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"json: classes has 1 names, and the output .* scores 4"):
+        load(bare(tmp_path, said={"classes": ["a"]}))
+
+
 def test_what_can_not_run(tmp_path: Path) -> None:
     path = bare(tmp_path, said=SAID, suffix=".xml")
     with pytest.raises(UsageError, match=r"engine 'onnxruntime': .*\.xml runs uncut in openvino"):

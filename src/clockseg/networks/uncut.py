@@ -197,6 +197,7 @@ def describe(file: File, size: Size | None) -> Sidecar:
     }
     full["input"] = known | examples | said if isinstance(said, dict) else said
     found = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
+    _check_classes(beside, file, output, found.classes)
     missing = [f"input.{name}" for name in examples]
     missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
@@ -204,7 +205,6 @@ def describe(file: File, size: Size | None) -> Sidecar:
             f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(file)} write {beside}, with your "
             f"own values: {json.dumps(full)}"
         )
-    _check_classes(beside, file, output, found.classes)
     if "pad_multiple" not in given and path.suffix == ".onnx" and file.size is None:
         found = replace(found, input=replace(found.input, pad_multiple=_multiple(path, found.input)))
     return found
@@ -237,7 +237,11 @@ def _check_classes(beside: Path, file: File, output: Port, classes: Sequence[str
     if classes and scored and scored != len(classes):
         raise NetworkError(
             f"{beside}: classes has {len(classes)} names, and the output {output.name!r} {list(output.shape)} scores {scored}; "
-            "give a name for each, in the order of its channels, or [] if it is no labelling."
+            + (
+                "cut it (clockseg cut), which takes two names for one channel, or give []."
+                if scored == 1
+                else "give a name for each, in the order of its channels, or [] if it is no labelling."
+            )
         )
 
 
