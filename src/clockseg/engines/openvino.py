@@ -86,9 +86,11 @@ def _read(core: Any, file: Path, options: dict[str, Any]) -> Any:
 
 def _write(made: Any, file: Path) -> None:
     """Keep a compiled model in the cache, if it can be written to."""
+    blob = io.BytesIO()
+    made.export_model(blob)
     with contextlib.suppress(OSError):
         with whole(file) as part:
-            part.write_bytes(made.export_model().getvalue())
+            part.write_bytes(blob.getvalue())
         prune()
 
 
