@@ -377,7 +377,9 @@ def staged(file: File, said: Sidecar) -> StagedNetwork:
         info = helper.make_tensor_value_info(said.output, helper.np_dtype_to_tensor_dtype(made.dtype), made.shape)
         graph = helper.make_graph([], "finish", [info], [info])
         return built(
-            with_labels(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), said.output, size)
+            with_labels(
+                helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), said.output, size
+            )
         )
 
     finish = GraphPart("finish", (said.output,), (LABELS,), build)
