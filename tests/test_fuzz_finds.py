@@ -23,7 +23,7 @@ from clockseg.engines import cache_directory, onnxruntime
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.limits import BYTES, NODES, TENSOR_BYTES, Limits
-from clockseg.graph.static import fix
+from clockseg.graph.static import fix, misfit
 from clockseg.networks.load import load
 from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.segmenting.manifest import Entry, manifest
@@ -270,3 +270,10 @@ def test_a_tiff_that_promises_terabytes(tmp_path: Path) -> None:
     field = (273).to_bytes(2, "little") + (4).to_bytes(2, "little") + (2**32 - 1).to_bytes(4, "little") + b"\x08\0\0\0"
     (tmp_path / "a.tif").write_bytes(b"II*\0\x08\0\0\0\x01\0" + field + bytes(4))
     assert pages(tmp_path / "a.tif") == [Page(cut=True)]
+
+
+def test_a_frame_beyond_all_numbers(tmp_path: Path) -> None:
+    model = onnx.load(stored(tmp_path, networks.tiny()))
+    found = misfit(model, {"input": (1, 3, 2**66, 48)})
+    assert found is not None
+    assert found[1].op_type == "Conv"

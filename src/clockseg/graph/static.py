@@ -296,9 +296,9 @@ def _compute(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]) ->
 
 def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
     """Infer the types and shapes of the outputs of ``node``, as far as its inputs tell them."""
-    types = {name: helper.make_tensor_type_proto(*found.types[name]) for name in reads(node) if name in found.types}
     data = {name: found.constant(name) for name in node.input if name in found.folded}
     try:
+        types = {name: helper.make_tensor_type_proto(*found.types[name]) for name in reads(node) if name in found.types}
         schema = onnx.defs.get_schema(node.op_type, _opset(found, node.domain), node.domain)
         made = onnx.shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=found.opsets, ir_version=found.ir_version
