@@ -83,12 +83,8 @@ def segment_folder(given: str) -> None:
     written = "".join(path.read_text(errors="replace") for path in sorted(folder.glob("out/**/*.json*")))
     if "left out" not in text and "others like it" not in text and code != 2:
         for path in _media(folder / "in"):
-            names = (
-                path.name,
-                json.dumps(path.name)[1:-1],
-                path.name.encode(errors="backslashreplace").decode(),
-                path.stem,
-            )
+            shown = os.fsencode(path.name).decode(errors="backslashreplace")
+            names = (path.name, path.stem, shown, *(json.dumps(name)[1:-1] for name in (path.name, shown)))
             assert any(name in text + written for name in names), f"nothing is said of {path.name!a}: {text}"
     if code:
         raise Refused(text)

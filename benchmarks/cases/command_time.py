@@ -1,8 +1,8 @@
 """The time that `plan` promises for the whole command against what `segment` then takes, wall clock.
 
 The promise is made from the first frames of the video (see `clockseg.planning.command_time`); then the command runs over
-more of it, in a process of its own, with labels, overlay and trace written. Both take turns; the figures are of the fastest
-runs, and the ratio is the median over rounds.
+more of it, in a process of its own, with labels, overlay and trace written. Both take turns; all figures are medians over
+the rounds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def _compared(asked: Namespace, network: str, schedule: str) -> Facts:
             command = ("segment", str(path), "--out", folder, "--limit", str(frames), "--quiet", *way)
             taken.append(took(lambda command=command: clockseg(*command)))
     ratio = statistics.median(a / b for a, b in zip(promised, taken, strict=True))
-    say(f"{network}, {schedule}: {min(promised):.1f} s promised, {min(taken):.1f} s taken, ratio {ratio:.2f}")
+    seconds = f"{statistics.median(promised):.1f} s promised, {statistics.median(taken):.1f} s taken"
+    say(f"{network}, {schedule}: {seconds}, ratio {ratio:.2f}")
     return {"network": network, "schedule": schedule, "promised": promised, "taken": taken, "ratio": ratio}
 
 
@@ -51,8 +52,8 @@ def pages(facts: Facts) -> dict[str, str]:
     """One table."""
     rows = []
     for one in facts["rows"]:
-        seconds = [f"{min(one[name]):.1f}" for name in ("promised", "taken")]
+        seconds = [f"{statistics.median(one[name]):.1f}" for name in ("promised", "taken")]
         rows.append([one["network"], f"`{one['schedule']}`", *seconds, f"{one['ratio']:.2f}"])
     head = ["network", "schedule", "promised, s", "taken, s", "promised over taken"]
     load = f"Load average {facts['load_average']:g} (other work on the machine; 0 is none)."
-    return {"command-time": f"{facts['frames']} frames. {load}{facts.get('note', '')}\n\n{table(head, rows)}"}
+    return {"command-time": f"{facts['frames']} frames. {load}\n\n{table(head, rows)}"}
