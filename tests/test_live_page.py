@@ -190,10 +190,11 @@ class TestWhatItIsSent:
             slow = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             slow.request("GET", "/new?source=0&after=0")
             one, frames = channel(net), [shown(index) for index in range(20)]
-            begun = time.perf_counter()
+            begun = time.monotonic()
             for frame in frames * 20:
                 board.show(0, one, frame)
-            assert time.perf_counter() - begun < 1.0
+            # The viewer reads nothing: a run that waited for it would stay here until the connection ends.
+            assert time.monotonic() - begun < 30
             slow.close()
 
     def test_what_there_is_not(self, net: StagedNetwork) -> None:

@@ -109,6 +109,8 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_segment_and_evaluate_say_so_before_any_work(tmp_path: Path, capsys) -> None:
     path = written(tmp_path / "plan.toml", **RUN)
-    for command in (["segment", "x.mp4", "--out", str(tmp_path / "out")], ["evaluate", "x.mp4"]):
+    video = tmp_path / "x.mp4"
+    video.write_bytes(b"no video, which is not read")
+    for command in (["segment", str(video), "--out", str(tmp_path / "out")], ["evaluate", str(video)]):
         assert main.main([*command, "--schedule", path, "--network", "street-int8"]) == 2
         assert "is a plan for street" in capsys.readouterr().err
