@@ -371,12 +371,12 @@ class TestCommand:
             *("--out", tmp_path / "out"),
             stdin=subprocess.PIPE,
         )
-        _, errors = process.communicate(sent(slow), timeout=60)
+        _, errors = process.communicate(sent(slow), timeout=120)
         assert process.returncode == 0, errors
         summary = read_summary(tmp_path / "out" / "pipe")
         assert (summary["live"]["arrived"], summary["live"]["skipped_at_start"]) == (75, 0)
         assert summary["frames"] + summary["live"]["dropped"] == 75
-        assert summary["frames"] > 40
+        assert summary["frames"] > 20
 
     def test_a_pipe_that_is_cut_short_is_a_failure(self, slow: Path, tmp_path: Path) -> None:
         process = command(
