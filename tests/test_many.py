@@ -244,11 +244,18 @@ def test_a_worker_that_dies_is_replaced_and_its_step_tried_three_times(pool, tmp
     assert pool.submit(partial(_die, times=3, folder=tmp_path / "more"), print).result() == "alive after 3"
 
 
-def test_closing_the_pool_ends_a_step_that_is_running(pool) -> None:
+@pytest.fixture
+def children():
+    """The processes started since: those of tests before may still be ending."""
+    before = multiprocessing.active_children()
+    return lambda: [child for child in multiprocessing.active_children() if child not in before]
+
+
+def test_closing_the_pool_ends_a_step_that_is_running(children, pool) -> None:
     step = pool.submit(_sleep, print)
     pool.close()
     assert isinstance(step.exception(), WorkerLost)
-    assert not multiprocessing.active_children()
+    assert not children()
 
 
 def _sleep(work: object, on_progress: object) -> None:
@@ -256,12 +263,12 @@ def _sleep(work: object, on_progress: object) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_ctrl_c_does_not_reach_a_worker_that_is_starting(pool, tmp_path) -> None:
+def test_ctrl_c_does_not_reach_a_worker_that_is_starting(children, pool, tmp_path) -> None:
     """It goes to all processes of a terminal; a worker that is importing would end with a traceback."""
-    [child] = multiprocessing.active_children()
+    [child] = children()
     os.kill(child.pid, signal.SIGINT)
     assert pool.submit(partial(_die, times=0, folder=tmp_path), print).result() == "alive after 0"
-    assert multiprocessing.active_children() == [child]
+    assert children() == [child]
 
 
 def test_the_seconds_of_pieces_that_run_at_once_count_once() -> None:
