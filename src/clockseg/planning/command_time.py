@@ -75,7 +75,7 @@ class CommandPromise:
 
     @property
     def faster(self) -> float:
-        """How many times as fast as on every frame the command is, for these frames; without their number, for many."""
+        """The speed-up of the command over every frame, for these frames; without their number, for many."""
         if self.frames is None:
             return self.every_frame.per_frame / max(self.planned.per_frame, 1e-9)
         return self.every_frame.seconds(self.frames) / self.planned.seconds(self.frames)

@@ -56,23 +56,20 @@ def segment(
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
 
-    ``folder`` gets ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl`` and ``png/``, whichever ``write`` names (default: the
-    first three; for a network that gives maps of numbers, ``values.mkv`` and ``npy/`` take the place of labels, for one that gives
-    instances, ``instances.jsonl``), and
-    ``summary.json``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each
-    n-th frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream``
-    another of its video streams (from 0). ``flicker`` adds the flicker of labels or numbers to the summary, ``name`` names the
-    schedule in it. ``strip``: whether the overlay shows one bar of activity or a row for each of the ``stages``. ``classes``:
-    draw and write only these; the label of all others is 255. A long video is cut at key frames at least a minute apart, and
-    each piece has a session of its own.
+    ``folder`` gets ``summary.json`` and, of ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl`` and ``png/``, those that ``write``
+    names (default: the first three). Networks of numbers write ``values.mkv`` and ``npy/`` in place of labels, networks of instances
+    ``instances.jsonl``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each n-th
+    frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream`` another of
+    its video streams (from 0). ``flicker`` adds the flicker of labels or numbers to the summary, and ``name`` names the schedule in
+    it. ``strip`` selects one activity bar or a row per stage for the overlay. Only ``classes`` are drawn and written, if any are
+    given; all others become 255. A long video is cut at key frames at least a minute apart, each piece with its own session.
 
     ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced meanwhile. Of a damaged clip, all that
     can be decoded is written, and ``problems`` lists what was lost.
 
     >>> import tempfile
     >>> import numpy as np
-    >>> from clockseg.clockwork.schedule import frame_oracle
-    >>> from clockseg.clockwork.network import Stage
+    >>> from clockseg import Stage, StagedNetwork, frame_oracle
     >>> from clockseg.video import write_png
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))
     >>> with tempfile.TemporaryDirectory() as folder:

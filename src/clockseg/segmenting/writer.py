@@ -198,7 +198,7 @@ def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
 
 
 class _Bands:
-    """What stands below the picture: the legend of a network with classes, and when the network ran."""
+    """The bands below the picture: the legend of a network with classes, and the bar of when the network ran."""
 
     def __init__(self, size: Size, net: StagedNetwork, strip: str) -> None:
         names = [stage.name for stage in net.stages]

@@ -22,7 +22,7 @@ _PARTS = 10
 
 
 class Band(Protocol):
-    """What is drawn below the picture, frame by frame."""
+    """A band below the picture that shows when the network ran; it is drawn anew for each frame."""
 
     height: int
 
@@ -76,7 +76,7 @@ class Activity:
 
     @property
     def words(self) -> str:
-        """What the bar says: how often the network ran, in words."""
+        """The text of the bar: how often the network ran."""
         told = f"network ran: {often(self._whole, self._frames)} frames"
         if not self._partly:
             return told.replace("every frames", "every frame")
