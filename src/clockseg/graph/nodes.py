@@ -26,6 +26,12 @@ def copied(message: Message) -> Message:
     return copy
 
 
+def redirect(nodes: Iterable[onnx.NodeProto], name: str, other: str) -> None:
+    """Let ``nodes`` read the tensor ``other`` instead of ``name``."""
+    for node in nodes:
+        node.input[:] = [other if read == name else read for read in node.input]
+
+
 def renamed(
     nodes: Iterable[onnx.NodeProto], names: Mapping[str, str], *, prefix: str = ""
 ) -> tuple[onnx.NodeProto, ...]:

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import copied
+from clockseg.graph.nodes import copied, redirect
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, declared_shape, misfit
 from clockseg.networks.source import Said, Told, Triple
@@ -243,10 +243,7 @@ def _is_list(found: Static, name: str) -> bool:
 def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """Change the input ``name`` of ``model`` from [n, h, w, 3] to [n, 3, h, w]."""
     model = copied(model)
-    for node in model.graph.node:
-        for index, read in enumerate(node.input):
-            if read == name:
-                node.input[index] = NEAR
+    redirect(model.graph.node, name, NEAR)
     [value] = [value for value in model.graph.input if value.name == name]
     dims = value.type.tensor_type.shape.dim
     batch, height, width, channels = (

@@ -16,7 +16,7 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
-from clockseg.graph.nodes import copied
+from clockseg.graph.nodes import copied, redirect
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide
@@ -348,10 +348,7 @@ def _batched(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
     model = copied(model)
-    for node in model.graph.node:
-        for index, read in enumerate(node.input):
-            if read == name:
-                node.input[index] = inner
+    redirect(model.graph.node, name, inner)
     [value] = [value for value in model.graph.input if value.name == name]
     channels, height, width = declared_shape(value)
     given = helper.make_tensor_value_info(
