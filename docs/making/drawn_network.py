@@ -8,7 +8,7 @@ import numpy as np
 import street_scene
 
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import Named
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.session import Session
 
 STRIDES = (4, 8, 16)
@@ -66,7 +66,7 @@ def _labels(scores: np.ndarray) -> np.ndarray:
     return scores[0].argmax(0).astype(np.uint8)
 
 
-def shown(schedule: Named, cars: tuple[float, ...] = CARS) -> list[Shown]:
+def shown(schedule: ScheduleLike, cars: tuple[float, ...] = CARS) -> list[Shown]:
     """Run the network over the drawn street and return what each frame showed.
 
     >>> from clockseg.clockwork.schedule import alternating

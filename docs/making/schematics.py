@@ -17,9 +17,9 @@ import numpy as np
 from sketch import Box, Point, Sheet, way
 from symbols import Cell, Made, Sum, cells, part
 
-from clockseg.clockwork.clock import facts
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import Named, alternating, exponential, pipelined, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, alternating, exponential, pipelined, schedule_for
 from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
 from clockseg.report.style import INK, MUTED, PAGE, STAGES, figure
@@ -72,7 +72,7 @@ def connections(output: Made) -> list[tuple[str, str]]:
     return list(found)
 
 
-def session_cells(schedule: Named, frames: int = 5) -> list[Cell]:
+def session_cells(schedule: ScheduleLike, frames: int = 5) -> list[Cell]:
     """Who read whom in a session of the staged network.
 
     >>> [cell.reads for cell in session_cells(pipelined(3)) if (cell.module, cell.t) == (3, 4)]
@@ -135,7 +135,7 @@ def draw_staged_network(drawn: Figure) -> None:
     _legend(sheet)
 
 
-def _knobs(schedule: Named) -> str:
+def _knobs(schedule: ScheduleLike) -> str:
     """What of a schedule isn't as in the frame oracle."""
     made = schedule_for(schedule, len(STAGES))
     periods = [period for period in (facts(clock).period for clock in made.clocks) if period]

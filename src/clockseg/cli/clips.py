@@ -64,7 +64,7 @@ def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) 
     from clockseg.clockwork.trace import Progress, Tally
     from clockseg.video.threads import prefetch
 
-    always = Tally(tuple(stage.name for stage in net.stages))
+    always = Tally(net.names)
     expected = len(clip.taken) if clip.taken is not None else clip.limit
     decoded = clip.frames(problem=lambda text: account.cut_short(f"{clip.path}: {text}"))
     with shown(clip.name, quiet=quiet) as show, closing(prefetch(decoded)) as frames:

@@ -13,7 +13,7 @@ from clockseg.errors import NetworkError, UsageError
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
-    from clockseg.clockwork.schedule import Named, Schedule
+    from clockseg.clockwork.schedule import Schedule, ScheduleLike
     from clockseg.planning.schedule_file import ScheduleFile
 
 
@@ -78,7 +78,7 @@ def parse_schedules(
     return found
 
 
-def _from_file(path: str, net: StagedNetwork) -> tuple[str, Named]:
+def _from_file(path: str, net: StagedNetwork) -> tuple[str, ScheduleLike]:
     """Read a schedule file written by ``clockseg tune`` or ``plan``; returns its text and the schedule."""
     from clockseg.planning.schedule_file import read_schedule_file
 

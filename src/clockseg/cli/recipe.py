@@ -75,7 +75,7 @@ class Recipe:
 
     def digest(self, schedule: Schedule | None = None) -> str:
         """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
-        from clockseg.clockwork.clock import facts, walk
+        from clockseg.clockwork.facts import facts, walk
         from clockseg.networks.load import files_of
 
         clocks = () if schedule is None else (one for clock in schedule.clocks for one in walk(clock))

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     net = load_network(args)
     depths = depths_of(args.network, args.size) if args.depths is None else args.depths
-    stages = tuple(stage.name for stage in net.stages)
+    stages = net.names
     nothing = Velocity(net.name, stages, (), not args.leave_first, depths, args.accuracies or ())
 
     def one(clip: Clip) -> Shot:

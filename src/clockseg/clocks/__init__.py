@@ -9,22 +9,8 @@ from clockseg.clocks.every import AtLeastEvery, at_least_every, every
 from clockseg.clocks.learned import Learned, learned
 from clockseg.clocks.motion_residual import MotionResidual, motion_residual
 from clockseg.clocks.paced import Paced, paced
-from clockseg.clockwork.clock import (
-    ALWAYS,
-    PICTURE,
-    Clock,
-    Decision,
-    Every,
-    Facts,
-    Plain,
-    Tick,
-    View,
-    Watch,
-    as_clock,
-    facts,
-    watches,
-    with_threshold,
-)
+from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Decision, Every, Plain, Tick, View, Watch, as_clock
+from clockseg.clockwork.facts import Facts, facts, watches, with_threshold
 
 __all__ = [
     "ALWAYS",

@@ -12,7 +12,8 @@ from clockseg.clocks.combine import PerStage, per_stage
 from clockseg.clocks.difference import Difference
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, facts, is_clock, name_of
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, is_clock, name_of
+from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number, whole_number
 
 MEMORY = 96

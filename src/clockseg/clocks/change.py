@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, change_of, labels
-from clockseg.clockwork.clock import Decision, Tick, Watch, class_ids
+from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.clockwork.facts import class_ids
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clockseg.clockwork.clock import Clock, Decision, Facts, Tick, as_clock, ask, declared_gate, facts, name_of
+from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, name_of
+from clockseg.clockwork.facts import Facts, declared_gate, facts
 from clockseg.clockwork.schedule import Schedule, gated
 from clockseg.errors import UsageError
 

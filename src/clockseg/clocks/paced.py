@@ -8,7 +8,8 @@ from typing import Any
 
 from clockseg.clocks.change import Change
 from clockseg.clocks.combine import PerStage, per_stage
-from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, facts
+from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask
+from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
 
 SPAN = 32.0

@@ -11,7 +11,7 @@ from clockseg.carry.expressions import MARK, marked, object_named
 from clockseg.carry.spec import CARRIES, carry_of, parse_carry
 from clockseg.clockwork import schedule
 from clockseg.clockwork.carry import Carry, identity
-from clockseg.clockwork.schedule import Named, Schedule, carried
+from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
 
 _EXAMPLES: dict[str, tuple[Any, str]] = {
@@ -38,7 +38,7 @@ _EXAMPLES: dict[str, tuple[Any, str]] = {
 _CARRIED = "carried(skip_frame(4), warp(flow))"
 
 
-def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
+def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
     """Return the schedule that ``text`` describes; ``imports=False`` refuses package.module:object.
 
     >>> parse_schedule("either(adaptive(0.25), at_least_every(8))").parts[1]
@@ -52,7 +52,7 @@ def parse_schedule(text: str, *, imports: bool = True) -> Schedule | Named:
     return found  # type: ignore[no-any-return]  # a schedule, a clock, or a function of the number of stages
 
 
-def _carried(inner: Any, carry: Any = None, *, imports: bool) -> Named:
+def _carried(inner: Any, carry: Any = None, *, imports: bool) -> ByStages:
     """Return ``carried(skip_frame(4), warp(flow))``; arguments in quotes are parsed as text."""
     if carry is None:
         raise UsageError(f"carried takes a schedule and a carry, such as {_CARRIED}.")

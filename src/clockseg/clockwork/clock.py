@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
-from clockseg.errors import UsageError, nearest, tell_fault, whole_number
+from clockseg.errors import UsageError, tell_fault, whole_number
 
 
 class Watch(NamedTuple):
@@ -96,102 +94,33 @@ class Clock(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Every:
+    """A clock that fires when t = 0 mod ``period``: the paper's fixed rate (section 4.2).
+
+    >>> [Every(2)(Tick(t, 1, None, None, None, None, 1, 0), None)[0].fire for t in range(1, 5)]
+    [False, True, False, True]
+    """
+
+    period: int
+
+    def __post_init__(self) -> None:
+        whole_number(self.period, "a period")
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Decide by the frame counter."""
+        return Decision(tick.t % self.period == 0), None
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return nothing: it counts frames."""
+        return frozenset()
+
+
+ALWAYS = Every(1)
+
+
 ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 """A clock, or a plain function of the tick."""
-
-
-class Facts(NamedTuple):
-    """The attributes that a clock may declare, with their defaults.
-
-    ``parts``: the clocks that a combinator is made of; their declarations hold for it too. ``gates_after``: the number of stages
-    that always run; the clock decides for those after them (0: for the whole network; None: for the last stage only).
-    ``threshold``: the number that its signal is compared with; it can be tuned if it is a dataclass field or a function's
-    parameter. ``below``: True if it fires when the signal is below the threshold. ``period``: it fires on every
-    ``period``-th frame and reads nothing but the frame number. ``needs_motion``: it reads ``tick.motion`` or
-    ``tick.travel``. ``not_replayable``: why its decisions can't be replayed from a recording; empty if they can.
-    ``labels_suffice``: it reads only the argmax of score maps, so a recording may keep label maps instead. ``classes``: names
-    or ids that the network must have. ``files``: files it was loaded from; ``--resume`` requires them to be unchanged.
-    """
-
-    parts: tuple[Clock, ...] = ()
-    gates_after: int | None = None
-    threshold: float | None = None
-    below: bool = False
-    period: int | None = None
-    needs_motion: bool = False
-    not_replayable: str = ""
-    labels_suffice: bool = False
-    classes: tuple[str | int, ...] = ()
-    files: tuple[Path, ...] = ()
-
-
-def facts(clock: Clock) -> Facts:
-    """Return the facts that this clock itself declares, with the defaults for the others.
-
-    >>> facts(Every(2)).period, facts(Every(2)).parts
-    (2, ())
-    """
-    return Facts(**{name: getattr(clock, name) for name in Facts._fields if hasattr(clock, name)})
-
-
-def walk(clock: Clock) -> Iterator[Clock]:
-    """Yield the clock and all clocks that it is made of, however deep."""
-    yield clock
-    for part in getattr(clock, "parts", ()):
-        yield from walk(part)
-
-
-def declared_gate(clock: Clock) -> int | None:
-    """Return ``Facts.gates_after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
-    declared = [(one, facts(one).gates_after) for one in walk(clock)]
-    found = {
-        whole_number(at, f"gates_after (or watch=) of {name_of(one)}", least=0)
-        for one, at in declared
-        if at is not None
-    }
-    if len(found) > 1:
-        raise UsageError(
-            f"{name_of(clock).lower()} combines clocks that decide for different stages (gates_after is {sorted(found)}); "
-            "give all of them the same gates_after, which built-in clocks take as watch=."
-        )
-    return next(iter(found), None)
-
-
-def watched_by_default(stage: int) -> Watch:
-    """Return the map that a clock of this stage watches by default: the score map of the stage before, or the picture."""
-    return Watch("scores", stage - 1) if stage > 1 else PICTURE
-
-
-def own_watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock itself reads, without those that its parts read."""
-    if hasattr(clock, "watches"):
-        return frozenset(clock.watches(stage))
-    return frozenset() if getattr(clock, "parts", ()) else frozenset({watched_by_default(stage)})
-
-
-def watches(clock: Clock, stage: int) -> frozenset[Watch]:
-    """Return the maps that a clock and its parts read when they decide for ``stage``; only these are kept.
-
-    >>> watches(lambda tick, state: (Decision(True), None), 3)
-    frozenset({Watch(of='scores', stage=2)})
-    """
-    return frozenset[Watch]().union(*(own_watches(one, stage) for one in walk(clock)))
-
-
-def with_threshold(clock: Clock, threshold: float) -> Clock:
-    """Return a copy of the clock with another threshold; ``UsageError`` if it has none.
-
-    >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
-    4
-    """
-    if isinstance(clock, Plain) and clock.threshold is not None:
-        return dataclasses.replace(clock, function=partial(clock.function, threshold=threshold))
-    if dataclasses.is_dataclass(clock) and "threshold" in {field.name for field in dataclasses.fields(clock)}:
-        return dataclasses.replace(clock, threshold=threshold)  # type: ignore[return-value,type-var]  # not a class
-    raise UsageError(
-        f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
-        "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
-    )
 
 
 @dataclass(frozen=True)
@@ -275,44 +204,3 @@ def ask(clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
         )
     decision, state = answer
     return (decision if isinstance(decision, Decision) else Decision(bool(decision))), state
-
-
-def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:
-    """Return the ids of ``classes``, names or ids, in a network whose classes have these ``names``, by id.
-
-    >>> class_ids(("road", 2), ["sky", "road", "car"])
-    (1, 2)
-    """
-    return tuple(one if isinstance(one, int) else _id(one, names) for one in classes)
-
-
-def _id(name: str, names: Sequence[str]) -> int:
-    if name not in names:
-        told = nearest(name, names) if names else "Its classes have no names: give ids, such as classes=(9, 10)."
-        raise UsageError(f"the network has no class {name!r}. {told}")
-    return list(names).index(name)
-
-
-@dataclass(frozen=True)
-class Every:
-    """A clock that fires when t = 0 mod ``period``: the paper's fixed rate (section 4.2).
-
-    >>> [Every(2)(Tick(t, 1, None, None, None, None, 1, 0), None)[0].fire for t in range(1, 5)]
-    [False, True, False, True]
-    """
-
-    period: int
-
-    def __post_init__(self) -> None:
-        whole_number(self.period, "a period")
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the frame counter."""
-        return Decision(tick.t % self.period == 0), None
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return nothing: it counts frames."""
-        return frozenset()
-
-
-ALWAYS = Every(1)

@@ -121,15 +121,19 @@ class StagedNetwork:
                     f"it may read stages and earlier groups: {', '.join(known)}."
                 )
             known.append(_new(group.name, known, self.name))
-        reads = None if self.correction is None else self.correction.reads
-        if reads is not None and reads not in (stage.name for stage in self.stages):
+        if self.correction is not None and self.correction.reads not in (None, *self.names):
             raise UsageError(
-                f"the correction of network {self.name!r} reads {reads!r}; give one of its stages, or None."
+                f"the correction of network {self.name!r} reads {self.correction.reads!r}; give one of its stages, or None."
             )
 
     def __len__(self) -> int:
         """Return the number of stages."""
         return len(self.stages)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its stages, in order."""
+        return tuple(stage.name for stage in self.stages)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -166,41 +170,28 @@ class StagedNetwork:
         >>> net.map(lambda name, part: (lambda value: f"{name}({part(value)})"))("x")
         'finish(a.head(a.body(X)))'
         """
-        stages = tuple(
-            replace(s, body=fn(f"{s.name}.body", s.body), head=fn(f"{s.name}.head", s.head)) for s in self.stages
+        stages = [replace(s, body=fn(f"{s.name}.body", s.body), head=fn(f"{s.name}.head", s.head)) for s in self.stages]
+        groups = [replace(group, function=fn(group.name, group.function)) for group in self.groups]
+        made = replace(
+            self, stages=tuple(stages), groups=tuple(groups), finish=fn("finish", self.finish), executor=None
         )
-        groups = tuple(replace(g, function=fn(g.name, g.function)) for g in self.groups)
-        whole = None if self.whole is None else fn("whole", self.whole)
-        made = replace(self, stages=stages, groups=groups, finish=fn("finish", self.finish), whole=whole, executor=None)
+        if self.whole is not None:
+            made = replace(made, whole=fn("whole", self.whole))
         if self.conclude is not None:
             made = replace(made, conclude=fn("conclude", self.conclude))
         if self.correction is not None:
-            correction = replace(self.correction, part=fn("correction", self.correction.part))
-            made = replace(made, correction=correction)
+            made = replace(made, correction=replace(self.correction, part=fn("correction", self.correction.part)))
         return made
 
     def uncut(self) -> StagedNetwork:
-        """Return the original network as a single stage: the reference for time and agreement.
-
-        Without ``whole``, all stages become one.
-        """
+        """Return the original network as a single stage, or without ``whole`` all stages as one: the reference for time and agreement."""
         whole = self.whole or replace(self, prepare=same, restore=as_it_is).__call__
         alone = (Stage("whole", whole, scores=None),)
-        return replace(
-            self,
-            stages=alone,
-            groups=(),
-            finish=same,
-            executor=None,
-            fused=same,
-            conclude=None,
-            correction=None,
-        )
+        bare = replace(self, fused=same, conclude=None, correction=None)
+        return replace(bare, stages=alone, groups=(), finish=same, executor=None)
 
 
 def _new(name: str, known: list[str], network: str) -> str:
     if name in known:
-        raise UsageError(
-            f"network {network!r} has two parts named {name!r}; give each stage and group a name of its own."
-        )
+        raise UsageError(f"network {network!r} has two parts named {name!r}; give each stage and group its own name.")
     return name

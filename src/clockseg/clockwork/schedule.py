@@ -13,21 +13,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from clockseg.clockwork.carry import Carry, as_carry, identity
-from clockseg.clockwork.clock import (
-    ALWAYS,
-    PICTURE,
-    Clock,
-    Every,
-    Watch,
-    as_clock,
-    class_ids,
-    declared_gate,
-    facts,
-    is_clock,
-    own_watches,
-    walk,
-    watches,
-)
+from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Every, Watch, as_clock, is_clock
+from clockseg.clockwork.facts import class_ids, declared_gate, facts, own_watches, walk, watches
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError, whole_number
 
@@ -41,8 +28,8 @@ class Schedule:
     propagated. ``nested``: a stage with delay 0 fires only if the one before it does, so a firing always computes the value
     that the uncut network has at this stage.
 
-    >>> Schedule((ALWAYS, ALWAYS, Every(2))).segments()
-    (range(0, 3),)
+    >>> Schedule((ALWAYS, Every(2)), delays=(0, 1)).carry
+    Identity()
     """
 
     clocks: tuple[Clock, ...]
@@ -73,15 +60,6 @@ class Schedule:
         """The maps that the clock of each stage watches."""
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
-    def segments(self) -> tuple[range, ...]:
-        """Split the stages before each delay: a segment reads earlier ones as of the previous frame.
-
-        >>> pipelined(2)(3).segments()
-        (range(0, 2), range(2, 3))
-        """
-        starts = [0, *(i for i, delay in enumerate(self.delays) if delay), len(self)]
-        return tuple(range(a, b) for a, b in pairwise(starts))
-
     def _check_nested(self) -> None:
         for i, (before, clock) in enumerate(pairwise(self.clocks), start=1):
             outer, inner = facts(before).period, facts(clock).period
@@ -94,8 +72,10 @@ class Schedule:
                 )
 
 
-Named: TypeAlias = Callable[[int], Schedule] | Clock
-"""A schedule for any number of stages: a function of that number, or a clock."""
+ByStages: TypeAlias = Callable[[int], Schedule]
+"""A schedule for any number of stages, as a function of that number."""
+ScheduleLike: TypeAlias = Schedule | ByStages | Clock
+"""A schedule, a function of the number of stages, or a clock."""
 
 
 def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
@@ -119,7 +99,7 @@ def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
     return Schedule((ALWAYS,) * first + clocks + (ALWAYS,) * (stages - first - len(clocks)))
 
 
-def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
+def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     """Return ``schedule`` as a ``Schedule`` for ``stages`` stages; ``UsageError`` if it is none or has another number of stages.
 
     >>> schedule_for(exponential, 3).clocks
@@ -141,7 +121,7 @@ def schedule_for(schedule: Schedule | Named, stages: int) -> Schedule:
     return made
 
 
-def _made(schedule: Named, stages: int) -> Schedule:
+def _made(schedule: ByStages | Clock, stages: int) -> Schedule:
     if is_clock(schedule):
         return gated((as_clock(schedule),), stages)
     try:
@@ -152,7 +132,7 @@ def _made(schedule: Named, stages: int) -> Schedule:
         ) from error
 
 
-def carried(schedule: Schedule | Named, carry: Carry) -> Named:
+def carried(schedule: ScheduleLike, carry: Carry) -> ByStages:
     """Return ``schedule`` with another carry.
 
     >>> from clockseg.carry import Flow, Warp
@@ -172,7 +152,7 @@ def frame_oracle(stages: int) -> Schedule:
     return Schedule((ALWAYS,) * whole_number(stages, "the number of stages"))
 
 
-def skip_frame(n: int) -> Named:
+def skip_frame(n: int) -> ByStages:
     """Fire the whole network on every ``n``-th frame and hold the output in between.
 
     >>> skip_frame(2)(3).clocks
@@ -182,7 +162,7 @@ def skip_frame(n: int) -> Named:
     return lambda stages: Schedule((Every(n),) * stages)
 
 
-def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> Named:
+def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> ByStages:
     """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
 
     >>> fixed_rate((1, 2, 2))(3).clocks
@@ -212,7 +192,7 @@ def exponential(stages: int) -> Schedule:
     return Schedule(tuple(Every(2**i) for i in range(stages)))
 
 
-def pipelined(k: int) -> Named:
+def pipelined(k: int) -> ByStages:
     """Fire every stage, in a pipeline of ``k`` segments: the last k - 1 stages read the previous frame's values (section 4.1).
 
     >>> pipelined(3)(3).delays
@@ -229,28 +209,17 @@ def pipelined(k: int) -> Named:
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:
-    """Raise ``UsageError`` if a clock of the schedule watches a map that this network does not have, or needs motion."""
-    for index, clock in enumerate(schedule.clocks):
+    """Raise ``UsageError`` if a clock of the schedule watches a map or class that this network does not have, or needs motion."""
+    for number, clock in enumerate(schedule.clocks, start=1):
         for part in walk(clock):
-            _check_motion(schedule, part, index + 1)
+            if facts(part).needs_motion and not schedule.carry.estimates_motion:
+                raise UsageError(
+                    f"the clock of stage {number}, {part}, needs motion, and the carry {schedule.carry} estimates none. Try "
+                    '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'
+                )
             _check_classes(net, part)
-            for watch in own_watches(part, index + 1):
-                _check_watch(net, part, index + 1, watch)
-
-
-def check_replayable(clock: Clock, number: int) -> None:
-    """Raise ``UsageError`` if the answers of the clock of stage ``number``, or of one of its parts, can't be replayed."""
-    for part in walk(clock):
-        if reason := facts(part).not_replayable:
-            raise UsageError(f"the clock of stage {number}, {part}, can't be replayed: {reason}")
-
-
-def _check_motion(schedule: Schedule, clock: Clock, number: int) -> None:
-    if facts(clock).needs_motion and not schedule.carry.estimates_motion:
-        raise UsageError(
-            f"the clock of stage {number}, {clock}, needs motion, and the carry {schedule.carry} estimates none. Try "
-            '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'
-        )
+            for watch in own_watches(part, number):
+                _check_watch(net, part, number, watch)
 
 
 def _check_classes(net: StagedNetwork, clock: Clock) -> None:

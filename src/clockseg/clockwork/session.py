@@ -6,7 +6,7 @@ from typing import Any
 
 from clockseg.clockwork.lazy import Executor, Interpreter
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, check, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, check, schedule_for
 from clockseg.clockwork.step import Memory, advance
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
@@ -29,12 +29,12 @@ class Session:
     0.3333333333333333
     """
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule | Named, *, executor: Executor | None = None) -> None:
+    def __init__(self, net: StagedNetwork, schedule: ScheduleLike, *, executor: Executor | None = None) -> None:
         self.net = net
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
-        self.tally = Tally(tuple(stage.name for stage in net.stages))
+        self.tally = Tally(net.names)
         own = Interpreter() if net.executor is None else net.executor(net, self.schedule)
         self._executor = own if executor is None else executor
 

@@ -13,6 +13,7 @@ from clockseg.clockwork.carry import call_carry
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Interpreter, Lazy, force
 from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.propagate import propagate, propagation
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
@@ -22,12 +23,11 @@ FIRE, HOLD = Decision(True), Decision(False)
 
 
 class Cell(NamedTuple):
-    """The cached values of one stage, or of the output.
+    """The cached values of one stage: ``trunk``, the value of its body, and ``held``, that of its head.
 
-    For a stage, ``trunk`` is the value of its body and ``held`` that of its head; for the output, ``trunk`` is the argument of
-    ``finish`` and ``held`` its value. ``frame``: the frame from which they were computed; ``motion``: the motion since then, as
-    the carry composed it. ``since``: frames since the last firing; ``fires``: firings since the fill. ``seen`` and
-    ``previous``: the maps that the stage's clock watched at the last firing and at the previous frame; ``state``: the clock's.
+    ``frame``: the frame from which they were computed; ``motion``: the motion since then, as the carry composed it.
+    ``since``: frames since the last firing; ``fires``: firings since the fill. ``seen`` and ``previous``: the maps that the
+    stage's clock watched at the last firing and at the previous frame; ``state``: the clock's.
     """
 
     trunk: Any
@@ -45,18 +45,25 @@ NEVER = Cell(None, None, 0, fires=-1)
 """The cell of a stage that has never fired."""
 
 
+class Finished(NamedTuple):
+    """The last fused ``value``, the ``output`` that ``finish`` made of it, and the ``motion`` since."""
+
+    value: Any
+    output: Any
+    motion: Any = None
+
+
 class Memory(NamedTuple):
     """Everything that is kept from one frame to the next. ``t`` counts frames from the last fill.
 
-    ``stages``: one cell each; ``fused``: the output's cell. ``values``: the current values of stages and groups, by name.
-    ``output``: the output at the frame's size. ``sight``: what the carry's ``see`` returned. Values are ``Lazy`` calls that
-    have run: read their ``value``.
+    ``stages``: one cell each. ``values``: the current values of stages and groups, by name. ``output``: the output at the
+    frame's size. ``sight``: what the carry's ``see`` returned. Values are ``Lazy`` calls that have run: read their ``value``.
     """
 
     t: int
     shape: tuple[int, ...]
     stages: tuple[Cell, ...]
-    fused: Cell
+    finished: Finished
     values: Mapping[str, Any]
     output: Any
     sight: Any
@@ -85,7 +92,7 @@ def advance(
     """
     if memory is not None and memory.shape != np.shape(image):
         memory = None
-    frame = Frame(net, schedule, memory, image, vectors, executor, refill)
+    frame = CurrentFrame(net, schedule, memory, image, vectors, executor, refill)
     now: list[Cell] = []
     answers: list[Decision] = []
     for i, stage in enumerate(net.stages):
@@ -111,19 +118,32 @@ def advance(
             source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
             trunk = Lazy(i, stage.name + ".body", stage.body, (source.trunk,))
             held = Lazy(i, stage.name + ".head", stage.head, (trunk,))
-            motion = frame.since(source.motion) if late else source.motion
+            motion = frame.until_now(source.motion) if late else source.motion
             cell = Cell(trunk, held, source.frame, motion, 0, past.fires + 1, views, views, state)
         else:
             # It holds its values, which the carry moves to this frame where they are read.
-            cell = past._replace(motion=frame.since(past.motion), since=past.since + 1, previous=views, state=state)
+            motion = frame.until_now(past.motion)
+            cell = past._replace(motion=motion, since=past.since + 1, previous=views, state=state)
         now.append(cell)
         answers.append(answer)
-    # Fresh and held values are fused; if nothing fired, a carry may move the last output instead.
-    return frame.end(now, answers)
+    # Fresh and held values are fused. Under a carry that does so, the last output is propagated where nothing fired.
+    fired = tuple([bool(answer.fire) for answer in answers])
+    how = "" if memory is None else propagation(net, schedule.carry.of, fired)
+    if memory is not None and how:
+        finished = memory.finished._replace(motion=frame.until_now(memory.finished.motion))
+        values, shown = memory.values, propagate(frame, how, now, finished)
+    else:
+        values, finished = frame.fuse(now, fired)
+        shown = finished.output
+    return frame.remember(now, answers, values, finished, shown, how)
 
 
-class Frame:
-    """The frame that is being run: the lazy values that its stages share, each made at most once."""
+class CurrentFrame:
+    """The frame that is being run: the lazy values that its stages share, each made at most once.
+
+    ``past``: the cells of all stages as the previous frame left them; ``motion``: the motion since that frame; ``made``: the
+    calls that have run.
+    """
 
     def __init__(
         self,
@@ -138,20 +158,20 @@ class Frame:
         self.net, self.schedule, self.memory, self.image, self.executor = net, schedule, memory, image, executor
         self.t = 0 if memory is None else memory.t + 1
         states = (None,) * len(net.stages) if refill is None else refill.states
-        self.past = tuple([NEVER._replace(state=state) for state in states]) if memory is None else memory.stages
-        self.made: list[Lazy] = [] if refill is None else [*refill.made]
+        self.past = [NEVER._replace(state=state) for state in states] if memory is None else memory.stages
+        self.made: list[Lazy] = [] if refill is None else refill.made
         self.motion: Any = None
         self.sight: Any = None
         self._prepared: Any = None
         self._picture: Any = None
-        self._moves: dict[int, Any] = {}
+        self._motions: dict[int, Any] = {}
         self._carried: dict[int, Any] = {}
         if schedule.carry.estimates_motion:
-            self.sight = self._by_carry("see", self.prepared(), image, vectors)
+            self.sight = self.by_carry("see", self.prepared(), image, vectors)
             if memory is not None:
-                self.motion = self._by_carry("observe", memory.sight, self.sight)
+                self.motion = self.by_carry("observe", memory.sight, self.sight)
 
-    def _by_carry(self, method: str, *args: Any) -> Lazy:
+    def by_carry(self, method: str, *args: Any) -> Lazy:
         """Return the call of a method of the carry."""
         return Lazy(MOTION, method, partial(call_carry, self.schedule.carry, method, self.t), args)
 
@@ -168,20 +188,20 @@ class Frame:
             self._prepared = Lazy(kind, "prepare", self.net.prepare, (self.image,))
         return self._prepared
 
-    def since(self, motion: Any) -> Any:
+    def until_now(self, motion: Any) -> Any:
         """Return ``motion``, which ends at the previous frame, extended to this frame; equal motions are extended once."""
         if self.motion is None:
             return motion
-        if id(motion) not in self._moves:
-            self._moves[id(motion)] = self._by_carry("compose", motion, self.motion)
-        return self._moves[id(motion)]
+        if id(motion) not in self._motions:
+            self._motions[id(motion)] = self.by_carry("compose", motion, self.motion)
+        return self._motions[id(motion)]
 
     def carry(self, cell: Cell) -> Any:
         """Return the value that a stage holds, moved to this frame."""
         if cell.motion is None:
             return cell.held
         if id(cell) not in self._carried:
-            self._carried[id(cell)] = self._by_carry("move", cell.held, cell.motion)
+            self._carried[id(cell)] = self.by_carry("move", cell.held, cell.motion)
         return self._carried[id(cell)]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
@@ -216,8 +236,8 @@ class Frame:
             fires=past.fires,
             motion=self.read(self.motion) if moved else None,
             views=shown,
-            travel=self.read(self.since(past.motion)) if moved else None,
-            output=memory.fused.held.value,
+            travel=self.read(self.until_now(past.motion)) if moved else None,
+            output=memory.finished.output.value,
             classes=self.net.classes,
             last_seconds=memory.record.seconds.network,
         )
@@ -226,81 +246,56 @@ class Frame:
         self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
         return answer
 
-    def end(self, now: Sequence[Cell], answers: Sequence[Decision]) -> Memory:
-        """Fuse fresh and held values, compute all values that are kept, and return the memory of this frame."""
-        fired, propagated = tuple([bool(answer.fire) for answer in answers]), ""
-        if self.memory is not None and self.schedule.carry.of != "held":
-            propagated = self._propagation(fired)
-        if self.memory is not None and propagated:
-            values, fused, output, moved = self._propagate(propagated, now, self.memory)
-        else:
-            values, fused, output, moved = self._fuse(now, fired)
-        kept = [value for cell in (*now, fused) for value in (cell.motion, cell.trunk, cell.held)]
-        self.made += force(self.executor, [self.sight, *kept, *values.values(), output])
-        record = Record(
-            self.memory is None,
-            fired,
-            tuple([answer.signal for answer in answers]),
-            tuple([cell.frame for cell in now]),
-            Seconds.of(len(now), self.made),
-            moved,
-            propagated,
-        )
-        return Memory(self.t, np.shape(self.image), tuple(now), fused, values, output, self.sight, record)
-
-    def _propagation(self, fired: Sequence[bool]) -> str:
-        """Return ``Record.propagated``: "output", "fused", "corrected", or "" if values are fused."""
-        net, of = self.net, self.schedule.carry.of
-        if all(fired):
-            return ""
-        if net.correction is not None and of != "output":
-            # A correction that reads the frame applies where nothing fires, one that reads a stage where that one does.
-            reads = net.correction.reads
-            if not any(fired) if reads is None else fired[[stage.name for stage in net.stages].index(reads)]:
-                return "corrected"
-        return "" if any(fired) else "fused" if of == "fused" else "output"
-
-    def _fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...]]:
-        """Return values by name, the output's cell, the output, and True for each stage whose held value was moved."""
-        net, memory = self.net, self.memory
-        values = {} if memory is None else dict(memory.values)
-        changed, moved = set(), []
-        for stage, cell, fires in zip(net.stages, now, fired, strict=True):
+    def fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[dict[str, Any], Finished]:
+        """Return the values of stages and groups by name, and the output; groups run again if a value that they read changed."""
+        values = {} if self.memory is None else dict(self.memory.values)
+        changed = set()
+        for stage, cell, fires in zip(self.net.stages, now, fired, strict=True):
             if fires or cell.motion is not None:
                 values[stage.name] = cell.held if cell.motion is None else self.carry(cell)
                 changed.add(stage.name)
-            moved.append(stage.name in changed and not fires)
-        for group in net.groups:
+        for group in self.net.groups:
             if changed.intersection(group.reads):
                 args = tuple([values[name] for name in group.reads])
                 values[group.name] = Lazy(FUSE, group.name, group.function, args)
                 changed.add(group.name)
-        if memory is not None and net.last not in changed:
-            return values, memory.fused, memory.output, tuple(moved)
-        made = Lazy(FINISH, "finish", net.finish, (values[net.last],))
-        output = Lazy(FINISH, "restore", net.restore, (made, self.image))
-        return values, Cell(values[net.last], made, self.t), output, tuple(moved)
+        if self.memory is not None and self.net.last not in changed:
+            return values, self.memory.finished
+        value = values[self.net.last]
+        return values, Finished(value, Lazy(FINISH, "finish", self.net.finish, (value,)))
 
-    def _propagate(
-        self, propagated: str, now: Sequence[Cell], memory: Memory
-    ) -> tuple[dict[str, Any], Cell, Any, tuple[bool, ...]]:
-        """Return the same as ``_fuse``, with the output made of the last fused value or output and the motion since then."""
-        net = self.net
-        fused = memory.fused._replace(motion=self.since(memory.fused.motion))
-        if propagated == "output":
-            made = self._by_carry("move", fused.held, fused.motion)
+    def remember(
+        self,
+        now: Sequence[Cell],
+        answers: Sequence[Decision],
+        values: Mapping[str, Any],
+        finished: Finished,
+        shown: Lazy,
+        propagated: str,
+    ) -> Memory:
+        """Compute the output ``shown`` and all values that are kept, and return the memory of this frame."""
+        last = self.memory
+        if last is not None and shown is last.finished.output:
+            output = last.output
         else:
-            scores = Lazy(MOTION, "fused", net.fused, (fused.trunk,))
-            moved = self._by_carry("move", scores, fused.motion)
-            if net.correction is None or propagated == "fused":
-                made = Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
-            else:
-                unexplained = self._by_carry("unexplained", moved, fused.motion)
-                reads, names = net.correction.reads, [stage.name for stage in net.stages]
-                seen = self.prepared() if reads is None else now[names.index(reads)].trunk
-                made = Lazy(FINISH, "correction", net.correction.part, (seen, moved, unexplained))
-        output = Lazy(FINISH, "restore", net.restore, (made, self.image))
-        return dict(memory.values), fused, output, (False,) * len(now)
+            output = Lazy(FINISH, "restore", self.net.restore, (shown, self.image))
+        kept = [value for cell in now for value in (cell.motion, cell.trunk, cell.held)]
+        self.made += force(self.executor, [self.sight, *kept, *finished, *values.values(), output])
+        record = Record(
+            last is None,
+            tuple([bool(answer.fire) for answer in answers]),
+            tuple([answer.signal for answer in answers]),
+            tuple([cell.frame for cell in now]),
+            Seconds.of(len(now), self.made),
+            tuple(
+                [
+                    not propagated and not answer.fire and cell.motion is not None
+                    for cell, answer in zip(now, answers, strict=True)
+                ]
+            ),
+            propagated,
+        )
+        return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, record)
 
 
 def fill(

@@ -244,11 +244,11 @@ def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
 
 def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
     """Run the parts that work on warped scores, if the network has them."""
-    moved = net.fused(memory.fused.trunk.value)
+    moved = net.fused(memory.finished.value.value)
     if net.conclude is not None:
         net.conclude(moved)
     if net.correction is not None:
-        names = [stage.name for stage in net.stages]
+        names = net.names
         reads = net.correction.reads
         seen = frame if reads is None else memory.stages[names.index(reads)].trunk.value
         shape = next(one.shape[-2:] for one in moved.values() if one.ndim == 4)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, check, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, frame_oracle, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
@@ -23,9 +23,9 @@ from clockseg.evaluation.values import Deviation, checked_numbers, deviation, gi
 from clockseg.showing.stream import Stream, stream
 from clockseg.types import Array
 
-Schedules: TypeAlias = Mapping[str, Schedule | Named] | Sequence[tuple[str, Schedule | Named]]
+Schedules: TypeAlias = Mapping[str, ScheduleLike] | Sequence[tuple[str, ScheduleLike]]
 """Schedules by name; pairs where a name may occur twice."""
-Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, Schedule | Named]]
+Baselines: TypeAlias = Sequence[tuple[str, StagedNetwork] | tuple[str, StagedNetwork, ScheduleLike]]
 """Other networks by name: each runs uncut on every frame, or under the schedule given with it."""
 
 
@@ -211,7 +211,7 @@ class _Scorer:
                 none if boundary else None,
                 none,
                 none,
-                Tally(tuple(stage.name for stage in one.net.stages)),
+                Tally(one.net.names),
                 Tally(("whole",)),
                 flickers=none,
                 uncut_flickers=none,

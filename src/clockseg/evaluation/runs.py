@@ -94,7 +94,7 @@ class Interleaving:
 
     def __init__(self, net: StagedNetwork, streams: Sequence[Stream]) -> None:
         self.streams: list[Stream] = [stream(net.uncut(), frame_oracle), *streams]
-        self.tallies = [Tally(tuple(stage.name for stage in one.net.stages)) for one in self.streams]
+        self.tallies = [Tally(one.net.names) for one in self.streams]
         self.spent = [Spent() for _ in self.streams]
         self._meters = [Meter(one.net) for one in self.streams]
         self._energy = counting(net.engine)

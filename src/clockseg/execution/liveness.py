@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from clockseg.clockwork.clock import Clock, Decision, Tick, facts
+from clockseg.clockwork.clock import Clock, Decision, Tick
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule

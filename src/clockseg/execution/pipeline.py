@@ -9,13 +9,24 @@ stages of seconds a, b, c and fusing f, ``pipelined(3)`` gives frame t's output
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from clockseg.clockwork.network import Part, StagedNetwork, Value
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
+
+
+def segments(delays: Sequence[int]) -> tuple[range, ...]:
+    """Return the stages of each segment: one begins at the first stage and at each delay.
+
+    >>> segments((0, 0, 1))
+    (range(0, 2), range(2, 3))
+    """
+    starts = [0, *(i for i, delay in enumerate(delays) if delay), len(delays)]
+    return tuple(range(a, b) for a, b in pairwise(starts))
 
 
 def nothing() -> None:
@@ -29,7 +40,7 @@ class Runner(NamedTuple):
     between: Callable[[], None] = nothing
 
 
-def runner(net: StagedNetwork, schedule: Schedule | Named, *, ahead: bool = False) -> Runner:
+def runner(net: StagedNetwork, schedule: ScheduleLike, *, ahead: bool = False) -> Runner:
     """Return a runner for ``schedule``; ``ahead``: ``between`` computes the delayed segments of the next frame.
 
     >>> from clockseg.clockwork.network import Stage
@@ -39,7 +50,7 @@ def runner(net: StagedNetwork, schedule: Schedule | Named, *, ahead: bool = Fals
     ['BA0', 'BA0', 'BA1']
     """
     made = schedule_for(schedule, len(net))
-    if not ahead or len(made.segments()) == 1:
+    if not ahead or not any(made.delays):
         return Runner(Session(net, made))
     session = Session(_remembering(net, made), made)
     return Runner(session, lambda: _go_ahead(session))
@@ -60,7 +71,7 @@ class _Remembered:
 
 def _remembering(net: StagedNetwork, schedule: Schedule) -> StagedNetwork:
     """Return ``net`` with stages after the first segment that remember their last values."""
-    first = schedule.segments()[0].stop
+    first = segments(schedule.delays)[0].stop
     later = (replace(one, body=_Remembered(one.body), head=_Remembered(one.head)) for one in net.stages[first:])
     return replace(net, stages=(*net.stages[:first], *later))
 
@@ -69,7 +80,7 @@ def _go_ahead(session: Session) -> None:
     """Compute the delayed segments of the next frame, in case their clocks fire: everything that they read is known."""
     if session.memory is None:
         return
-    for segment in session.schedule.segments()[1:]:
+    for segment in segments(session.schedule.delays)[1:]:
         trunk = session.memory.stages[segment.start - 1].trunk.value
         for stage in session.net.stages[segment.start : segment.stop]:
             trunk = stage.body(trunk)

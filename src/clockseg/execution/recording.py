@@ -20,9 +20,9 @@ import numpy as np
 from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE, Watch
 from clockseg.clocks.maps import labels
-from clockseg.clockwork.clock import facts, own_watches, walk
+from clockseg.clockwork.facts import facts, own_watches, walk
 from clockseg.clockwork.network import StagedNetwork, Value
-from clockseg.clockwork.schedule import Named, Schedule, check, check_replayable, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, frame_oracle, schedule_for
 from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
@@ -47,7 +47,7 @@ def label_map(stage: int) -> Watch:
     return Watch("labels", stage)
 
 
-def needs(net: StagedNetwork, schedules: Iterable[Schedule | Named], *, outputs: bool = False) -> frozenset[Key]:
+def needs(net: StagedNetwork, schedules: Iterable[ScheduleLike], *, outputs: bool = False) -> frozenset[Key]:
     """Return what to record for replaying all of these schedules; ``UsageError`` with the reason for one that can't be.
 
     Changes need label maps; differences and confidence the scores or features they watch, or the pictures. ``outputs``: also
@@ -75,8 +75,9 @@ def _clocks_need(schedule: Schedule) -> Iterator[Key]:
     if isinstance(carry, Warp | Interpolate):
         yield "motion", carry.motion
     for number, clock in enumerate(schedule.clocks, start=1):
-        check_replayable(clock, number)
         for part in walk(clock):
+            if reason := facts(part).not_replayable:
+                raise UsageError(f"the clock of stage {number}, {part}, can't be replayed: {reason}")
             for watch in own_watches(part, number):
                 if watch.of == "scores" and carry != identity:
                     yield "held", watch.stage - 1  # the scores are of the moved value
@@ -98,13 +99,13 @@ def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
         yield "fused"
     if correction is not None and carry.of in ("auto", "fused"):
         yield "fused"
-        names = [stage.name for stage in net.stages]
+        names = net.names
         yield "prepared" if correction.reads is None else ("trunk", names.index(correction.reads))
 
 
 def _fuses(schedule: Schedule) -> bool:
     """Return True if values of different frames may be fused, or moved one by one."""
-    whole = len(schedule.segments()) == 1 and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
+    whole = not any(schedule.delays) and all(len(set(pattern)) == 1 for pattern in patterns(schedule))
     return not whole or (schedule.carry != identity and schedule.carry.of == "held")
 
 
@@ -227,11 +228,11 @@ class Recording:
         if key == PICTURE:
             return np.asarray(image)
         if key == "output":
-            return memory.fused.held.value
+            return memory.finished.output.value
         if key == "prepared":
             return self.net.prepare(image)
         if key == "fused":
-            return self.net.fused(memory.fused.trunk.value)
+            return self.net.fused(memory.finished.value.value)
         if not isinstance(key, Watch):
             of, index = key
             return (memory.stages[index].held if of == "held" else memory.stages[index].trunk).value
@@ -291,7 +292,7 @@ class Recording:
         """Return the data of frame ``index`` for motion estimation."""
         return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
 
-    def play(self, schedule: Schedule | Named) -> Iterator[Played]:
+    def play(self, schedule: ScheduleLike) -> Iterator[Played]:
         """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
 
         ``UsageError`` if it can't be replayed, or needs a value that wasn't recorded.
@@ -384,7 +385,7 @@ def _check_keep(net: StagedNetwork, watch: Any) -> None:
         )
 
 
-def replay(recording: Recording, schedule: Schedule | Named) -> Iterator[Record]:
+def replay(recording: Recording, schedule: ScheduleLike) -> Iterator[Record]:
     """Return the record of each frame, with the firings and signals of a ``Session`` under ``schedule``.
 
     ``seconds`` is an estimate (``Played``). ``UsageError`` if the schedule can't be replayed, or needs a value that wasn't

@@ -125,7 +125,7 @@ class Channel:
     ) -> None:
         self.source, self.feed, self.line = source, feed, line
         self.latencies = Delays()
-        self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
+        self.figures = Figures(Tally(net.names))
         self.skipped = self.gaps = 0
         self.fault: Exception | None = None
         self.age_from = began

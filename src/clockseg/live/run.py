@@ -13,7 +13,7 @@ from typing import Any
 
 from clockseg.carry import Carry, Codec, Flow, Interpolate, Warp, at_once
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, carried, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, carried, schedule_for
 from clockseg.errors import DataError, UsageError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.channel import Channel, Shown
@@ -61,7 +61,7 @@ class Until:
 def live(
     net: StagedNetwork,
     sources: Sequence[str],
-    schedule: Schedule | Named | None = None,
+    schedule: ScheduleLike | None = None,
     *,
     carry: Carry | None = None,
     name: str | None = None,
@@ -112,9 +112,7 @@ def live(
         return tuple(map(_ended, channels, recorders, summaries))
 
 
-def _check(
-    found: Sequence[Source], latency_seconds: float, carry: Carry | None, schedule: Schedule | Named | None
-) -> None:
+def _check(found: Sequence[Source], latency_seconds: float, carry: Carry | None, schedule: ScheduleLike | None) -> None:
     if not found:
         raise UsageError("no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.")
     if [one.kind for one in found].count("pipe") > 1:
@@ -129,7 +127,7 @@ def _check(
 
 
 def _carrying(
-    schedule: Schedule | Named | None, carry: Carry | None, stages: int, lookahead: int, tell: Callable[[str], None]
+    schedule: ScheduleLike | None, carry: Carry | None, stages: int, lookahead: int, tell: Callable[[str], None]
 ) -> tuple[Schedule | None, Carry]:
     """Return the schedule and the carry for this lookahead; ``tell`` receives a sentence if another carry is used."""
     if lookahead < 0:

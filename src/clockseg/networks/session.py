@@ -15,7 +15,7 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork import session as clockwork
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.networks.load import load
@@ -116,7 +116,7 @@ class Session(clockwork.Session):
     def __init__(
         self,
         net: StagedNetwork | str | os.PathLike[str],
-        schedule: Schedule | Named | str | None = None,
+        schedule: ScheduleLike | str | None = None,
         *,
         bgr: bool = False,
         executor: Executor | None = None,

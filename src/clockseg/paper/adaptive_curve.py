@@ -18,7 +18,7 @@ import numpy as np
 
 from clockseg.clocks import PICTURE, Decision, Tick, Watch, adaptive
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, fixed_rate
+from clockseg.clockwork.schedule import ScheduleLike, fixed_rate
 from clockseg.datasets.clips import Clip
 from clockseg.errors import number
 from clockseg.execution.recording import Recording, needs, record
@@ -136,7 +136,7 @@ class Clocked:
 
     threshold: float
     fire_rate: float
-    schedule: Schedule | Named
+    schedule: ScheduleLike
 
 
 def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, first: int = 0) -> list[Recording]:
@@ -145,7 +145,9 @@ def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, f
     return [record(net, (frame.image for frame in islice(clip, first, None)), keep=keep) for clip in clips]
 
 
-def at_fire_rate(recordings: list[Recording], fire_rate: float, clock: Callable[[float], Named] = adaptive) -> Clocked:
+def at_fire_rate(
+    recordings: list[Recording], fire_rate: float, clock: Callable[[float], ScheduleLike] = adaptive
+) -> Clocked:
     """Tune ``clock`` to ``fire_rate`` over all recordings together."""
     found = tune(recordings, clock, fire_rate).point
     return Clocked(found.threshold, found.fire_rate, clock(found.threshold))

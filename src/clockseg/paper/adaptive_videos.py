@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from clockseg.clocks import adaptive
-from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.errors import DataError, VideoError
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.adaptive_curve import PixelChange
@@ -48,7 +48,7 @@ def run(setting: Setting) -> Report:
     """Screen every video, report its rows and draw its filmstrip, and for the first also the video."""
     threshold = STANDIN_THRESHOLD if setting.standin == "street" else THRESHOLD
     clock, foil = f"adaptive({threshold})", "pixel clock"
-    schedules: dict[str, Schedule | Named] = {clock: adaptive(threshold), foil: PixelChange(threshold)}
+    schedules: dict[str, ScheduleLike] = {clock: adaptive(threshold), foil: PixelChange(threshold)}
     source = setting.films()
     shown, broken = [], []
     for clip in source.clips:

@@ -194,7 +194,7 @@ def velocity(
     ``warn`` gets a sentence on whatever could not be decoded.
     """
     shots = tuple(_clip_shot(net, clip, warn) for clip in clips)
-    return Velocity(net.name, tuple(stage.name for stage in net.stages), shots, first)
+    return Velocity(net.name, net.names, shots, first)
 
 
 def _clip_shot(net: StagedNetwork, clip: Clip, warn: Callable[[str], None]) -> Shot:

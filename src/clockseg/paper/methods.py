@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clocks import ALWAYS
-from clockseg.clockwork.clock import facts
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import (
-    Named,
     Schedule,
+    ScheduleLike,
     alternating,
     exponential,
     fixed_rate,
@@ -33,6 +33,7 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.labels import scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion
+from clockseg.execution.pipeline import segments
 from clockseg.paper.report import ORACLE, Row
 from clockseg.types import Image, Labels
 
@@ -52,10 +53,10 @@ class Method:
 
     name: str
     net: StagedNetwork
-    schedule: Schedule | Named = frame_oracle
+    schedule: ScheduleLike = frame_oracle
     phases: int = 1
     first: int = 0
-    startup: tuple[Schedule | Named, ...] = ()
+    startup: tuple[ScheduleLike, ...] = ()
 
     @property
     def starts(self) -> range:
@@ -120,7 +121,7 @@ def score(
 
 def _nothing(method: Method, classes: int) -> Score:
     none = Confusion.none(classes)
-    names = tuple(stage.name for stage in method.net.stages)
+    names = method.net.names
     return Score(none, none, none, Tally(names), (0.0,) * (len(names) + 1))
 
 
@@ -212,7 +213,7 @@ ADAPTIVE = "adaptive at 50 %"
 
 SHARES = (59, 18, 23)
 """Percent of the time in each stage according to the paper: 59 and 77 cumulated, on an unknown machine."""
-_SCHEDULES: dict[str, Schedule | Named] = {
+_SCHEDULES: dict[str, ScheduleLike] = {
     SKIP: skip_frame(2),
     EXPONENTIAL: exponential,
     ALTERNATING: alternating,
@@ -225,7 +226,7 @@ _SCHEDULES: dict[str, Schedule | Named] = {
 
 
 def relative_cost(
-    schedule: Schedule | Named, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
+    schedule: ScheduleLike, shares: Sequence[float], *, fire_rate: float | Sequence[float] | None = None
 ) -> float:
     """Return the expected mean cost of a frame under ``schedule``, relative to running every stage (section 5).
 
@@ -246,8 +247,8 @@ def relative_cost(
     rates = _rates(made, fire_rate)
     if len(rates) != len(made) or not all(0 <= rate <= 1 for rate in rates):
         raise UsageError(f"fire rates {rates} for {len(made)} stages; give one of 0..1 per stage.")
-    segments = (sum(shares[index] * rates[index] for index in segment) for segment in made.segments())
-    return max(segments) / sum(shares)
+    spent = (sum(shares[index] * rates[index] for index in segment) for segment in segments(made.delays))
+    return max(spent) / sum(shares)
 
 
 def _rates(schedule: Schedule, given: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -325,7 +326,7 @@ def latency(method: Method, score: Score) -> float:
     """Return the seconds from a frame to its output: all stages, or the slowest segment of a pipeline, and the fusion."""
     schedule: Schedule = schedule_for(method.schedule, len(method.net))
     *stages, rest = (spent / max(1, score.tally.frames) for spent in score.seconds)
-    return max(sum(stages[i] for i in segment) for segment in schedule.segments()) + rest
+    return max(sum(stages[i] for i in segment) for segment in segments(schedule.delays)) + rest
 
 
 def _row(data: str, method: Method, score: Score, saving: float) -> Row:

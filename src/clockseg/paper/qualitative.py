@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, pipelined, skip_frame
+from clockseg.clockwork.schedule import ScheduleLike, pipelined, skip_frame
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_rows
@@ -101,7 +101,7 @@ class Ranking:
         return how | {"windows": lines}
 
 
-def compared(net: StagedNetwork) -> dict[str, Named]:
+def compared(net: StagedNetwork) -> dict[str, ScheduleLike]:
     """Return the schedules that are compared, by name: the pipeline of up to three stages, and skip-frame."""
     depth = min(3, len(net))
     return {f"pipelined({depth})": pipelined(depth), SKIP_FRAME: skip_frame(2)}

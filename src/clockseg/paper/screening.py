@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, frame_oracle
+from clockseg.clockwork.schedule import ScheduleLike, frame_oracle
 from clockseg.clockwork.session import Session
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame
@@ -136,7 +136,7 @@ class Screening:
 def screen(
     net: StagedNetwork,
     clip: Clip,
-    schedules: Mapping[str, Schedule | Named],
+    schedules: Mapping[str, ScheduleLike],
     *,
     frames: Sequence[ClipFrame] | None = None,
     warn: Callable[[str], None] = warnings.warn,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
-from clockseg.clockwork.clock import ask, facts
+from clockseg.clockwork.clock import ask
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, frame_oracle
 from clockseg.clockwork.trace import Record

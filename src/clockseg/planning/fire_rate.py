@@ -11,7 +11,7 @@ from typing import Any
 from clockseg.carry.expressions import MARK, marked
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs
 from clockseg.planning.schedule_file import ScheduleFile
@@ -41,7 +41,7 @@ class ClockText:
         paced = clock if self.pace is None else f"paced({clock}, {self.pace!r})"
         return paced if self.cap is None else f"either({paced}, at_least_every({self.cap}))"
 
-    def __call__(self, threshold: float) -> Schedule | Named:
+    def __call__(self, threshold: float) -> ScheduleLike:
         return parse_schedule(self.text(threshold))
 
 
@@ -122,7 +122,7 @@ class FireRate:
             "curve_threshold": [point.threshold for point in self.fixed.curve],
             "curve_fire_rate": [point.fire_rate for point in self.fixed.curve],
         }
-        return ScheduleFile(self.schedule, self.net.name, tuple(stage.name for stage in self.net.stages), tuned)
+        return ScheduleFile(self.schedule, self.net.name, self.net.names, tuned)
 
 
 def at_fire_rate(

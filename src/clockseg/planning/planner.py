@@ -158,7 +158,7 @@ class Plan:
                 for one in self.frontier
             ],
         }
-        stages = tuple(stage.name for stage in variant.net.stages)
+        stages = variant.net.names
         return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)
 
 

@@ -69,7 +69,7 @@ class ScheduleFile:
 
     def doubt(self, net: StagedNetwork) -> str | None:
         """Return a warning if it was made for another network than ``net``, since thresholds do not carry over."""
-        stages = tuple(stage.name for stage in net.stages)
+        stages = net.names
         if (self.network or net.name, self.stages or stages) == (net.name, stages):
             return None
         return (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg.clockwork.clock import facts
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.errors import UsageError

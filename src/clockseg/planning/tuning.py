@@ -13,13 +13,14 @@ from typing import NamedTuple, TypeAlias
 from clockseg.clocks.change import NEVER
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change
-from clockseg.clockwork.clock import as_clock, is_clock, with_threshold
-from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clockwork.clock import as_clock, is_clock
+from clockseg.clockwork.facts import with_threshold
+from clockseg.clockwork.schedule import Schedule, ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import DataError, UsageError
 from clockseg.execution.recording import Recording, label_map, replay
 
-ByThreshold: TypeAlias = Callable[[float], Schedule | Named]
+ByThreshold: TypeAlias = Callable[[float], ScheduleLike]
 """A schedule for each threshold, such as ``adaptive``."""
 
 MOST_REPLAYS = 80
@@ -84,7 +85,7 @@ class Tuned:
     curve: tuple[Point, ...]
 
 
-def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
+def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Trial:
     """Replay ``schedule`` on all recordings: each is a clip whose first frame is a fill and does not count.
 
     >>> import numpy as np
@@ -102,7 +103,7 @@ def tried(recordings: Iterable[Recording], schedule: Schedule | Named) -> Trial:
 
 
 def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
-    tally, last, fill = Tally(tuple(stage.name for stage in recording.net.stages)), len(recording.net), 0
+    tally, last, fill = Tally(recording.net.names), len(recording.net), 0
     full, agreeing, watched = 0.0, 0.0, label_map(len(recording.net)) in recording.keep
     for index, record in enumerate(records):
         tally = tally.add(record, first=index == 0)

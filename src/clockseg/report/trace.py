@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.clock import facts
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.errors import ClocksegError
 from clockseg.report.page import packed

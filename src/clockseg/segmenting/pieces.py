@@ -320,7 +320,7 @@ class _Run:
         self.net, self.stream = net, stream(net, schedule)
         self.carry = str(schedule.carry)
         self.decoded, self.waited_for_frames, self.waited_for_writing = 0, 0.0, 0.0
-        self.figures = Figures(Tally(tuple(stage.name for stage in net.stages)))
+        self.figures = Figures(Tally(net.names))
         self._schedule, self._seen = schedule, 0
         self._name, self._expected, self._progress = name, expected, progress
         self._meter, self._energy = Meter(net, setting), counting(net.engine)

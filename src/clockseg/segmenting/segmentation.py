@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError, DataError, UsageError
 from clockseg.evaluation.values import gives_numbers
@@ -39,7 +39,7 @@ def segment(
     source: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     net: StagedNetwork,
-    schedule: Schedule | Named,
+    schedule: ScheduleLike,
     *,
     write: Iterable[str] | None = None,
     every: int = 1,

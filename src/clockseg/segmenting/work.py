@@ -184,7 +184,7 @@ class Work:
 def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
     """Return the sum of the pieces' figures; zero for no pieces."""
     found = [result.figures for result in results]
-    return reduce(add, found) if found else Figures(Tally(tuple(stage.name for stage in net.stages)))
+    return reduce(add, found) if found else Figures(Tally(net.names))
 
 
 def _check_length(clip: Clip, job: Job) -> None:

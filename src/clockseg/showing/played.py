@@ -8,7 +8,7 @@ from dataclasses import replace
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Sight
 from clockseg.carry.warp import Warp
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.execution.recording import Played, Recording
 from clockseg.execution.replay import Promise, Shot
 from clockseg.showing.labelling import Labeller
@@ -17,7 +17,7 @@ from clockseg.showing.stream import INTERPOLATED
 from clockseg.showing.window import Due, Window, coarser, small
 
 
-def play(recording: Recording, schedule: Schedule | Named) -> Iterator[Played]:
+def play(recording: Recording, schedule: ScheduleLike) -> Iterator[Played]:
     """Play a schedule on a recording as ``Recording.play`` does, also under the carry ``interpolate``. Outputs are made when first read."""
     found = schedule_for(schedule, len(recording.net))
     if isinstance(found.carry, Interpolate):

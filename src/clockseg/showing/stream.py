@@ -18,10 +18,11 @@ from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.warp import Warp, picture_of
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import identity
-from clockseg.clockwork.clock import PICTURE, facts
+from clockseg.clockwork.clock import PICTURE
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
-from clockseg.clockwork.schedule import Named, Schedule, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
@@ -120,7 +121,7 @@ class Stream(Protocol):
 
 def stream(
     net: StagedNetwork,
-    schedule: Schedule | Named | str,
+    schedule: ScheduleLike | str,
     *,
     session: MakeSession = Session,
     lookahead: int | None = None,
@@ -142,7 +143,7 @@ def stream(
 
 
 def run(
-    net: StagedNetwork, images: Iterable[Any], schedule: Schedule | Named | str, *, executor: Executor | None = None
+    net: StagedNetwork, images: Iterable[Any], schedule: ScheduleLike | str, *, executor: Executor | None = None
 ) -> Iterator[tuple[Any, Record]]:
     """Yield the output and the record of each frame of one clip, in order.
 

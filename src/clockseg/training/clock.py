@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import Clock, difference, learned, motion_residual
 from clockseg.clocks.learned import Input
-from clockseg.clockwork.schedule import Named, carried, skip_frame
+from clockseg.clockwork.schedule import ScheduleLike, carried, skip_frame
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together
@@ -164,7 +164,7 @@ def _matched(take: Take, carry: Carry, clock: Callable[[float], Clock], most: in
     return best
 
 
-def _played(take: Take, carry: Carry, schedule: Named) -> tuple[int, float]:
+def _played(take: Take, carry: Carry, schedule: ScheduleLike) -> tuple[int, float]:
     """Return the number of firings, and the share of labels that are the network's own."""
     told = list(take.changes(carried(schedule, carry)))
     return sum(fired for fired, _ in told), 1 - float(np.mean([changed for _, changed in told]))

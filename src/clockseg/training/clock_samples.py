@@ -14,7 +14,7 @@ from clockseg.clocks import Decision, Tick, Watch, difference
 from clockseg.clocks.learned import Input, value, watched
 from clockseg.clocks.maps import change
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, carried, skip_frame
+from clockseg.clockwork.schedule import ScheduleLike, carried, skip_frame
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, UsageError
 from clockseg.execution.recording import Recording, needs
@@ -36,7 +36,7 @@ class Take:
     recording: Recording
     truth: list[Array] = field(default_factory=list)
 
-    def changes(self, schedule: Named) -> Iterator[tuple[bool, float]]:
+    def changes(self, schedule: ScheduleLike) -> Iterator[tuple[bool, float]]:
         """Yield for each frame under ``schedule`` if it fires, and the share of labels that are not the network's own."""
         for index, played in enumerate(self.recording.play(schedule)):
             shown = _sparse(played.output.value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from clockseg.carry import parse_carry
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.schedule import Named, Schedule
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.errors import MissingDependency, UsageError, install
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ RECOMMENDED = "recommended"
 
 def wrap(
     module: nn.Module,
-    schedule: str | Schedule | Named = RECOMMENDED,
+    schedule: str | ScheduleLike = RECOMMENDED,
     *,
     engine: str = "torch",
     precision: str = "f32",

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from clockseg.carry import Flow, Warp
 from clockseg.clocks import PICTURE
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Named, Schedule, carried, check, schedule_for, skip_frame
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, carried, check, schedule_for, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
@@ -34,7 +34,7 @@ Batch: TypeAlias = Literal["streams", "frames"]
 class Wrapping:
     """Options of a wrapped module; see ``clockseg.wrap``. ``schedule``: None for one chosen for the network."""
 
-    schedule: Schedule | Named | None
+    schedule: ScheduleLike | None
     carry: Any
     staging: Staging
     normalisation: Normalisation | None
@@ -131,7 +131,7 @@ class Clocked:
     def tally(self) -> Tally:
         """Firings since the start or the last reset, for frames of the last shape."""
         ready = self._known()
-        stages = tuple(stage.name for stage in ready.net.stages)
+        stages = ready.net.names
         return reduce(add, (session.tally for session in ready.sessions), Tally(stages))
 
     @property
