@@ -202,13 +202,13 @@ def test_arrays_of_any_layout_come_back_as_they_were() -> None:
 def test_seconds_are_those_recorded_of_what_fires() -> None:
     recording = record(NET, clip(4))
     for index, one in enumerate(replay(recording, skip_frame(2))):
-        full = recording.seconds(index)
+        full = recording.frames[index].seconds
         expected = full.stages if index % 2 == 0 else (0.0, 0.0, 0.0)
         assert one.seconds.stages == expected
         assert (one.seconds.fuse, one.seconds.finish) == ((full.fuse, full.finish) if index % 2 == 0 else (0.0, 0.0))
         assert one.seconds.clock == 0
     last = list(replay(recording, alternating))[1]
-    assert last.seconds.stages == (*recording.seconds(1).stages[:2], 0.0)
+    assert last.seconds.stages == (*recording.frames[1].seconds.stages[:2], 0.0)
 
 
 class Moving(Identity):

@@ -146,8 +146,8 @@ def test_what_a_trial_tells() -> None:
     trial = tried([recording], adaptive(0.3))
     assert trial.fire_rate == 2 / 6
     assert trial.held_agreement == pytest.approx((4 * 0.85 + 2) / 6)
-    full = sum(recording.seconds(t).network for t in range(1, 7))
-    spent = full - sum(recording.seconds(t).stages[1] for t in (1, 2, 4, 5))
+    full = sum(recording.frames[t].seconds.network for t in range(1, 7))
+    spent = full - sum(recording.frames[t].seconds.stages[1] for t in (1, 2, 4, 5))
     assert trial.relative_time_estimate == pytest.approx(spent / full)
     assert tried([recording, recording], adaptive(0.3)).tally.frames == 14
     assert tried([recording, recording], adaptive(0.3)).held_agreement == pytest.approx(trial.held_agreement)

@@ -90,7 +90,7 @@ def _agreeing(recording: Recording, schedule: Any) -> Facts:
     total, fired = no_agreement(len(recording.net.classes)), []
     for index, played in enumerate(recording.play(schedule)):
         truth = recording.net.restore(
-            recording.look("output", index), np.broadcast_to(np.uint8(0), recording.shape(index))
+            recording.look("output", index), np.broadcast_to(np.uint8(0), recording.frames[index].shape)
         )
         total += agreement(truth, played.output.value, len(recording.net.classes))
         fired.append(played.record.fired[-1])

@@ -12,7 +12,7 @@ import pickle
 import tempfile
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -147,20 +147,18 @@ class Store:
 
 
 _NOTHING = Sight(np.zeros((0, 0), np.uint8))
-Kept = Place | Mapping[str, Place]
-"""The place of an array, or the places of a dict of arrays."""
 
 
-class _Recorded(NamedTuple):
-    """One frame: the shape of its picture, the seconds of its full pass, and the places of its values by name.
+class Recorded(NamedTuple):
+    """One frame: the ``shape`` of its picture, the ``seconds`` of its full pass, and the places of its values by key.
 
-    ``first``: it begins a clip.
+    ``first``: it begins a clip. ``shares``: ``Sight.share`` of each estimator.
     """
 
     shape: tuple[int, ...]
     first: bool
     seconds: Seconds
-    places: Mapping[Any, Kept]
+    places: Mapping[Any, Any]
     shares: Mapping[Estimator, tuple[float, float]]
 
 
@@ -175,9 +173,10 @@ class Played(NamedTuple):
     record: Record
 
 
-@dataclass(eq=False)
 class Recording:
     """A recording to which frames are added one by one: ``net`` runs whole on each, and the values in ``keep`` are stored.
+
+    ``frames``: those so far.
 
     ``keep``: see ``needs``. Values are on disk beyond 64 MB. ``UsageError`` for values that aren't arrays or dicts of arrays,
     such as torch's tensors. ``warp(codec)`` also uses earlier frames; a refill within a clip drops these in a session, but
@@ -194,34 +193,31 @@ class Recording:
     [[1, 1], [1, 1], [3, 3]]
     """
 
-    net: StagedNetwork
-    keep: frozenset[Key]
-    store: Store
-
     def __init__(self, net: StagedNetwork, keep: Iterable[Key]) -> None:
         self.net, self.keep, self.store = net, frozenset(keep), Store()
-        self._frames: list[_Recorded] = []
+        self.frames: list[Recorded] = []
         self._seen: dict[Estimator, Sight] = {}
-        self._motions: frozenset[Any] = frozenset(key for key in self.keep if _is_motion(key))
+        self._motions: set[Any] = {key for key in self.keep if isinstance(key, tuple) and key[0] == "motion"}
 
     def __len__(self) -> int:
         """The number of frames."""
-        return len(self._frames)
+        return len(self.frames)
 
     def __getitem__(self, frames: slice) -> Recording:
         if not isinstance(frames, slice) or frames.step not in (None, 1):
             raise UsageError(f"recording[{frames!r}]; give a run of frames, such as recording[:125].")
         part = Recording(self.net, self.keep)
-        part.store, part._frames = self.store, self._frames[frames]
+        part.store, part.frames = self.store, self.frames[frames]
+        part.frames[:1] = [frame._replace(first=True) for frame in part.frames[:1]]
         return part
 
     def add(self, image: Image, *, vectors: Any = None, first: bool = False) -> Any:
         """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does."""
-        first = first or not self._frames or self._frames[-1].shape != np.shape(image)
+        first = first or not self.frames or self.frames[-1].shape != np.shape(image)
         output, memory = fill(self.net, frame_oracle(len(self.net)), image)
         places = {key: self._put(self._value(key, memory, image)) for key in self.keep - self._motions}
         shares = self._see(image, vectors, places, first)
-        self._frames.append(_Recorded(np.shape(image), first, memory.record.seconds, places, shares))
+        self.frames.append(Recorded(np.shape(image), first, memory.record.seconds, places, shares))
         return output
 
     def _value(self, key: Any, memory: Memory, image: Image) -> Value:
@@ -243,7 +239,7 @@ class Recording:
         return labels(scores) if key.of == "labels" else np.asarray(scores)
 
     def _see(
-        self, image: Image, vectors: Any, places: dict[Any, Kept], first: bool
+        self, image: Image, vectors: Any, places: dict[Any, Any], first: bool
     ) -> dict[Estimator, tuple[float, float]]:
         """Return each estimator's data for the frame, and the motion since the previous one."""
         shares = {}
@@ -258,12 +254,9 @@ class Recording:
             self._seen[estimator], shares[estimator] = sight, sight.share
         return shares
 
-    def _put(self, value: Value) -> Kept:
+    def _put(self, value: Value) -> Any:
         if isinstance(value, Mapping):
-            return {name: self._put_array(array) for name, array in value.items()}
-        return self._put_array(value)
-
-    def _put_array(self, value: Any) -> Place:
+            return {name: self._put(array) for name, array in value.items()}
         if not isinstance(value, np.ndarray | np.generic):
             raise UsageError(
                 f"network {self.net.name!r} gives {type(value).__name__}, which can't be recorded; give one that runs in "
@@ -273,7 +266,7 @@ class Recording:
 
     def look(self, key: Any, index: int) -> Value:
         """Return what is stored under ``key`` for frame ``index``; ``UsageError`` if nothing is."""
-        place = self._frames[index].places.get(key)
+        place = self.frames[index].places.get(key)
         if place is None:
             way_out = "it in watches(stage)" if isinstance(key, Watch) else "not_replayable, the reason why it can't be"
             raise UsageError(
@@ -290,7 +283,7 @@ class Recording:
 
     def sight(self, estimator: Estimator, index: int) -> Sight:
         """Return the data of frame ``index`` for motion estimation."""
-        return Sight(self.look(("grey", estimator), index), self._frames[index].shares[estimator])
+        return Sight(self.look(("grey", estimator), index), self.frames[index].shares[estimator])
 
     def play(self, schedule: ScheduleLike) -> Iterator[Played]:
         """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
@@ -308,27 +301,14 @@ class Recording:
 
     def _played(self, schedule: Schedule) -> Iterator[Played]:
         executor, memory = Replay(self, schedule.carry), None
-        for index, frame in enumerate(self._frames):
+        for index, frame in enumerate(self.frames):
             before = None if frame.first else memory
             memory = advance(self.net, schedule, before, Shot(self, index), None, executor)
-            spent = _estimated(frame.seconds, memory.record.fired)
+            full, fired = frame.seconds, memory.record.fired
+            spent = Seconds(tuple(one if fires else 0.0 for one, fires in zip(full.stages, fired, strict=True)))
+            if any(fired):
+                spent = spent._replace(fuse=full.fuse, finish=full.finish)
             yield Played(memory.output.value, memory.record._replace(seconds=spent))
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Return the shape of the picture of frame ``index``."""
-        return self._frames[index].shape
-
-    def seconds(self, index: int) -> Seconds:
-        """Return the seconds of the full pass over frame ``index``."""
-        return self._frames[index].seconds
-
-    def begins(self, index: int) -> bool:
-        """Return True if a clip begins with frame ``index``."""
-        return index == 0 or self._frames[index].first
-
-
-def _is_motion(key: Any) -> bool:
-    return not isinstance(key, Watch) and isinstance(key, tuple) and key[0] == "motion"
 
 
 def _told(key: Any) -> str:
@@ -337,11 +317,6 @@ def _told(key: Any) -> str:
     if isinstance(key, str):
         return f"the value {key!r}"
     return f"the {key[0]} value of stage {key[1] + 1}" if isinstance(key[1], int) else f"the {key[0]} by {key[1]}"
-
-
-def _estimated(full: Seconds, fired: tuple[bool, ...]) -> Seconds:
-    stages = tuple(spent if fires else 0.0 for spent, fires in zip(full.stages, fired, strict=True))
-    return Seconds(stages, fuse=full.fuse, finish=full.finish) if any(fired) else Seconds(stages)
 
 
 def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Key] | None = None) -> Recording:
@@ -363,7 +338,7 @@ def record(net: StagedNetwork, images: Iterable[Image], *, keep: Iterable[Key] |
         _check_keep(net, watch)
     recording = Recording(net, kept)
     for image in images:
-        if not len(recording) or recording.shape(-1) != np.shape(image):
+        if not len(recording) or recording.frames[-1].shape != np.shape(image):
             # Engines compile for this size before anything is timed.
             fill(net, frame_oracle(len(net)), image)
         recording.add(image)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from clockseg.carry import Estimator, Motion
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import Kind, Lazy
 from clockseg.errors import UsageError
+
+if TYPE_CHECKING:
+    from clockseg.execution.recording import Recording
 
 Key: TypeAlias = tuple[Hashable, ...]
 DEEPEST = 64
@@ -63,26 +65,14 @@ def kept(given: Any) -> Any:
     return given.value if isinstance(given, Promise) else given
 
 
-class Frames(Protocol):
-    """The recorded frames: see ``clockseg.execution.recording.Recording``."""
-
-    keep: frozenset[Any]
-
-    def look(self, name: Any, index: int) -> Any: ...
-
-    def motion(self, estimator: Estimator, index: int) -> Motion: ...
-
-    def shape(self, index: int) -> tuple[int, ...]: ...
-
-
 class Shot(Promise):
     """A recorded frame: its picture, if that is stored, and its ``shape``."""
 
     __slots__ = ("index", "shape")
 
-    def __init__(self, frames: Frames, index: int) -> None:
-        super().__init__(("picture", index), lambda: frames.look(PICTURE, index))
-        self.index, self.shape = index, frames.shape(index)
+    def __init__(self, recording: Recording, index: int) -> None:
+        super().__init__(("picture", index), lambda: recording.look(PICTURE, index))
+        self.index, self.shape = index, recording.frames[index].shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.value.__array__(dtype)
@@ -95,8 +85,8 @@ class Replay:
     are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
     """
 
-    def __init__(self, frames: Frames, carry: Any) -> None:
-        self.frames, self.carry = frames, carry
+    def __init__(self, recording: Recording, carry: Any) -> None:
+        self.recording, self.carry = recording, carry
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Promise the value of each call."""
@@ -111,7 +101,7 @@ class Replay:
         if name == "see":
             return args[1].index
         if name == "observe":
-            return self._motion(args[0], args[1], lambda: self.frames.motion(self.carry.motion, args[1]))
+            return self._motion(args[0], args[1], lambda: self.recording.motion(self.carry.motion, args[1]))
         if name == "compose":
             first, then = args
             if first is None:
@@ -134,13 +124,13 @@ class Replay:
             return None
         of = ("features",) if name.endswith(".features") else ("scores", "labels")
         maps = (Watch(one, value[1] + 1) for one in of)
-        return next((self._looked_up(one, index) for one in maps if one in self.frames.keep), None)
+        return next((self._looked_up(one, index) for one in maps if one in self.recording.keep), None)
 
     def _motion(self, before: int, now: int, make: Callable[[], Any], after: Promise | None = None) -> Promise:
         return Promise(("motion", self.carry.motion, before, now), make, after=after)
 
     def _looked_up(self, name: Hashable, index: int) -> Promise:
-        return Promise((name, index), lambda: self.frames.look(name, index))
+        return Promise((name, index), lambda: self.recording.look(name, index))
 
     def _made(self, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Promise:
         """Return a part's result on lazy values; for values of a single frame, the oracle's recorded result."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -189,13 +189,13 @@ class Scene:
         full: list[bool] = []
         for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
             block, fired = self.truth.slots[index].block, played.record.fired
-            if not self.recording.begins(index):
+            if not self.recording.frames[index].first:
                 sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
             timed.append(
                 replace(nothing, time=costs.of(candidate.family, played.record), frames=1, network=int(any(fired)))
             )
             full.append(all(fired))
-        for index in whole_cycles(full, self.recording.begins):
+        for index in whole_cycles(full, [frame.first for frame in self.recording.frames]):
             block = self.truth.slots[index].block
             sums[block] = sums.get(block, nothing) + timed[index]
         return self._trial(candidate, sums, nothing)
@@ -220,18 +220,18 @@ class Scene:
         return found
 
 
-def whole_cycles(full: Sequence[bool], begins: Callable[[int], bool]) -> Iterator[int]:
+def whole_cycles(full: Sequence[bool], begins: Sequence[bool]) -> Iterator[int]:
     """Yield the frames to time: of each run, which begins with a fill, those after it up to the last on which all stages fired.
 
     Later frames would make a clock look cheaper than it is, since its next firing is missing. A run without a firing is
     timed whole, with the fill in place of the firing.
 
-    >>> list(whole_cycles([True, False, False, True, False], lambda index: index == 0))
+    >>> list(whole_cycles([True, False, False, True, False], [True, False, False, False, False]))
     [1, 2, 3]
-    >>> list(whole_cycles([True, False, False, True, False], lambda index: index in (0, 3)))
+    >>> list(whole_cycles([True, False, False, True, False], [True, False, False, True, False]))
     [0, 1, 2, 3, 4]
     """
-    starts = [index for index in range(len(full)) if begins(index)]
+    starts = [index for index in range(len(full)) if begins[index]]
     for start, end in pairwise([*starts, len(full)]):
         last = max((index for index in range(start + 1, end) if full[index]), default=None)
         yield from range(start, end) if last is None else range(start + 1, last + 1)

@@ -110,7 +110,7 @@ def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
         fill = index if record.fill else fill
         if index == 0:
             continue
-        full += recording.seconds(index).network
+        full += recording.frames[index].seconds.network
         reflects = fill + record.reflects[-1]
         if watched and reflects != index:
             now, held = (recording.look(label_map(last), at) for at in (index, reflects))

@@ -40,7 +40,7 @@ class Take:
         """Yield for each frame under ``schedule`` if it fires, and the share of labels that are not the network's own."""
         for index, played in enumerate(self.recording.play(schedule)):
             shown = _sparse(played.output.value)
-            if not self.recording.begins(index):
+            if not self.recording.frames[index].first:
                 yield any(played.record.fired), change(shown, self.truth[index])
 
 
