@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def propagation(net: StagedNetwork, of: str, fired: Sequence[bool]) -> str:
-    """Return ``Record.propagated`` of a frame: "output", "fused", "corrected", or "" if its values are fused."""
-    if of == "held" or all(fired):
+    """Return ``Record.propagated`` of a frame: "output", "fused", "corrected", or "" if its values are fused.
+
+    ``of``: ``Carry.of``, other than "held".
+    """
+    if all(fired):
         return ""
     if net.correction is not None and of != "output":
         # A correction that reads the frame applies where nothing fires, one that reads a stage where that one does.

@@ -128,7 +128,7 @@ def advance(
         answers.append(answer)
     # Fresh and held values are fused. Under a carry that does so, the last output is propagated where nothing fired.
     fired = tuple([bool(answer.fire) for answer in answers])
-    how = "" if memory is None else propagation(net, schedule.carry.of, fired)
+    how = "" if memory is None or schedule.carry.of == "held" else propagation(net, schedule.carry.of, fired)
     if memory is not None and how:
         finished = memory.finished._replace(motion=frame.until_now(memory.finished.motion))
         values, shown = memory.values, propagate(frame, how, now, finished)
@@ -159,6 +159,7 @@ class CurrentFrame:
         self.t = 0 if memory is None else memory.t + 1
         states = (None,) * len(net.stages) if refill is None else refill.states
         self.past = [NEVER._replace(state=state) for state in states] if memory is None else memory.stages
+        self.last_seconds = 0.0 if memory is None else memory.record.seconds.network
         self.made: list[Lazy] = [] if refill is None else refill.made
         self.motion: Any = None
         self.sight: Any = None
@@ -239,7 +240,7 @@ class CurrentFrame:
             travel=self.read(self.until_now(past.motion)) if moved else None,
             output=memory.finished.output.value,
             classes=self.net.classes,
-            last_seconds=memory.record.seconds.network,
+            last_seconds=self.last_seconds,
         )
         start = time.perf_counter()
         answer = ask(clock, tick, past.state)

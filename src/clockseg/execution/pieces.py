@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from clockseg.execution.liveness import Live
@@ -24,6 +24,19 @@ class Piece(NamedTuple):
     keep: frozenset[str] | None = None
 
 
+@dataclass
+class _Open:
+    """The piece that is being gathered: graph-backed ``calls``, and selections from them (``picks``).
+
+    ``before``: other calls that do not depend on these, which run first; ``after``: those that do.
+    """
+
+    calls: list[int] = field(default_factory=list)
+    picks: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Batch:
     """A batch of calls: their ``names``, "" for those of others than the network's parts, and what each ``takes``.
@@ -39,74 +52,56 @@ class Batch:
     live: Live | None
 
     def pieces(self, failed: Container[tuple[int, ...]] = ()) -> list[Piece]:
-        """Return pieces of all calls, in an order in which they can run; ``failed``: calls that can't run as one."""
-        members: dict[Any, list[int]] = {}
-        for i, place in self._places().items():
-            members.setdefault(place, []).append(i)
-        joined = [calls for found in members.values() for calls in self._tried(tuple(found), failed)]
-        inside = {i for calls in joined for i in calls}
-        alone = [(i,) for i in range(len(self.names)) if i not in inside]
-        pieces: list[Piece] = []
-        for calls in _ordered([*joined, *alone], self.takes, self._picks()):
-            if len(calls) > 1:
-                pieces.append(self._piece(calls))
-            elif pieces and pieces[-1].keep is None:
-                pieces[-1] = Piece(pieces[-1].calls + calls)
-            else:
-                pieces.append(Piece(calls))
-        return pieces
+        """Return pieces of all calls, in an order in which they can run.
 
-    def _tried(self, calls: tuple[int, ...], failed: Container[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        """Yield the calls as one piece; if that failed, stages and groups as two."""
-        if len(calls) > 1 and calls not in failed:
-            yield calls
-        elif len(calls) > 1:
-            stages = tuple(i for i in calls if self.names[i].endswith(".body"))
-            if 0 < len(stages) < len(calls):
-                yield from self._tried(stages, failed)
-                yield from self._tried(tuple(i for i in calls if i not in stages), failed)
-
-    def _picks(self) -> set[int]:
-        """The calls that select tensors from a value."""
-        return {i for i, name in enumerate(self.names) if isinstance(self.parts.get(name), Pick)}
-
-    def _places(self) -> dict[int, Any]:
-        """Return, for each fusable call, the piece that it belongs to.
-
-        Stages that follow one another are a chain; a stage that reads what the previous frame left begins another, since
-        tensors of two frames have the same names. Groups and finish go with the chain if there is only one. What depends
-        on a fusable call through something that isn't a selection comes a wave later.
+        ``failed``: calls that can't run as one. Stages and groups are then tried as two pieces; failing that they run alone.
         """
-        waves: list[int] = []
-        reached: list[bool] = []
-        chains: dict[int, int] = {}
-        for i, name in enumerate(self.names):
-            wave = max((waves[j] + self._interrupts(j, reached) for j in self.takes[i]), default=0)
-            waves.append(wave)
-            reached.append(name in self.fusable or any(reached[j] for j in self.takes[i]))
-            if name in self.fusable and name.endswith(".body"):
-                source = next((j for j in self.takes[i] if j in chains), None)
-                chains[i] = i if source is None else chains[source]
-        several = {wave: len({chains[i] for i in chains if waves[i] == wave}) > 1 for wave in set(waves)}
-        found: dict[int, Any] = {}
-        for i, name in enumerate(self.names):
-            if name in self.fusable:
-                wave = waves[i]
-                alone = next((chains[j] for j in chains if waves[j] == wave), -1)
-                fuses = -1 if several[wave] else alone
-                found[i] = wave, chains.get(i, fuses)
-        return found
+        fusable, split = {i for i, name in enumerate(self.names) if name in self.fusable}, False
+        while True:
+            found = self._divided(fusable, split)
+            bad = [piece.calls for piece in found if piece.calls in failed]
+            if not bad:
+                return found
+            mixed = any(len({self._is_stage(i) for i in calls}) > 1 for calls in bad)
+            fusable, split = (fusable, True) if mixed else (fusable.difference(*bad), split)
 
-    def _interrupts(self, i: int, reached: Sequence[bool]) -> bool:
-        """Return True for a call that separates two pieces: of a function that reads the value of a fusable call."""
-        name = self.names[i]
-        return reached[i] and name not in self.fusable and not isinstance(self.parts.get(name), Pick)
+    def _is_stage(self, i: int) -> bool:
+        return self.names[i].endswith(".body")
 
-    def _piece(self, calls: tuple[int, ...]) -> Piece:
-        inside = set(calls)
-        picks = (i for i in self._picks() if inside.intersection(self.takes[i]))
-        keep = (tensor for i in calls for tensor in self._wanted(i, inside))
-        return Piece(calls, tuple(sorted({*calls, *picks})), frozenset(keep))
+    def _divided(self, fusable: set[int], split: bool) -> list[Piece]:
+        """Gather graph-backed calls in order, until one of them has to begin another piece."""
+        found: list[Piece] = []
+        piece, chains = _Open(), 0
+        for i, name in enumerate(self.names):
+            inside = any(j in piece.calls or j in piece.picks for j in self.takes[i])
+            waits = any(j in piece.after for j in self.takes[i])
+            if i in fusable:
+                # A stage that reads what the previous frame left begins a chain: tensors of two frames have the same names.
+                # Groups run with the stages, unless they read several chains.
+                stage = self._is_stage(i)
+                chains += stage and not inside
+                follows = any(map(self._is_stage, piece.calls)) and (split or chains > 1)
+                if piece.calls and (waits or (not inside if stage else follows)):
+                    found += self._closed(piece)
+                    piece = _Open()
+                piece.calls.append(i)
+            elif inside and isinstance(self.parts.get(name), Pick):
+                piece.picks.append(i)
+            else:
+                (piece.after if inside or waits else piece.before).append(i)
+        return [*found, *self._closed(piece)]
+
+    def _closed(self, piece: _Open) -> Iterator[Piece]:
+        """Yield the piece, and the calls to run one by one before and after it."""
+        several = len(piece.calls) > 1
+        before = [*piece.before, *([] if several else piece.calls)]
+        if before:
+            yield Piece(tuple(before))
+        if several:
+            keep = (tensor for i in piece.calls for tensor in self._wanted(i, set(piece.calls)))
+            yield Piece(tuple(piece.calls), tuple(sorted(piece.calls + piece.picks)), frozenset(keep))
+        if piece.picks or piece.after:
+            yield Piece((*piece.picks, *piece.after))
 
     def _wanted(self, i: int, inside: set[int]) -> set[str]:
         """Return the tensors of call ``i`` that are read by others than the calls ``inside`` a piece."""
@@ -131,21 +126,3 @@ def _read_by(part: Any, every: Iterable[str]) -> set[str]:
     if isinstance(part, Pick):
         return set(part.names)
     return {part.name} if isinstance(part, Take | AsFloats) else set(every)
-
-
-def _ordered(
-    units: Sequence[tuple[int, ...]], takes: Sequence[tuple[int, ...]], picks: Container[int]
-) -> Iterator[tuple[int, ...]]:
-    """Yield each unit after those whose values it takes; a piece may take selections from itself."""
-    left, done = sorted(units), set[int]()
-
-    def ready(unit: tuple[int, ...]) -> bool:
-        there = done.union(unit)
-        needed = {j for i in unit for j in takes[i]} - there
-        return all(j in picks and any(k in unit for k in takes[j]) for j in needed)
-
-    while left:
-        unit = next(filter(ready, left))
-        yield unit
-        left.remove(unit)
-        done.update(unit)
