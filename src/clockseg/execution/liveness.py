@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -48,15 +48,14 @@ def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """A clock that watches what ``clock`` watches, and always gives the same answer."""
+class StandIn:
+    """A clock that watches and declares what ``clock`` does, and answers by ``answer(tick, state)`` in its place."""
 
     clock: Clock
-    fire: bool
+    answer: Callable[[Tick, Any], tuple[Decision, Any]]
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer."""
-        return Decision(self.fire), state
+        return self.answer(tick, state)
 
     @property
     def parts(self) -> tuple[Clock, ...]:
@@ -66,7 +65,11 @@ class Fixed:
 
 def fixed(schedule: Schedule, pattern: Pattern) -> Schedule:
     """Return ``schedule`` with the stages of ``pattern`` firing, whatever its clocks would answer."""
-    return replace(schedule, clocks=tuple(map(Fixed, schedule.clocks, pattern)))
+
+    def answered(clock: Clock, fires: bool) -> Clock:
+        return StandIn(clock, lambda tick, state: (Decision(fires), state))
+
+    return replace(schedule, clocks=tuple(map(answered, schedule.clocks, pattern)))
 
 
 def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:

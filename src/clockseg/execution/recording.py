@@ -27,7 +27,7 @@ from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
-from clockseg.execution.replay import Promise, Replay, Replayed, Shot
+from clockseg.execution.replay import Promise, Replay, Shot, replayed
 from clockseg.types import Array, Image
 
 Key: TypeAlias = Hashable
@@ -297,7 +297,7 @@ class Recording:
                 f"the schedule needs {', '.join(sorted(map(_told, missing)))}, which wasn't recorded; record with "
                 "keep=needs(net, [schedule])."
             )
-        return self._played(replace(made, clocks=tuple(map(Replayed, made.clocks))))
+        return self._played(replace(made, clocks=tuple(map(replayed, made.clocks))))
 
     def _played(self, schedule: Schedule) -> Iterator[Played]:
         executor, memory = Replay(self, schedule.carry), None

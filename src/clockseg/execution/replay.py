@@ -7,12 +7,12 @@ value are known to do so.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch, ask
+from clockseg.clockwork.clock import PICTURE, Clock, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import Kind, Lazy
 from clockseg.errors import UsageError
+from clockseg.execution.liveness import StandIn
 
 if TYPE_CHECKING:
     from clockseg.execution.recording import Recording
@@ -148,20 +148,9 @@ def _of_one_frame(values: tuple[Any, ...]) -> int | None:
     return int(frames.pop()) if own and len(frames) == 1 else None
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """A clock in a replay: it reads values in place of promises, and may not read the time."""
-
-    clock: Clock
-
-    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of the clock."""
-        return ask(self.clock, ReplayTick(*tick), state)
-
-    @property
-    def parts(self) -> tuple[Clock, ...]:
-        """The clock itself."""
-        return (self.clock,)
+def replayed(clock: Clock) -> Clock:
+    """Return the clock as it decides in a replay: it reads values in place of promises, and may not read the time."""
+    return StandIn(clock, lambda tick, state: ask(clock, ReplayTick(*tick), state))
 
 
 class ReplayTick(Tick):
