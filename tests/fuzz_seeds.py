@@ -93,17 +93,6 @@ def caffemodel() -> bytes:
 
 
 @cache
-def checkpoint() -> bytes:
-    from clockseg.paper.fcn_checkpoint import save_fcn
-    from narrow_fcn import description, narrow
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "net.safetensors"
-        save_fcn(narrow(), description(narrow()), path)
-        return path.read_bytes()
-
-
-@cache
 def clock() -> bytes:
     """A learned clock."""
     inputs = [helper.make_tensor_value_info("now", TensorProto.FLOAT, [1, 1, 6, 8])]

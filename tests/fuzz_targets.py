@@ -255,12 +255,6 @@ def _caffe(chance: random.Random, folder: Path) -> str:
     return str(path)
 
 
-def _safetensors(chance: random.Random, folder: Path) -> str:
-    path = folder / "net.safetensors"
-    path.write_bytes(changed_bytes(fuzz_seeds.checkpoint(), chance))
-    return str(path)
-
-
 def _clock(chance: random.Random, folder: Path) -> str:
     path = folder / "clock.onnx"
     path.write_bytes(changed_bytes(fuzz_seeds.clock(), chance))
@@ -285,7 +279,6 @@ TARGETS: dict[str, Target] = {
     "data sets": Target(_broken_clips, _read_clips),
     "learned clocks": Target(_clock, load_clock),
     "Caffe models": Target(_caffe, lambda path: import_caffe(Path(path))),
-    "checkpoints": Target(_safetensors, lambda path: load(path, engine=None)),
     "folders": Target(odd_folder, segment_folder),
     "command lines": Target(odd_arguments, run_arguments),
 }

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from clockseg.datasets import Classes
-from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_checkpoint import FCNDescription
+from clockseg.paper.export_fcn import FCNDescription
 from clockseg.paper.fcn_layers import FCNShape, bilinear, layers
+from recipes.fcn.net import FCN
 from video_making import data_folder
 
 NARROW = 1 / 16

@@ -520,10 +520,10 @@ def test_a_file_of_fixed_size(tmp_path: Path) -> None:
         in_files.candidates(path, output="scores", size=(96, 64))
 
 
-def test_checkpoints_are_no_graphs(tmp_path: Path) -> None:
-    (tmp_path / "it.safetensors").write_bytes(b"")
-    with pytest.raises(UsageError, match="is a checkpoint; export it first"):
-        in_files.candidates(tmp_path / "it.safetensors")
+def test_files_that_run_uncut_are_no_graphs(tmp_path: Path) -> None:
+    (tmp_path / "it.xml").write_bytes(b"")
+    with pytest.raises(UsageError, match="runs uncut, and this needs a graph"):
+        in_files.candidates(tmp_path / "it.xml")
 
 
 def test_a_network_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:

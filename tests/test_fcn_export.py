@@ -16,16 +16,13 @@ import onnx
 import torch
 from onnx.reference import ReferenceEvaluator
 
-from clockseg import Session, StagedNetwork, UsageError, adaptive, load
-from clockseg.cli.main import main
+from clockseg import StagedNetwork, UsageError, adaptive, alternating, load, pipelined, run
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.cost import price
 from clockseg.graph.part import FRAME_SIZE, IMAGE, GraphPart
 from clockseg.graph.staged import staged as staged_graph
-from clockseg.paper import fcn_staged
-from clockseg.paper.export_fcn import describe, export, to_onnx
-from clockseg.paper.fcn_checkpoint import FCNDescription, load_fcn, save_fcn, write_state
+from clockseg.paper.export_fcn import MEAN, FCNDescription, describe, to_onnx, write_fcn
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape
 from clockseg.paper.import_caffe import import_caffe
 from fcn_costs import stage_costs
@@ -46,11 +43,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     torch.set_num_threads(threads)
 
 
-def checkpoint(folder: Path, variant: Any = "fcn8s", *, half: bool = False) -> Path:
+def write(folder: Path, variant: Any = "fcn8s", **changes: Any) -> Path:
+    """A narrow net of five classes as an ONNX file; frames are fitted into 64x48."""
     shape = FCNShape(variant, 5).narrowed(NARROW)
-    file = folder / f"{variant}.safetensors"
-    write_state(random_state(shape), FCNDescription(shape, CLASSES, working=(64, 48)), file, half=half)
-    return file
+    return write_fcn(
+        random_state(shape), FCNDescription(shape, CLASSES, working=(64, 48)), folder / "net.onnx", **changes
+    )
 
 
 def near(found: np.ndarray, wanted: np.ndarray) -> bool:
@@ -133,24 +131,50 @@ def by_the_module(state: Any, shape: FCNShape, size: tuple[int, int]) -> tuple[n
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_net_exports_and_runs_in_stages(tmp_path: Path, variant: Any, engine: str) -> None:
-    file = export(checkpoint(tmp_path, variant), tmp_path / "net.onnx")
+def test_every_net_runs_in_stages(tmp_path: Path, variant: Any, engine: str) -> None:
+    file = write(tmp_path, variant)
     onnx.checker.check_model(onnx.load(file), full_check=True)
-    found = load(file, engine=ENGINES[engine])
-    wanted = load(tmp_path / f"{variant}.safetensors")
-    assert [stage.name for stage in found.stages] == [stage.name for stage in wanted.stages]
-    assert [(group.name, group.reads) for group in found.groups] == [
-        (group.name, group.reads) for group in wanted.groups
-    ]
+    found = load(file, engine=ENGINES[engine], size="own")
+    shape = FCNShape(variant, 5).narrowed(NARROW)
+    assert tuple(stage.name for stage in found.stages) == shape.cuts
+    module = with_state(shape, random_state(shape))
     for size in ((64, 48), (33, 70)):
         image = picture(size)
-        labels = wanted(image)
-        assert np.mean(found(image) == labels) > 0.999
+        assert np.mean(found(image) == labels(module, image)) > 0.999
         assert np.mean(found(image) == found.uncut()(image)) > 0.999
 
 
+def labels(module: Any, image: np.ndarray, *, order: str = "bgr", mean: tuple[float, ...] = MEAN) -> np.ndarray:
+    """What the module makes of a frame, uint8 RGB: class ids [h, w]."""
+    data = (image[..., ::-1] if order == "bgr" else image) - np.array(mean, np.float32)
+    with torch.inference_mode():
+        return module(torch.from_numpy(data.transpose(2, 0, 1)[None])).score.argmax(1)[0].numpy()
+
+
+@pytest.mark.parametrize("order", ["bgr", "rgb"])
+def test_trap_15_frames_become_bgr_minus_the_mean(tmp_path: Path, order: Any) -> None:
+    """The order and the mean of the description, and neither scale nor deviation."""
+    shape, image = FCNShape("pool3", 5).narrowed(NARROW), picture((40, 50))
+    state, mean = random_state(shape), (1.0, 2.0, 3.0)
+    file = write_fcn(state, FCNDescription(shape, CLASSES, mean, order, (40, 50)), tmp_path / "net.onnx")
+    wanted = labels(with_state(shape, state), image, order=order, mean=mean)
+    assert np.mean(load(file, engine="openvino")(image) == wanted) > 0.999
+
+
+def test_schedules_on_the_papers_net(tmp_path: Path) -> None:
+    net = load(write(tmp_path), engine="openvino")
+    frames = [picture((48, 32), seed) for seed in range(5)]
+    oracle = [net(frame) for frame in frames]
+    schedules = {"adaptive(0)": adaptive(0), "alternating": alternating, "pipelined(2)": pipelined(2)}
+    shown = {name: [output for output, _ in run(net, frames, one)] for name, one in schedules.items()}
+    assert all(np.array_equal(a, b) for a, b in zip(shown["adaptive(0)"], oracle, strict=True))
+    assert all(np.array_equal(shown["alternating"][t], shown["pipelined(2)"][t]) for t in (1, 3))
+    assert all(np.array_equal(shown["alternating"][t], oracle[t]) for t in (0, 2, 4))
+    assert not np.array_equal(shown["alternating"][1], oracle[1])
+
+
 def test_what_is_held_are_the_score_maps_uncropped(tmp_path: Path) -> None:
-    net = load(export(checkpoint(tmp_path), tmp_path / "net.onnx"))
+    net = load(write(tmp_path))
     trunk, held = net.prepare(picture((64, 48))), {}
     for stage in net.stages:
         trunk = stage.body(trunk)
@@ -171,7 +195,7 @@ def _bodies(net: StagedNetwork) -> list[GraphPart]:
 
 def test_expected_2_the_file_costs_what_the_list_says(tmp_path: Path) -> None:
     """Multiply-adds and parameters of the parts, read from the graph, against those from the layers' shapes."""
-    net = load(export(checkpoint(tmp_path), tmp_path / "net.onnx"), engine=None)
+    net = load(write(tmp_path), engine=None)
     listed = stage_costs(FCNShape(classes=5).narrowed(NARROW), (64, 48))
     wanted = [listed["pool3"], listed["pool4"], listed["fc7"] + listed["upscore2"]]
     wanted += [listed["upscore_pool4"], listed["upscore8"]]
@@ -183,7 +207,7 @@ def test_expected_2_the_file_costs_what_the_list_says(tmp_path: Path) -> None:
 
 
 def test_the_sidecar(tmp_path: Path) -> None:
-    found = sidecar.read(export(checkpoint(tmp_path), tmp_path / "net.onnx", size=(640, 480)).with_suffix(".json"))
+    found = sidecar.read(write(tmp_path, size=(640, 480)).with_suffix(".json"))
     assert found.input == sidecar.Input("data", 640, 480, "bgr", 1.0, (104.00698793, 116.66876762, 122.67891434))
     assert (found.input.std, found.input.pad_multiple) == ((1, 1, 1), 1)
     assert found.cuts == (("pool3",), ("pool4",), ("fc7",))
@@ -197,75 +221,26 @@ def test_a_net_of_one_stage_recommends_no_schedule() -> None:
 
 
 def test_weights_of_16_bits_stay_so_and_are_computed_with_in_32(tmp_path: Path) -> None:
-    whole, half = checkpoint(tmp_path), tmp_path / "half.safetensors"
-    save_fcn(*load_fcn(whole), half, half=True)
-    narrowed = export(half, tmp_path / "half.onnx")
-    assert narrowed.stat().st_size < 0.6 * export(whole, tmp_path / "net.onnx").stat().st_size
-    image = picture((64, 48))
+    (tmp_path / "half").mkdir()
+    whole, half = write(tmp_path), write(tmp_path / "half", half=True)
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+    shape, image = FCNShape(classes=5).narrowed(NARROW), picture((64, 48))
+    rounded = {name: value.astype(np.float16).astype(np.float32) for name, value in random_state(shape).items()}
+    wanted = labels(with_state(shape, rounded), image)
     for engine in ENGINES.values():
-        assert np.mean(load(narrowed, engine=engine)(image) == load(half)(image)) > 0.999
-
-
-@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
-def test_engines_run_a_checkpoint_without_an_export(tmp_path: Path, engine: str) -> None:
-    file, image = checkpoint(tmp_path), picture((80, 60))
-    found = load(file, engine=engine, size="own")
-    assert (found.name, found.engine) == ("fcn8s", engine)
-    assert np.mean(found(image) == load(file, size="own")(image)) > 0.999
-    assert Session(found, adaptive(0.25))(image).shape == (60, 80)
+        assert np.mean(load(half, engine=engine)(image) == wanted) > 0.999
 
 
 @pytest.mark.parametrize("size", ["big", 1.5, (1, 2, 3), (640.0, 480.0), ("640", "480")])
 def test_a_size_that_is_none_is_told(tmp_path: Path, size: Any) -> None:
     with pytest.raises(UsageError, match=r'give the longer side, \(WIDTH, HEIGHT\), or "own"'):
-        load(checkpoint(tmp_path), engine="openvino", size=size)
-
-
-@pytest.mark.parametrize("engine", ["torch", "openvino"])
-def test_a_checkpoint_needs_a_thread(tmp_path: Path, engine: str) -> None:
-    with pytest.raises(UsageError, match="at least 1"):
-        load(checkpoint(tmp_path), engine=engine, threads=0)
+        load(write(tmp_path), engine="openvino", size=size)
 
 
 def test_a_fixed_file_has_no_own_size(tmp_path: Path) -> None:
-    model = onnx_reader.read(export(checkpoint(tmp_path), tmp_path / "net.onnx"))
+    model = onnx_reader.read(write(tmp_path))
     height, width = model.graph.input[0].type.tensor_type.shape.dim[2:]
     height.dim_value, width.dim_value = 48, 64
     onnx.save(model, tmp_path / "net.onnx")
     with pytest.raises(Exception, match='size "own": this network\'s file is fixed to 64x48'):
         load(tmp_path / "net.onnx", size="own")
-
-
-def test_staged_in_torch_and_in_an_engine_have_the_same_parts(tmp_path: Path) -> None:
-    file = checkpoint(tmp_path)
-    net, said = load_fcn(file)
-    here, there = fcn_staged.staged(net, said), load(export(file, tmp_path / "fcn8s.onnx"))
-    assert here.sidecar == there.sidecar
-    frame = here.prepare(picture((64, 48)))
-    a, b = here.stages[0].body(frame), there.stages[0].body(frame)
-    assert near(b["pool3"], a["pool3"])
-    assert near(there.stages[0].head(b)["score_pool3"], here.stages[0].head(a)["score_pool3"])
-
-
-# The command
-
-
-def test_export_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = checkpoint(tmp_path, "fcn16s"), tmp_path / "net.onnx"
-    command = ["export", "fcn16s", str(source), "--out", str(out)]
-    assert main([*command, "--size", "640x360"]) == 0
-    assert sidecar.read(out.with_suffix(".json")).input.width == 640
-    assert main(command) == 2
-    assert main([*command, "--overwrite"]) == 0
-    capsys.readouterr()
-    assert main(["inspect", str(out), "--repeat", "1"]) == 0
-    assert "pool4 holds score_pool4" in capsys.readouterr().out
-    assert main(["inspect", str(source), "--engine", "torch", "--repeat", "1"]) == 0
-    assert "torch" in capsys.readouterr().out
-
-
-def test_export_command_refuses_another_net(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = checkpoint(tmp_path, "fcn16s")
-    assert main(["export", "fcn8s", str(source), "--out", str(tmp_path / "net.onnx")]) != 0
-    assert "is an fcn16s, not an fcn8s" in capsys.readouterr().err
-    assert [file.name for file in tmp_path.iterdir()] == ["fcn16s.safetensors"]

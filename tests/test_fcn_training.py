@@ -18,16 +18,18 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 import dataset_trees  # noqa: E402
 from caffe_making import as_layers, caffemodel  # noqa: E402
-from clockseg.datasets import Classes  # noqa: E402
+from clockseg.datasets import Classes, read_data  # noqa: E402
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL  # noqa: E402
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError  # noqa: E402
-from clockseg.paper.fcn import FCN  # noqa: E402
-from clockseg.paper.fcn_checkpoint import MEAN, FCNDescription, load_fcn, save_fcn  # noqa: E402
+from clockseg.networks.load import load  # noqa: E402
+from clockseg.paper.export_fcn import MEAN, FCNDescription  # noqa: E402
 from clockseg.paper.fcn_layers import FCNShape  # noqa: E402
 from narrow_fcn import random_state  # noqa: E402
 from recipes.batches import Batches  # noqa: E402
 from recipes.fcn.__main__ import main  # noqa: E402
+from recipes.fcn.checkpoint import load_fcn, save_fcn  # noqa: E402
 from recipes.fcn.fit import prepared, softmax_loss, start, update  # noqa: E402
+from recipes.fcn.net import FCN  # noqa: E402
 from recipes.fcn.phase import FCNChoices  # noqa: E402
 from recipes.fcn.recipe import FCNRecipe, Phase, recipe  # noqa: E402
 from recipes.fcn.scales import Scales, attach, folded, unfolded  # noqa: E402
@@ -424,7 +426,8 @@ def test_the_command_trains_and_goes_on(data: Path, tmp_path: Path, capsys: pyte
     command = ["fcn8s", str(data), "--validation", str(data), *how, "--out", str(out)]
     assert main(command) == 0
     told = capsys.readouterr()
-    assert f"next: clockseg export fcn8s {out / 'fcn8s.safetensors'}" in told.out
+    assert f"next: clockseg evaluate DATA --network {out / 'fcn8s.onnx'}" in told.out
+    assert load(out / "fcn8s.onnx", engine=None).classes == read_data(data)[0].classes.names
     assert "mean IU" in told.err
     assert main(command) == 2
     assert "--resume" in capsys.readouterr().err

@@ -19,7 +19,9 @@ from caffe_making import as_layers, caffemodel, full
 from clockseg.cli.main import main
 from clockseg.datasets.known_classes import CITYSCAPES
 from clockseg.errors import NetworkError, UsageError
-from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
+from clockseg.graph import sidecar
+from clockseg.networks.load import load
+from clockseg.paper.export_fcn import MEAN
 from clockseg.paper.fcn_layers import VARIANTS, FCNShape
 from clockseg.paper.import_caffe import Imported, import_caffe, trained_on
 from narrow_fcn import NARROW, golden, random_state, with_state
@@ -258,31 +260,34 @@ def test_another_net_may_be_taken_out_of_it(tmp_path: Path) -> None:
 
 
 def test_import_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = write(tmp_path, as_layers(random_state(SHAPE))), tmp_path / "voc.safetensors"
+    source, out = write(tmp_path, as_layers(random_state(SHAPE))), tmp_path / "voc.onnx"
     command = ["import", str(source), "--out", str(out), "--classes", "21"]
     assert main(command) == 0
     assert "fcn8s, 21 classes (background .. tvmonitor)" in capsys.readouterr().out
-    net, description = load_fcn(out)
-    assert (net.shape, description.classes.names[0]) == (SHAPE, "background")
+    said = sidecar.read(out.with_suffix(".json"))
+    assert (said.cuts, said.classes[0], said.input.mean) == ((("pool3",), ("pool4",), ("fc7",)), "background", MEAN)
+    assert load(out, engine=None).stages[2].name == "fc7"
     assert main(command) == 2
     assert "--overwrite" in capsys.readouterr().err
     size = out.stat().st_size
-    assert main([*command, "--overwrite", "--half", "--mean", "1,2,3", "--at-once"]) == 0
+    assert main([*command, "--overwrite", "--half", "--mean", "1,2,3", "--at-once", "--size", "640x360"]) == 0
     assert "note: the factor 0.01 on pool4" in capsys.readouterr().err
     assert out.stat().st_size < 0.6 * size
-    assert load_fcn(out)[1].mean == (1, 2, 3)
+    said = sidecar.read(out.with_suffix(".json")).input
+    assert (said.mean, said.width, said.height) == ((1, 2, 3), 640, 360)
 
 
 def test_import_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path, as_layers(random_state(SHAPE)))
-    assert main(["import", str(source), "--out", str(tmp_path / "x.onnx")]) == 2
-    assert main(["import", str(source), "--out", str(tmp_path / "x.safetensors"), "--classes", "19"]) == 1
+    assert main(["import", str(source), "--out", str(tmp_path / "x.safetensors")]) == 2
+    assert main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--size", "640"]) == 2
+    assert main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--classes", "19"]) == 1
     source.write_bytes(source.read_bytes()[:5000])
-    assert main(["import", str(source), "--out", str(tmp_path / "x.safetensors")]) == 1
+    assert main(["import", str(source), "--out", str(tmp_path / "x.onnx")]) == 1
     assert "cut short" in capsys.readouterr().err
     for mean in ("1,2", "1,2,x", "1,2,300"):
         with pytest.raises(SystemExit):
-            main(["import", str(source), "--out", str(tmp_path / "x.safetensors"), "--mean", mean])
+            main(["import", str(source), "--out", str(tmp_path / "x.onnx"), "--mean", mean])
     assert [file.name for file in tmp_path.iterdir()] == ["net.caffemodel"]
 
 

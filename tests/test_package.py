@@ -48,7 +48,7 @@ def test_files_that_are_public_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["train", "stale", "street", "data", "--out", "x"], ["export", "fcn8s", "c", "--out", "x.onnx"]]
+    "command", [["train", "stale", "street", "data", "--out", "x"], ["train", "clock", "v.mp4", "--out", "x.onnx"]]
 )
 def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -> None:
     from clockseg.cli.main import main

@@ -16,13 +16,12 @@ from clockseg.cli.reproduce import EXPERIMENTS, experiment, text
 from clockseg.datasets.known_classes import CITYSCAPES, PASCAL
 from clockseg.paper import adaptive_curve, adaptive_videos, qualitative, tables, velocity
 from clockseg.paper.adaptive_curve import PixelChange
-from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_checkpoint import FCNDescription, save_fcn
+from clockseg.paper.export_fcn import FCNDescription, write_fcn
 from clockseg.paper.fcn_layers import FCNShape
 from clockseg.paper.report import ORACLE, find, relative_loss, write
 from clockseg.paper.source import Setting
 from clockseg.showing.stream import run
-from narrow_fcn import random_state, with_state
+from narrow_fcn import random_state
 from toy_networks import toy, write_clip
 
 MODULES = (velocity, tables, adaptive_curve, adaptive_videos, qualitative)
@@ -83,8 +82,7 @@ def test_the_pixel_clock_watches_the_picture_and_gates_the_last_stage():
 
 def save_narrow(folder: Path, stem: str, variant, classes) -> None:
     shape = FCNShape(variant, len(classes.names)).narrowed(1 / 64)
-    net: FCN = with_state(shape, random_state(shape))
-    save_fcn(net, FCNDescription(shape, classes), folder / f"{stem}.safetensors")
+    write_fcn(random_state(shape), FCNDescription(shape, classes), folder / f"{stem}.onnx")
 
 
 @pytest.fixture(scope="module")
@@ -140,5 +138,5 @@ def test_what_is_missing_is_named(arguments, code, told, tmp_path, monkeypatch, 
 def test_missing_weights_are_named(tmp_path):
     dataset_trees.voc(tmp_path, ["2007_000033"], split="seg11valid")
     setting = Setting(tmp_path, lambda name: toy(), tmp_path)
-    with pytest.raises(DataError, match=r"no voc-fcn8s-heavy\.safetensors or voc-fcn8s-heavy\.onnx; make it with"):
+    with pytest.raises(DataError, match=r"no voc-fcn8s-heavy\.onnx; make it with"):
         setting.translated(16)

@@ -22,8 +22,7 @@ from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.engines.torch import torch as engine
 from clockseg.graph.sidecar import Input
 from clockseg.networks.cut_torch import cut
-from clockseg.paper.fcn_staged import staged
-from narrow_fcn import description, narrow, picture
+from narrow_fcn import picture
 
 SIZE = (48, 32)
 CLASSES = ("sky", "road", "tree", "car")
@@ -144,11 +143,11 @@ def test_what_was_given_is_never_written_to_again() -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, given, strict=False))
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
-def test_an_fcn_in_stages(precision: str) -> None:
-    plain = staged(narrow(), description(narrow()))
-    net = engine(plain, precision=precision)
-    assert np.mean(net(picture((48, 32))) == plain(picture((48, 32)))) > (0.999 if precision == "f32" else 0.9)
+def test_a_network_prepared_twice_has_the_options_of_the_last_time() -> None:
+    plain = cut_two(two())
+    net = engine(engine(plain, precision="bf16"))
+    assert net.engine == "torch"
+    assert torch.equal(net(image()), engine(plain)(image()))
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="torch.compile needs a C++ compiler")

@@ -20,7 +20,7 @@ from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_data
 from clockseg.datasets.clips import ClipFrame
 from clockseg.graph.cost import depths
-from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+from clockseg.paper.export_fcn import FCNDescription, write_fcn
 from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from clockseg.paper.feature_velocity import (
     MEAN,
@@ -238,11 +238,10 @@ def test_clips_are_shots(tmp_path: Path) -> None:
 
 # Depth.
 def test_expected_3_depths_of_fcn_8s(tmp_path: Path) -> None:
-    pytest.importorskip("safetensors", reason="needs safetensors")
     shape, rng = FCNShape("fcn8s", classes=2).narrowed(0.05), np.random.default_rng(0)
     state = {name: rng.random(size).astype(np.float32) for name, size in weight_shapes(shape).items()}
-    write_state(state, FCNDescription(shape, Classes(("a", "b")), working=(96, 64)), tmp_path / "narrow.safetensors")
-    net = load(tmp_path / "narrow.safetensors", engine=None)
+    write_fcn(state, FCNDescription(shape, Classes(("a", "b")), working=(96, 64)), tmp_path / "narrow.onnx")
+    net = load(tmp_path / "narrow.onnx", engine=None)
     assert [stage.name for stage in net.stages] == ["pool3", "pool4", "fc7"]
     assert depths(net, (96, 64)) == (9, 13, 19)
 

@@ -14,10 +14,10 @@ import torch
 
 from caffe_making import as_layers, caffemodel
 from clockseg.errors import NetworkError
-from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_checkpoint import MEAN
+from clockseg.paper.export_fcn import MEAN
 from clockseg.paper.fcn_layers import FCNShape
 from narrow_fcn import NARROW, random_state
+from recipes.fcn.net import FCN
 from recipes.fcn.vgg16 import vgg16_state
 
 SHAPE = FCNShape(classes=21).narrowed(NARROW)

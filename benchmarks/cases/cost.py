@@ -26,16 +26,14 @@ def measure(asked: Namespace) -> Facts:
 
 def _fcn8s(folder: Path) -> Path:
     """Export FCN-8s of 21 classes with random weights, 134 million of them, for frames of 500x500."""
-    from clockseg.paper.export_fcn import export
-    from clockseg.paper.fcn import FCN
-    from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+    from clockseg.paper.export_fcn import FCNDescription, write_fcn
     from clockseg.paper.fcn_layers import FCN8S
     from clockseg.paper.import_caffe import trained_on
+    from recipes.fcn.net import FCN
 
     known = trained_on("voc", FCN8S.classes)
     state = {name: value.numpy() for name, value in FCN(FCN8S).state_dict().items()}
-    write_state(state, FCNDescription(FCN8S, known.classes, known.mean), folder / "fcn8s.safetensors")
-    return export(folder / "fcn8s.safetensors", folder / "fcn8s.onnx", variant="fcn8s")
+    return write_fcn(state, FCNDescription(FCN8S, known.classes, known.mean), folder / "fcn8s.onnx")
 
 
 def _network(file: Any, asked: Namespace) -> Facts:

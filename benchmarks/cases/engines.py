@@ -131,8 +131,8 @@ def _module(name: str) -> tuple[Any, Callable[[Any], Any]]:
 
         return Street(Shape()).eval(), lambda made: made.fused
     if name == "fcn8s-narrow":
-        from clockseg.paper.fcn import FCN
         from clockseg.paper.fcn_layers import FCNShape
+        from recipes.fcn.net import FCN
 
         return FCN(FCNShape(classes=11).narrowed(1 / 8)).eval(), lambda made: made.score
     return segformer_module(), lambda made: made

@@ -1,7 +1,7 @@
 """Train the paper's FCNs and its stage baselines.
 
 python -m recipes.fcn fcn8s DATA --vgg16 VGG_ILSVRC_16_layers.caffemodel --out DIR
-clockseg export fcn8s DIR/fcn8s.safetensors --out fcn8s.onnx
+clockseg evaluate DATA --network DIR/fcn8s.onnx
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ they were published: one whole picture a step, the summed softmax loss (1e3 to 1
 low), SGD with momentum .99. scratch: ours, from random weights, for narrow nets (--width) and where there are no VGG-16
 weights: Adam, the mean loss, random views at a small size.
 
-DIR gets NET.safetensors (for `clockseg export`), NET.state.pt (to resume from) and log.jsonl: the loss along the way, and
-with --validation the scores whenever a state is saved."""
+DIR gets NET.onnx and NET.json (which every command of clockseg runs), NET.safetensors (to train on from), NET.state.pt (to
+resume from) and log.jsonl: the loss along the way, and with --validation the scores whenever a state is saved."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -130,7 +130,9 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and print where the result is."""
     need("torch", "safetensors", what="training")
+    from clockseg.paper.export_fcn import write_fcn
     from clockseg.paper.fcn_layers import FCNShape
+    from recipes.fcn.checkpoint import read_state
     from recipes.fcn.phase import FCNChoices
     from recipes.fcn.training import train_fcn
 
@@ -157,8 +159,9 @@ def run(args: argparse.Namespace) -> int:
         validation_layout=args.validation_layout,
         say=watched(_line, quiet=args.quiet),
     )
+    network = write_fcn(*read_state(found), found.with_suffix(".onnx"))
     if not args.quiet:
-        print(f"{found}\nnext: clockseg export {args.variant} {found} --out {args.variant}.onnx")
+        print(f"{network}\nnext: clockseg evaluate DATA --network {network} --size own")
     return 0
 
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clockseg.errors import TrainingError
-from clockseg.paper.fcn import FCN
 from clockseg.training.fitting import Log
 from recipes.batches import Batches
+from recipes.fcn.net import FCN
 from recipes.fcn.recipe import FCNRecipe, Loss, Phase
 from recipes.fcn.vgg16 import Mean
 from recipes.run import Run

@@ -24,8 +24,8 @@ from clockseg import load
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.paper.export_fcn import export
-from clockseg.paper.fcn_checkpoint import read_state, write_state
+from clockseg.paper.export_fcn import write_fcn
+from recipes.fcn.checkpoint import read_state
 from recipes.street.card import facts, percent
 from recipes.street.cards import RECIPES, insert, table
 
@@ -65,9 +65,7 @@ def main() -> None:
 def exported(checkpoint: Path, folder: Path, *, half: bool) -> Path:
     """The checkpoint as an ONNX file with its sidecar, its weights in 32 or 16 bits."""
     folder.mkdir()
-    state, description = read_state(checkpoint)
-    write_state(state, description, folder / f"{NAME}.safetensors", half=half)
-    return export(folder / f"{NAME}.safetensors", folder / f"{NAME}.onnx", variant="fcn8s")
+    return write_fcn(*read_state(checkpoint), folder / f"{NAME}.onnx", half=half)
 
 
 def clips(split: str) -> list[Clip]:

@@ -12,13 +12,14 @@ import torch
 from clockseg.errors import TrainingError, UsageError
 from clockseg.graph.part import IMAGE, LABELS
 from clockseg.networks.framing import Framing
-from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_checkpoint import FCNDescription, write_state
+from clockseg.paper.export_fcn import FCNDescription
 from clockseg.paper.fcn_layers import FCNShape
 from clockseg.training.fitting import Log, load_state, save_state
 from clockseg.types import Image, Labels, Size
 from recipes.batches import Batches
+from recipes.fcn.checkpoint import write_state
 from recipes.fcn.fit import fit, prepared, start
+from recipes.fcn.net import FCN
 from recipes.fcn.recipe import FCNRecipe, Phase
 from recipes.fcn.scales import attach, folded, unfolded
 from recipes.fcn.start import fcn_state, pixel_mean, random_start, take_over

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from clockseg.datasets import Classes
 from clockseg.errors import UsageError
-from clockseg.paper.fcn import FCN
-from clockseg.paper.fcn_checkpoint import MEAN, load_fcn
+from clockseg.paper.export_fcn import MEAN
 from clockseg.paper.import_caffe import PUBLISHED
+from recipes.fcn.checkpoint import load_fcn
+from recipes.fcn.net import FCN
 from recipes.fcn.vgg16 import Mean
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from clockseg.errors import NetworkError
 from clockseg.paper.caffemodel import read_caffemodel
-from clockseg.paper.fcn_checkpoint import MEAN
+from clockseg.paper.export_fcn import MEAN
 from clockseg.paper.fcn_layers import FCN8S, FCNShape, layers
 
 Mean: TypeAlias = tuple[float, float, float]

@@ -21,8 +21,6 @@ from clockseg.errors import MissingDependency, UsageError, install
 CPU_ENGINES = ("openvino", "onnxruntime")
 GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda", "onnxruntime-tensorrt")
 """The names of the engines that compile ONNX graphs (``clockseg.engines.ENGINES``). The one usually fastest comes first."""
-ALL_ENGINES = ("auto", *GRAPH_ENGINES, "torch", "cuda")
-"""The names of all engines that the command line offers, with PyTorch on the CPU and on an NVIDIA GPU."""
 _OPENVINO_TELEMETRY = "openvino_telemetry"
 _ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256"}
 """Variables that are set before an engine's library is imported, unless they are set already.

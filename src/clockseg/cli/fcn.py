@@ -1,38 +1,30 @@
-"""``clockseg import`` and ``export``: the paper's networks, from Caffe's weights to a checkpoint, and from it to ONNX."""
+"""``clockseg import``: the paper's networks, from Caffe's weights to ONNX."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli.options import add_options, check_new_files, check_new_network, need, new_command, positive, size
+from clockseg.cli.options import add_options, check_new_network, new_command, positive, size
+from clockseg.cli.terminal import say
 from clockseg.errors import UsageError
 
 NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
-IMPORT = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write them as FILE.safetensors.
+DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
 of 2014, interpolation weights stored in full, and the 20th channel of older networks for Cityscapes are converted. The
 factors on pool4 and pool3 (networks trained at once) are multiplied into the weights after them if the file has them as
-layers; if it has not, give --at-once."""
-EXPORT = """Write an imported or trained FCN as an ONNX file and its sidecar NAME.json.
-
-CHECKPOINT is a NAME.safetensors from clockseg import or python -m recipes.fcn. The graph takes any height and width."""
+layers; if it has not, give --at-once. The network takes frames of any height and width."""
 
 
 def add_parser(commands: Any) -> None:
-    """Add ``clockseg import`` and ``clockseg export``."""
-    _add_import(commands)
-    _add_export(commands)
-
-
-def _add_import(commands: Any) -> None:
+    """Add ``clockseg import`` and its options."""
     help = "convert the paper's weights from Caffe's format"
-    parser = new_command(commands, "import", run_import, help=help, description=IMPORT)
+    parser = new_command(commands, "import", run, help=help, description=DESCRIPTION)
     parser.add_argument("source", metavar="CAFFEMODEL", type=Path, help="weights as Caffe saved them, NAME.caffemodel")
-    parser.add_argument("--out", required=True, metavar="FILE.safetensors", type=Path, help="checkpoint to write")
+    parser.add_argument("--out", required=True, metavar="NAME.onnx", type=Path, help="file to write")
     parser.add_argument("--network", choices=NETWORKS, help="the architecture (default: recognized from the layers)")
     help = "refuse a network with another number of classes; 20 keeps the 20th of Cityscapes"
     parser.add_argument("--classes", type=positive, metavar="N", help=help)
@@ -43,51 +35,28 @@ def _add_import(commands: Any) -> None:
     help = "the network was trained with factors .01 and .0001 on pool4 and pool3 that the file does not hold"
     parser.add_argument("--at-once", action="store_true", help=help)
     parser.add_argument("--half", action="store_true", help="write 16-bit weights, half the size")
-    add_options(parser, "--overwrite", help="replace an existing FILE.safetensors")
-
-
-def _add_export(commands: Any) -> None:
-    help = "write an imported or trained FCN as an ONNX file with its sidecar"
-    parser = new_command(commands, "export", run_export, help=help, description=EXPORT)
-    parser.add_argument("network", choices=NETWORKS, metavar="NETWORK", help=", ".join(NETWORKS))
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", type=Path, help="NAME.safetensors")
-    parser.add_argument("--out", required=True, metavar="FILE.onnx", type=Path, help="file to write")
-    help = "working size for the sidecar (default: the checkpoint's)"
+    help = "working size for the sidecar (default: that of the data set, or 500x500)"
     parser.add_argument("--size", type=size, metavar="WIDTHxHEIGHT", help=help)
-    add_options(parser, "--overwrite", help="replace existing FILE.onnx and FILE.json")
+    add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
 
 
-def run_import(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Import, and print the findings and repairs."""
-    need("safetensors", what="importing")
-    from clockseg.paper.fcn_checkpoint import write_state
+    from clockseg.paper.export_fcn import write_fcn
     from clockseg.paper.import_caffe import import_caffe
 
-    if args.out.suffix != ".safetensors":
-        raise UsageError(f"--out {args.out}: give a name that ends in .safetensors.")
-    check_new_files(args.out, overwrite=args.overwrite)
-    names = ("network", "classes", "labels", "mean", "at_once")
-    found = import_caffe(args.source, **{name: getattr(args, name) for name in names})
-    for note in found.notes:
-        print(f"note: {note}", file=sys.stderr)
-    write_state(found.state, found.description, args.out, half=args.half)
-    shape, classes = found.description.shape, found.description.classes.names
-    weights = sum(value.size for value in found.state.values())
-    print(f"{args.out} ({args.out.stat().st_size / 1e6:.1f} MB)")
-    print(f"{shape.variant}, {len(classes)} classes ({classes[0]} .. {classes[-1]}), {weights:,} weights")
-    return 0
-
-
-def run_export(args: argparse.Namespace) -> int:
-    """Export, and print the paths that were written."""
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 512x384.")
     check_new_network(args.out, overwrite=args.overwrite)
-    need("safetensors", what="exporting")
-    from clockseg.paper.export_fcn import export
-
-    found = export(args.checkpoint, args.out, variant=args.network, size=args.size)
-    print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
+    names = ("network", "classes", "labels", "mean", "at_once")
+    found = import_caffe(args.source, **{name: getattr(args, name) for name in names})
+    for note in found.notes:
+        say(f"note: {note}")
+    write_fcn(found.state, found.description, args.out, half=args.half, size=args.size)
+    shape, classes = found.description.shape, found.description.classes.names
+    weights = sum(value.size for value in found.state.values())
+    print(f"{args.out} ({args.out.stat().st_size / 1e6:.1f} MB)\n{args.out.with_suffix('.json')}")
+    print(f"{shape.variant}, {len(classes)} classes ({classes[0]} .. {classes[-1]}), {weights:,} weights")
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import MAX_PIXELS
-from clockseg.libraries import ALL_ENGINES
+from clockseg.libraries import GRAPH_ENGINES
 from clockseg.networks import DRIVING, INSTALLED
 
 
@@ -96,7 +96,7 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 NETWORK_HELP = (
     f"a bundled network ({', '.join(INSTALLED)}), FILE.onnx with its sidecar FILE.json beside it, FILE.xml of OpenVINO or "
     "FILE.tflite, which run uncut, hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, "
-    "hf:DIRECTORY, or an FCN's FILE.safetensors"
+    "or hf:DIRECTORY"
 )
 
 
@@ -104,9 +104,8 @@ SHARED: dict[str, dict[str, Any]] = {
     "--network": {"metavar": "NAME|FILE"},
     "--engine": {
         "default": "auto",
-        "choices": ALL_ENGINES,
-        "help": "inference engine (default: auto, the fastest one installed, measured for the network, size and machine; "
-        "torch for a .safetensors file; cuda is torch on a GPU)",
+        "choices": ("auto", *GRAPH_ENGINES),
+        "help": "inference engine (default: auto, the fastest one installed, measured for the network, size and machine)",
     },
     "--precision": {
         "default": Unsaid("f32"),

@@ -30,7 +30,7 @@ def torch(
     device: str = "cpu",
     threads: int | None = None,
 ) -> StagedNetwork:
-    """Prepare ``net``, from ``clockseg.cut`` of a module or an FCN's checkpoint, for inference in PyTorch.
+    """Prepare ``net``, from ``clockseg.cut`` of a module, for inference in PyTorch.
 
     The parts of a cut module get copies of the current weights: on ``device``, channels last, and in ``precision`` ("f32",
     "bf16" or "f16") where autocast would convert them. ``compile``: use ``torch.compile``, which needs a C++ compiler and
@@ -75,18 +75,9 @@ class _Builder:
     weights: dict[tuple[str, Any], Any] = field(default_factory=dict)
 
     def part(self, name: str, part: Any) -> Part:
-        from clockseg.graph.torch_source import Piece
-
-        if isinstance(part.function, Piece):
-            function = _CompiledPiece(name, part.function, self)
-            made: Part = replace(part, function=function, device=self.device, trains=False)
-            return made
-        if part.device is not None and part.device.type != self.device.type:
-            raise UsageError(
-                f"part {name!r} computes on {part.device}, not on {self.device}; load the network for that device."
-            )
-        same: Part = replace(part, function=self.optimised(part.function))
-        return same
+        piece = part.function.piece if isinstance(part.function, _CompiledPiece) else part.function
+        made: Part = replace(part, function=_CompiledPiece(name, piece, self), device=self.device, trains=False)
+        return made
 
     def optimised(self, run: Run) -> Run:
         """Return ``run`` compiled if requested, and under autocast in the builder's precision."""

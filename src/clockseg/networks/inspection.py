@@ -22,7 +22,7 @@ from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
 from clockseg.networks.checking import picture
-from clockseg.networks.load import IN_TORCH, WorkingSize, load
+from clockseg.networks.load import WorkingSize, load
 from clockseg.types import Array, Image, Size
 
 WORTH = 0.5
@@ -123,12 +123,7 @@ def inspect(
     graph = load(network, engine=None, size=size)
     image = _frame(graph)
     height, width = graph.prepare(image)["image"].shape[1:3]
-    if engine == "auto" and Path(network).suffix == ".safetensors":
-        engine = "torch"  # as load does
-    if engine in IN_TORCH:
-        running = load(network, engine=engine, precision=precision, threads=threads, size=size)
-    else:
-        running = by_name(engine, precision=precision, threads=threads)(graph)
+    running = by_name(engine, precision=precision, threads=threads)(graph)
     net, seconds, staged_seconds = _measure(running, image, repeat)
     values = _values(net, image)
     total = sum(value for name, value in seconds.items() if name != "whole")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
-from clockseg.engines import torch as in_torch
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.correction import Addition, with_addition
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
-IN_TORCH = ("torch", "cuda")
-FORMATS = {".safetensors": "clockseg.paper.export_fcn"}
-"""Kinds of files besides ONNX, by suffix: the module that reads them.
-
-Such a module has ``read(path)``, which returns a graph and its sidecar, and ``load_in_torch(path, device, threads)``, which
-returns a staged network.
-"""
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
@@ -46,17 +37,17 @@ def load(
     threads: int | None = None,
     size: WorkingSize | None = None,
 ) -> StagedNetwork:
-    """Load a bundled network by name, an ONNX file with its sidecar beside it, or an FCN's checkpoint NAME.safetensors.
+    """Load a bundled network by name, or an ONNX file with its sidecar beside it.
 
     NAME.xml of OpenVINO, NAME.tflite, and an ONNX file that was not cut run as they are, as one stage
     (``clockseg.networks.uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
     and come from the cache after that (``clockseg.networks.named``).
     ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
-    None for the uncompiled network; checkpoints also run in "torch", on a GPU in "cuda". "auto" is the fastest of those
-    installed, measured once for this network, size and machine and remembered; for checkpoints torch.
+    None for the uncompiled network. "auto" is the fastest of those installed, measured once for this network, size and
+    machine and remembered.
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
-    sidecar's or the checkpoint's. ``threads``: of the engine; of torch, they are the whole process's.
+    sidecar's. ``threads``: of the engine.
 
     >>> net = load("street", engine=None)
     >>> net.name, [stage.name for stage in net.stages]
@@ -65,10 +56,7 @@ def load(
     path = path_of(network)
     if uncut.is_uncut(path):
         return _uncut(path, engine, precision, threads, size)
-    if engine in IN_TORCH or (path.suffix in FORMATS and engine == "auto"):
-        return _in_torch(path, str(engine), precision, threads, size)
-    model, said = _format(path).read(path) if path.suffix in FORMATS else read(path)
-    return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size)
+    return assemble(*read(path), engine=engine, precision=precision, threads=threads, size=size)
 
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
@@ -80,8 +68,6 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     path = path_of(network)
     if path.suffix in uncut.SUFFIXES:
         raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
-    if path.suffix != ".onnx":
-        raise UsageError(f"{path.name} is a checkpoint; export it first (clockseg export) and give the NAME.onnx.")
     return read_graph(path), sidecar.read(path.with_suffix(".json"))
 
 
@@ -159,10 +145,10 @@ def path_of(network: str | Path) -> Path:
     if named.is_named(network):
         return named.file_of(str(network))
     path = Path(network)
-    if path.suffix not in (".onnx", *uncut.SUFFIXES, *FORMATS):
+    if path.suffix not in (".onnx", *uncut.SUFFIXES):
         raise UsageError(
             f"network {str(network)!r}: give a bundled network, hf:ORG/NAME, torchvision:NAME, or a file "
-            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *uncut.SUFFIXES, *FORMATS))}. "
+            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *uncut.SUFFIXES))}. "
             f"{nearest(str(network), INSTALLED)}"
         )
     if not path.is_file():
@@ -184,11 +170,6 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     return tuple(file for file in files if file.is_file())
 
 
-def _format(path: Path) -> Any:
-    """Import the module that reads this kind of file."""
-    return importlib.import_module(FORMATS[path.suffix])
-
-
 def _uncut(
     path: Path, engine: str | Engine | None, precision: str, threads: int | None, size: WorkingSize | None
 ) -> StagedNetwork:
@@ -199,16 +180,6 @@ def _uncut(
     if isinstance(net.finish, GraphPart):
         net = (engine if callable(engine) else engine_by_name(file.engine, threads=threads))(net)
     return replace(net, whole=uncut.Whole(net.stages[0].body, net.finish))
-
-
-def _in_torch(path: Path, engine: str, precision: str, threads: int | None, size: WorkingSize | None) -> StagedNetwork:
-    if path.suffix not in FORMATS:
-        raise UsageError(f"engine {engine!r} runs checkpoints, NAME.safetensors, not {path.name}; give another engine.")
-    device = "cuda" if engine == "cuda" else "cpu"
-    net = _format(path).load_in_torch(path, device=device, threads=threads)
-    if precision != "f32":
-        net = in_torch(net, precision=precision, device=device)
-    return _framed(net, _working(net.sidecar.input, None, size), size)
 
 
 def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:

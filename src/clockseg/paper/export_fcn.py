@@ -1,22 +1,22 @@
-"""Export of an FCN to an ONNX file of any height and width, written layer by layer from its weights without torch."""
+"""FCNs as ONNX files of any height and width, written layer by layer from their weights without torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import MissingDependency, UsageError, install
+from clockseg.datasets import Classes
+from clockseg.errors import NetworkError, nearest
 from clockseg.graph import sidecar
 from clockseg.graph.onnx_reader import write_network
-from clockseg.paper.fcn_checkpoint import FCNDescription, read_state
-from clockseg.paper.fcn_layers import FCNShape, Layer, layers, offsets
+from clockseg.paper.fcn_layers import FCNShape, Layer, layers, offsets, weight_shapes
 from clockseg.types import Array, Size
 
 OPSET = 17
@@ -24,35 +24,78 @@ SCHEDULE = "adaptive(0.25)"
 """The paper's clock at the threshold of its figures (section 5.3)."""
 
 
-def export(checkpoint: Path, out: Path, *, variant: str | None = None, size: Size | None = None) -> Path:
-    """Write ``out`` (NAME.onnx) and its sidecar from a checkpoint of `clockseg import` or `python -m recipes.fcn`.
+MEAN = (104.00698793, 116.66876762, 122.67891434)
+"""Mean of ImageNet and PASCAL VOC, 0..255, blue, green, red, with which VGG-16 and networks based on it are trained."""
 
-    ``variant``: the required variant (None: any). ``size`` (width, height): the working size in the sidecar;
-    None: that of the checkpoint. Weights keep their precision; those of 16 bits are cast when the file is loaded.
+
+@dataclass(frozen=True)
+class FCNDescription:
+    """The architecture of an FCN, its input, and the classes of its output.
+
+    The net reads pixels 0..255 in ``order`` minus ``mean``, which is in the same order, without further preprocessing.
+    ``working``: the size (width, height) that frames are fitted into.
     """
-    state, description = read_state(checkpoint)
-    if variant not in (None, description.shape.variant):
-        raise UsageError(f"{checkpoint} is an {description.shape.variant}, not an {variant}.")
+
+    shape: FCNShape
+    classes: Classes
+    mean: tuple[float, float, float] = MEAN
+    order: Literal["bgr", "rgb"] = "bgr"
+    working: Size = (500, 500)
+
+    def __post_init__(self) -> None:
+        names, colours = len(self.classes.names), len(self.classes.palette)
+        if names != self.shape.classes or colours not in (0, names):
+            raise NetworkError(
+                f"{names} names and {colours} colours for the {self.shape.classes} classes of an {self.shape.variant}; "
+                "give one of each per class, or no colours."
+            )
+        if self.order not in ("bgr", "rgb") or min(self.working) < 1 or not all(map(math.isfinite, self.mean)):
+            raise NetworkError(
+                f"order {self.order!r}, working size {self.working}, mean {self.mean}; the order is bgr or rgb, "
+                "the size at least 1x1, and the mean three finite numbers."
+            )
+
+
+def write_fcn(
+    state: Mapping[str, Array], description: FCNDescription, out: Path, *, half: bool = False, size: Size | None = None
+) -> Path:
+    """Write ``out`` (NAME.onnx) and its sidecar from weights by name; with ``half``, weights are stored in float16.
+
+    ``size`` (width, height): the working size in the sidecar; None: that of the description. ``NetworkError`` unless the
+    weights fit the description, and 16 bits if they are to.
+    """
+    check_state(state, description.shape, source=str(out))
+    if half and (large := [name for name, value in state.items() if np.abs(value).max() > np.finfo(np.float16).max]):
+        raise NetworkError(f"{', '.join(large)} have weights too large for 16 bits; write them in 32.")
+    stored = {name: value.astype(np.float16 if half else np.float32) for name, value in state.items()}
     said = describe(replace(description, working=size or description.working), out.stem)
-    model = to_onnx(state, description.shape)
+    model = to_onnx(stored, description.shape)
     onnx.checker.check_model(model)
     write_network(model, said, out)
     return out
 
 
-def read(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    """Return the graph and the sidecar of a checkpoint; ``clockseg.networks.load`` calls this for NAME.safetensors."""
-    state, description = read_state(path)
-    return to_onnx(state, description.shape), describe(description, path.stem)
+def check_state(state: Mapping[str, Array], shape: FCNShape, *, source: str) -> None:
+    """Raise ``NetworkError`` unless ``state`` has exactly the weights of such a net, each with its shape.
+
+    >>> check_state({"conv1_1.weight": np.zeros((4, 3, 3, 3))}, FCNShape(), source="x")
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.NetworkError: x: conv1_1.weight is 4x3x3x3; an fcn8s of 21 classes has 64x3x3x3 there.
+    """
+    wanted = weight_shapes(shape)
+    what = f"an {shape.variant} of {shape.classes} classes"
+    for name, value in state.items():
+        if name not in wanted:
+            raise NetworkError(f"{source}: {what} has no weights {name!r}. {nearest(name, wanted)}")
+        if value.shape != wanted[name]:
+            raise NetworkError(f"{source}: {name} is {_by(value.shape)}; {what} has {_by(wanted[name])} there.")
+    if missing := [name for name in wanted if name not in state]:
+        raise NetworkError(f"{source} lacks {', '.join(missing)} of {what}.")
 
 
-def load_in_torch(path: Path, *, device: str, threads: int | None) -> StagedNetwork:
-    """Return a checkpoint's network in PyTorch; ``MissingDependency`` without torch."""
-    try:
-        from clockseg.paper.fcn_staged import load_staged
-    except ImportError as error:
-        raise MissingDependency(f"running a checkpoint needs torch: {install('torch')}") from error
-    return load_staged(path, device=device, threads=threads)
+def _by(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
 
 
 def describe(description: FCNDescription, name: str) -> sidecar.Sidecar:

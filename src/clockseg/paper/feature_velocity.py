@@ -27,7 +27,7 @@ from clockseg.errors import UsageError
 from clockseg.files import whole
 from clockseg.graph.cost import depths
 from clockseg.networks.load import WorkingSize, load
-from clockseg.paper.fcn_checkpoint import MEAN as BGR_MEAN
+from clockseg.paper.export_fcn import MEAN as BGR_MEAN
 from clockseg.types import Array, Image, Labels
 
 MEAN = BGR_MEAN[::-1]

@@ -17,7 +17,7 @@ from clockseg.datasets import Classes, read_classes
 from clockseg.datasets.known_classes import CITYSCAPES, NYUD, PASCAL
 from clockseg.errors import NetworkError, UsageError
 from clockseg.paper.caffemodel import read_caffemodel
-from clockseg.paper.fcn_checkpoint import MEAN, FCNDescription, check_state
+from clockseg.paper.export_fcn import MEAN, FCNDescription, check_state
 from clockseg.paper.fcn_layers import CONVS, FCNShape, Layer, Variant, bilinear, layers
 from clockseg.types import Array, Size
 from clockseg.video.overlay import palette

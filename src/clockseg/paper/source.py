@@ -164,16 +164,16 @@ class Setting:
         found = self._weights(full)
         if found is None:
             raise DataError(
-                f"{self.weights or '--weights'}: no {full}.safetensors or {full}.onnx; make it with clockseg import "
-                f"{full}.caffemodel --out {full}.safetensors (docs/fcn8s.md), and give its folder with --weights."
+                f"{self.weights or '--weights'}: no {full}.onnx; make it with clockseg import "
+                f"{full}.caffemodel --out {full}.onnx (docs/fcn8s.md), and give its folder with --weights."
             )
         return Networks(self.load(found), *(self.load(file) if file else None for file in (pool3, pool4)))
 
     def _weights(self, stem: str | None) -> Path | None:
         if stem is None or self.weights is None:
             return None
-        files = [self.weights / f"{stem}{suffix}" for suffix in (".safetensors", ".onnx")]
-        return next((file for file in files if file.is_file()), None)
+        file = self.weights / f"{stem}.onnx"
+        return file if file.is_file() else None
 
     def _folder(self, name: str) -> Path:
         found = self.data / name

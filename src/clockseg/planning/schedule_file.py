@@ -36,7 +36,7 @@ from clockseg.files import whole
 FORMAT = "clockseg-schedule-1"
 RUN = ("network", "size", "precision")
 """Options of the network to run that a plan holds."""
-NETWORK_FILES = (".onnx", ".safetensors")
+NETWORK_FILES = (".onnx", ".xml", ".tflite")
 _EXAMPLE = f'It holds format = "{FORMAT}" and schedule = "adaptive(0.25)"; clockseg tune and plan write them.'
 
 

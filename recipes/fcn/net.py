@@ -17,9 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.paper.fcn_layers import CONVS, FCN8S, VARIANTS, FCNShape, Layer, Variant, bilinear, layers, offsets
-
-__all__ = ["FCN", "VARIANTS", "FCNShape", "Scores", "Upscore", "Variant", "crop"]
+from clockseg.paper.fcn_layers import CONVS, FCN8S, FCNShape, Layer, bilinear, layers, offsets
 
 
 class Scores(NamedTuple):
