@@ -173,7 +173,7 @@ def test_a_cut_before_an_activation_stays(tmp_path: Path) -> None:
 
 
 def test_already_quantized_and_nothing_to_quantize_are_refused(tiny8) -> None:
-    with pytest.raises(UsageError, match="quantized already; give the one it was made from"):
+    with pytest.raises(UsageError, match="quantized already; give the original network"):
         quantized(tiny8, [])
     build = networks.Builder()
     build.node("Relu", "input", to="y")

@@ -334,7 +334,7 @@ def test_options_are_known_by_their_whole_names_alone(network, video, tmp_path, 
 def test_an_output_folder_that_can_not_be_made(network, video, tmp_path, capsys) -> None:
     (tmp_path / "file").touch()
     assert run(video, "--out", tmp_path / "file" / "out", "--network", network) == 1
-    assert "can't be made" in capsys.readouterr().err
+    assert "can't be created" in capsys.readouterr().err
 
 
 def test_a_network_of_too_many_classes(tmp_path, video, capsys) -> None:

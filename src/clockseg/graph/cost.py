@@ -215,7 +215,7 @@ def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
     """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
 
     VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
-    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are no graphs.
+    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are not graphs.
     """
     bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
     return tuple(_depths(bodies, size)) if len(bodies) == len(net) else ()

@@ -63,7 +63,7 @@ def input_size(model: onnx.ModelProto, name: str) -> Size | None:
     """Return the working size (WIDTH, HEIGHT) that the input ``name`` is fixed to, or None where it takes any."""
     inputs = {value.name: value for value in model.graph.input}
     if name not in inputs:
-        raise NetworkError(f"the sidecar's input {name!r} is no input of its network. {nearest(name, inputs)}")
+        raise NetworkError(f"the sidecar's input {name!r} is not an input of its network. {nearest(name, inputs)}")
     dims = inputs[name].type.tensor_type.shape.dim
     if len(dims) != 4 or dims[1].dim_value not in (0, 3):
         raise NetworkError(
@@ -100,7 +100,7 @@ def _split(at: Callable[[Size], Static], plan: Sequence[Split]) -> Callable[[Siz
 def _check(sidecar: Sidecar, static: Static) -> None:
     if sidecar.output not in static.types:
         raise NetworkError(
-            f"the sidecar's output {sidecar.output!r} is no tensor of its network. "
+            f"the sidecar's output {sidecar.output!r} is not a tensor of its network. "
             f"{nearest(sidecar.output, static.types)}"
         )
     kind, shape = static.types[sidecar.output]
@@ -163,8 +163,8 @@ class _Source:
         moved = self.fused(division)
         if isinstance(moved, Pick) and said.of not in moved.names:
             raise NetworkError(
-                f"the sidecar's correction is of {said.of!r}; what is moved in network {self.sidecar.name!r} is "
-                f"{', '.join(map(repr, moved.names))}. Train it anew (clockseg train stale)."
+                f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
+                f"{', '.join(map(repr, moved.names))}. Train the correction again (clockseg train stale)."
             )
         trunks = {stage.name: stage.trunk for stage in division.stages}
         reads = (self.sidecar.input.name,) if said.reads is None else trunks[said.reads]
@@ -220,8 +220,8 @@ def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:
     last = net.stages[stage - 1]
     if not isinstance(net.executor, GraphFusion):
         raise UsageError(
-            f"network {net.name!r} is no graph, or compiled already; give one from clockseg.load(.., engine=None) "
-            "and compile what comes of it."
+            f"network {net.name!r} is not a graph, or is compiled already; give one from clockseg.load(.., engine=None) "
+            "and compile the result."
         )
     if not isinstance(last.scores, Take):
         raise UsageError(f"stage {stage} ({last.name}) of {net.name!r} has no class scores; truncate after another.")

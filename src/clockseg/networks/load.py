@@ -43,9 +43,9 @@ def load(
     (``clockseg.networks.uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
     and come from the cache after that (``clockseg.networks.named``).
-    ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
-    None for the uncompiled network. "auto" is the fastest of those installed, measured once for this network, size and
-    machine and remembered.
+    ``engine``: a name of ``clockseg.engines.ENGINES``, such as "openvino"; a function from a staged network to a compiled
+    one; or None for the uncompiled network. "auto" is the fastest engine installed, measured once for this network, size
+    and machine.
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
     sidecar's. ``threads``: of the engine.
 

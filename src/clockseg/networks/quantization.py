@@ -115,7 +115,7 @@ def quantize(
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.UsageError: the network is quantized already; give the one it was made from.
+    clockseg.errors.UsageError: the network is quantized already; give the original network.
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")

@@ -124,7 +124,7 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
     if made.channels > MOST_CLASSES:
         raise NetworkError(
             f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
-            "--output, or --classes none if it is no labelling."
+            "--output, or --classes none if it does not score classes."
         )
     if made.channels < 2:
         raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
@@ -215,7 +215,7 @@ def tensor_named(name: str, graph: Graph) -> str:
     ]
     found = made or inside[-1:]
     if not found:
-        raise NetworkError(f"{name!r} is no tensor of this network, and no node or module. {_nearest(name, graph)}")
+        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {_nearest(name, graph)}")
     return found[0]
 
 
@@ -238,7 +238,9 @@ def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]
     """
     parts: Sequence[str] = [part.strip() for part in text.split(",")]
     if len(parts) > stages or not all(parts):
-        raise NetworkError(f"scores {text!r}: give one name a stage, {stages} at most, or - for a stage without.")
+        raise NetworkError(
+            f"scores {text!r}: give one name per stage, {stages} at most, or - for a stage without scores."
+        )
     found = [None if part == "-" else tensor_named(part, graph) for part in parts]
     return (*found, *[None] * (stages - len(found)))
 
