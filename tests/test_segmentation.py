@@ -31,7 +31,7 @@ from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
-from clockseg.segmenting.figures import mean_confidence
+from clockseg.segmenting.figures import confidence_of
 from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
@@ -417,5 +417,5 @@ def test_confidence_is_the_mean_of_the_largest_probability(net: StagedNetwork) -
     image = picture(64, 48)
     scores = next(iter(net.fused(net.fusion(image)).values()))
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    assert mean_confidence(net, image) == pytest.approx(float(shares.max(axis=1).mean()), abs=1e-5)
+    assert confidence_of(net.fused(net.fusion(image))) == pytest.approx(float(shares.max(axis=1).mean()), abs=1e-5)
     assert np.array_equal(net(image), net.restore(net.finish(net.fusion(image)), image))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import networks
+from benchmarks.truncated import truncated
 from clockseg import Stage, StagedNetwork, UsageError
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph.cost import price
-from clockseg.graph.staged import truncated
 from clockseg.networks.load import load
 
 

@@ -15,9 +15,9 @@ from benchmarks.inputs import DRIVING, RECIPES, data, images, video
 from benchmarks.latency import measure as latencies
 from benchmarks.latency import pipeline_runners
 from benchmarks.measuring import clockseg
+from benchmarks.truncated import truncated
 from clockseg import load
 from clockseg.engines import engine
-from clockseg.graph.staged import truncated
 
 OPTIONS = {"threads": 2, "rounds": 7, "limit": 200, "fps": [30.0, 60.0]}
 TRUNCATED = [str(RECIPES / "street" / "weights" / f"street-{end}.onnx") for end in ("stride8", "stride16")]
