@@ -45,16 +45,15 @@ def _network(file: Any, asked: Namespace) -> Facts:
         {
             "name": name,
             "multiply_adds": one.multiply_adds / full.multiply_adds,
-            "moved": one.moved / full.moved,
             "seconds": (one.seconds or 0) / (full.seconds or 1),
             "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
         }
         for name, one in found.items()
-        if one.multiply_adds or one.moved
+        if one.multiply_adds or one.seconds
     ]
     return {
         "size": prices.size,
-        "whole": {"multiply_adds": whole.multiply_adds, "moved": whole.moved, "seconds": whole.seconds},
+        "whole": {"multiply_adds": whole.multiply_adds, "seconds": whole.seconds},
         "staged_over_uncut": {
             "multiply_adds": full.multiply_adds / whole.multiply_adds,
             "seconds": (full.seconds or 0) / (whole.seconds or 1),
@@ -73,12 +72,12 @@ def _section(name: str, one: Facts) -> str:
     whole, staged = one["whole"], one["staged_over_uncut"]
     title = (
         f"**{name}** at {'x'.join(map(str, one['size']))}: {whole['multiply_adds'] / 1e9:.2f} G multiply-adds, "
-        f"{whole['moved'] / 1e6:.0f} MB moved, {1000 * whole['seconds']:.1f} ms uncut; in parts "
+        f"{1000 * whole['seconds']:.1f} ms uncut; in parts "
         f"{staged['multiply_adds']:.3f} of the multiply-adds, {staged['seconds']:.2f} of the time."
     )
     keys, head = (
-        ("multiply_adds", "moved", "seconds"),
-        ["part", "multiply-adds", "bytes", "seconds", "G multiply-adds/s"],
+        ("multiply_adds", "seconds"),
+        ["part", "multiply-adds", "seconds", "G multiply-adds/s"],
     )
     rows = [
         [row["name"], *(percent(row[key]) for key in keys), number(row["giga_a_second"], ".0f")] for row in one["parts"]
