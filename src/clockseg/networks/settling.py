@@ -28,7 +28,7 @@ from clockseg.instances.recognising import Recognised, recognise
 from clockseg.networks.checking import in_half_precision, whole_part
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
 from clockseg.networks.cut_output import Outcome, outcome, output_named
-from clockseg.networks.framing import OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.networks.source import Said, Source, Told, numbered
 
 NO_SKIP = (
@@ -103,7 +103,7 @@ def _by(source: Source, given: Said) -> dict[str, str]:
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
     """Return ``model`` at its working size."""
-    width, height = OwnSize(reads.pad_multiple).padded((reads.width, reads.height))
+    width, height = Framing(pad_multiple=reads.pad_multiple).padded((reads.width, reads.height))
     return fix(model, {reads.name: (1, 3, height, width)})
 
 

@@ -29,7 +29,7 @@ from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import fix
-from clockseg.networks.framing import Framing, OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, read
 from clockseg.networks.load import framing as framing_of
 from clockseg.training import Trained
@@ -149,7 +149,7 @@ def _maps(model: onnx.ModelProto, said: sidecar.Sidecar, chosen: Sequence[int], 
 
 def _gather(
     net: StagedNetwork,
-    framing: Framing | OwnSize,
+    framing: Framing,
     chosen: Sequence[int],
     plans: Plan,
     *,
@@ -177,7 +177,7 @@ def _gather(
 
 def _agreement(
     net: StagedNetwork,
-    framing: Framing | OwnSize,
+    framing: Framing,
     chosen: Sequence[int],
     parts: Sequence[Part],
     *,
@@ -229,7 +229,7 @@ class Grid:
     frame: Size
 
     @classmethod
-    def of(cls, cells: tuple[int, int], framing: Framing | OwnSize, frame: Size) -> Grid:
+    def of(cls, cells: tuple[int, int], framing: Framing, frame: Size) -> Grid:
         """Return the grid of a map of ``cells`` rows and columns."""
         scaled, padded = framing.scaled(frame), framing.padded(frame)
         rows, columns = (_inside(cells[axis], padded[1 - axis], scaled[1 - axis]) for axis in (0, 1))
