@@ -70,8 +70,8 @@ wheel: .venv-test-all/installed
 
 # The measured tables and the figures of the documentation; takes hours and needs the shared data folder.
 tables: .venv-test-all/installed
-	for name in schedules engines frontier motion stale clocks planner tuning wall cost auto_cuts heads learned_clock \
-	    pytorch velocity_networks pipelines live kills memory any_video fuzz hops reproduce; do \
+	for name in schedules engines frontier both_sides clocks planner wall cost learned_clock pytorch pipelines live kills \
+	    memory any_video architectures recommended instances values overlay fuzz hops reproduce; do \
 	    .venv-test-all/bin/python -m benchmarks $$name || exit 1; done
 	.venv-test-all/bin/python docs/making/idea_figures.py
 	.venv-test-all/bin/python docs/making/timeline.py

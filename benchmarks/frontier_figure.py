@@ -38,56 +38,62 @@ def draw(ways: Ways, stem: Path) -> None:
         axes.set_ylabel("mean IU, %")
         axes.set_title("A big network on a clock against a small one on every frame: CamVid, human labels")
         _lines(axes, ways)
-        _points(axes, ways)
+        for way in ways:
+            _point(axes, way)
         _legends(axes, ways)
 
 
 def _lines(axes: Any, ways: Ways) -> None:
-    best: list[Mapping[str, Any]] = []
-    for way in sorted(ways, key=lambda one: (one["relative_time"], -one["mean_iu"])):
-        if not best or way["mean_iu"] > best[-1]["mean_iu"]:
-            best.append(way)
-    xs, ys = _xy(best)
+    """Draw the frontier as a wide step, and a line through the ways that differ in size or period alone."""
+    xs, ys = _xy(frontier(ways))
     axes.step([*xs, 1.3], [*ys, ys[-1]], where="post", color=MUTED, alpha=0.35, linewidth=6, zorder=1)
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for way in sorted(ways, key=lambda one: one["relative_time"]):
-        if way["family"] == EVERY:
-            groups.setdefault((EVERY, way["network"].split()[0]), []).append(way)
-        elif _period(way):
-            groups.setdefault((way["family"], way["network"]), []).append(way)
+        if way["family"] == EVERY or _period(way):
+            network = way["network"].split()[0] if way["family"] == EVERY else way["network"]
+            groups.setdefault((way["family"], network), []).append(way)
     for (family, _), run in groups.items():
         style = "--" if family == EVERY else "-"
         axes.plot(*_xy(run), color=FAMILIES[family][0], linewidth=1, alpha=0.7, linestyle=style, zorder=2)
 
 
-def _points(axes: Any, ways: Ways) -> None:
-    for way in ways:
-        colour, marker = FAMILIES[way["family"]][0], MARKERS[way["network"].split()[0]]
-        at, n = (way["relative_time"], 100 * way["mean_iu"]), _period(way)
-        face = "white" if way["family"] != EVERY and n is None else colour
-        axes.plot(*at, marker=marker, color=colour, markerfacecolor=face, markersize=5, clip_on=False, zorder=3)
-        text = way["network"] if way["family"] == EVERY and way["network"] in MARKERS else f"1/{n}" if n else ""
-        if text and (text in MARKERS or way["network"].split()[0] == "street-large"):
-            axes.annotate(text, at, xytext=(3, 5), textcoords="offset points", fontsize=7, color=colour)
+def _point(axes: Any, way: Mapping[str, Any]) -> None:
+    colour, base = FAMILIES[way["family"]][0], way["network"].split()[0]
+    at, n, every = (way["relative_time"], 100 * way["mean_iu"]), _period(way), way["family"] == EVERY
+    face = colour if every or n else "white"
+    style = {"color": colour, "markerfacecolor": face, "markersize": 5, "clip_on": False, "zorder": 3}
+    axes.plot(*at, marker=MARKERS[base], **style)
+    text = way["network"] if every and way["network"] in MARKERS else f"1/{n}" if n and base == "street-large" else ""
+    axes.annotate(text, at, xytext=(3, 5), textcoords="offset points", fontsize=7, color=colour)
 
 
 def _legends(axes: Any, ways: Ways) -> None:
     from matplotlib.lines import Line2D
 
     there, bases = {way["family"] for way in ways}, {way["network"].split()[0] for way in ways}
-    kinds = [
-        Line2D([], [], color=one, marker="o", label=text) for name, (one, text) in FAMILIES.items() if name in there
-    ]
+    known = [family for name, family in FAMILIES.items() if name in there]
+    kinds = [Line2D([], [], color=one, marker="o", label=text) for one, text in known]
     kinds.append(Line2D([], [], color=MUTED, alpha=0.35, linewidth=6, label="the best in so much time"))
     axes.add_artist(axes.legend(handles=kinds, loc="lower right", frameon=True))
-    shapes = [
-        Line2D([], [], color=INK, marker=one, linestyle="", label=name)
-        for name, one in MARKERS.items()
-        if name in bases
-    ]
-    hollow = {"color": INK, "marker": "o", "markerfacecolor": "white", "linestyle": ""}
-    shapes.append(Line2D([], [], label="hollow: on a clock", **hollow))
+    named = [(name, {"marker": one}) for name, one in MARKERS.items() if name in bases]
+    named.append(("hollow: on a clock", {"marker": "o", "markerfacecolor": "white"}))
+    shapes = [Line2D([], [], color=INK, linestyle="", label=name, **style) for name, style in named]
     axes.legend(handles=shapes, loc="upper left", ncols=len(shapes), columnspacing=1.2, handletextpad=0.2)
+
+
+def frontier(ways: Ways) -> list[Mapping[str, Any]]:
+    """Return the ways that no other beats in both accuracy and time, by time."""
+    best: list[Mapping[str, Any]] = []
+    for way in sorted(ways, key=lambda one: (one["relative_time"], -score(one))):
+        if not best or score(way) > score(best[-1]):
+            best.append(way)
+    return best
+
+
+def score(way: Mapping[str, Any]) -> float:
+    """Return the mean IU against human labels where there are any, else against every-frame street-large."""
+    found: float = way["agreement"]["mean_iu"] if way["mean_iu"] is None else way["mean_iu"]
+    return found
 
 
 def _period(way: Mapping[str, Any]) -> int | None:

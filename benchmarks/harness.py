@@ -3,7 +3,8 @@
 A case is a module of ``benchmarks.cases``. Its docstring says what is measured, ``OPTIONS`` holds its options with their
 defaults, ``measure(options)`` returns figures as plain values, and ``pages(figures)`` makes Markdown of them, by page. The
 harness adds ``provenance`` to the figures and writes results/NAME.json and results/PAGE.md. A case that writes more, such as
-a picture, has ``write(figures)``.
+a picture, has ``write(figures)``. A case with ``PARTS`` measures each part by itself, with ``part(name, options)`` in place of
+``measure``: ``--parts NAME --write`` measures one part and keeps the stored figures of the others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pkgutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from clockseg.execution.machine import machine, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+sys.path.append(str(ROOT / "tests"))  # networks and videos that cases share with tests
 Facts = dict[str, Any]
 Row = Sequence[str]
 
@@ -42,10 +44,14 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     case = _case(name)
     asked = _options(name, case, arguments[1:])
+    stored = RESULTS / f"{name}.json"
+    if asked.render and not stored.exists():
+        print(f"benchmarks: {stored} isn't there; measure first, without --render.", file=sys.stderr)
+        return 2
     if asked.render:
-        facts = json.loads((RESULTS / f"{name}.json").read_text())
+        facts = json.loads(stored.read_text())
     else:
-        facts = {"provenance": provenance(), **case.measure(asked)}
+        facts = {"provenance": provenance(), **_measured(name, case, asked)}
     for page, text in case.pages(facts).items():
         print(f"{text}\n\n{where(facts)}\n")
         if asked.write or asked.render:
@@ -53,14 +59,25 @@ def main(arguments: Sequence[str]) -> int:
     if (asked.write or asked.render) and hasattr(case, "write"):
         case.write(facts)
     if asked.write and not asked.render:
-        path = RESULTS / f"{name}.json"
-        path.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")
-        say(f"{path.relative_to(ROOT)} written")
+        stored.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n")
+        say(f"{stored} written")
     return int(not facts.get("passed", True))
 
 
 def _case(name: str) -> Any:
     return importlib.import_module(f"benchmarks.cases.{name}")
+
+
+def _measured(name: str, case: Any, asked: Namespace) -> Facts:
+    """Return a case's figures; of a case of parts those asked for, and the stored ones of the others."""
+    if not hasattr(case, "PARTS"):
+        return dict(case.measure(asked))
+    stored = RESULTS / f"{name}.json"
+    parts = json.loads(stored.read_text())["parts"] if stored.exists() else {}
+    for part in asked.parts:
+        say(part)
+        parts[part] = {"provenance": provenance(), **case.part(part, asked)}
+    return {"parts": {part: parts[part] for part in case.PARTS if part in parts}}
 
 
 def _options(name: str, case: Any, arguments: Sequence[str]) -> Namespace:
@@ -70,7 +87,8 @@ def _options(name: str, case: Any, arguments: Sequence[str]) -> Namespace:
     )
     parser.add_argument("--write", action="store_true", help="write the results though options were changed")
     parser.add_argument("--render", action="store_true", help="measure nothing; make the pages of the stored results")
-    for option, default in case.OPTIONS.items():
+    options = case.OPTIONS | ({"parts": list(case.PARTS)} if hasattr(case, "PARTS") else {})
+    for option, default in options.items():
         several = isinstance(default, list)
         kind = type(default[0] if several else default) if default not in (None, []) else int
         more: Facts = {"nargs": "*"} if several else {}
@@ -79,7 +97,7 @@ def _options(name: str, case: Any, arguments: Sequence[str]) -> Namespace:
         flag = f"--{option.replace('_', '-')}"
         parser.add_argument(flag, type=kind, default=default, help=f"(default: {shown})", **more)
     asked = parser.parse_args(arguments)
-    changed = any(getattr(asked, option) != default for option, default in case.OPTIONS.items())
+    changed = any(getattr(asked, option) != default for option, default in options.items())
     asked.write = asked.write or not changed
     return asked
 
@@ -123,13 +141,35 @@ def table(head: Row, rows: Sequence[Row]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def listing(rows: Iterable[Facts], columns: Mapping[str, str | Callable[[Facts], str]]) -> str:
+    """Return a table of ``rows``; each column is the key of a text or number, or what makes the cell of a row.
+
+    >>> print(listing([{"name": "a", "time": 0.5}], {"way": "name", "time": share("time")}))
+    | way | time |
+    | --- | ---: |
+    | a | 50.0 % |
+    """
+    cells = [[cell(row) if callable(cell) else str(row[cell]) for cell in columns.values()] for row in rows]
+    return table(list(columns), cells)
+
+
+def share(key: str, digits: int = 1) -> Callable[[Facts], str]:
+    """Return what makes a percentage of the number under ``key``."""
+    return lambda row: percent(row[key], digits)
+
+
+def figure(key: str, form: str = ".2f") -> Callable[[Facts], str]:
+    """Return what writes the number under ``key`` in this form."""
+    return lambda row: number(row[key], form)
+
+
+def percent(part: float | None, digits: int = 1) -> str:
     """Return a share as a percentage, or a dash.
 
     >>> percent(0.6612), percent(None)
     ('66.1 %', '-')
     """
-    return "-" if share is None else f"{100 * share:.{digits}f} %"
+    return "-" if part is None else f"{100 * part:.{digits}f} %"
 
 
 def number(value: float | None, form: str = ".2f") -> str:

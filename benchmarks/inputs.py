@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -26,8 +25,6 @@ DRIVING, FIXED_CAMERA = "solidWhiteRight.mp4", "one-by-one-person-detection.mp4"
 VIDEOS = (DRIVING, FIXED_CAMERA)
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 FCN8S_NARROW = RECIPES / "fcn" / "weights" / "fcn8s-narrow.onnx"
-P_ONLY = {"crf": "23", "bf": "0"}
-"""libx264 as cameras and drones use it: no frame refers to a later one."""
 
 
 def data(*parts: str) -> Path:
@@ -125,23 +122,26 @@ class Reencoded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.video if name == "path" else self.pictures, name)
 
-    def frames(
-        self, *, problem: Callable[[str], None] = lambda text: None, vectors: bool = False
-    ) -> Iterator[ClipFrame]:
+    def frames(self, **options: Any) -> Iterator[ClipFrame]:
         """Yield the frames; a lost one would shift all labels after it, so a count that differs is an error."""
-        pairs = zip(self.video.frames(problem=problem, vectors=vectors), self.pictures.taken or (), strict=True)
+        pairs = zip(self.video.frames(**options), self.pictures.taken or (), strict=True)
         for frame, index in pairs:
             yield replace(frame, index=index, labels=self.pictures.frame(index).labels)
 
 
-def reencoded(clip: Clip, path: Path, *, fps: int = 15, options: Mapping[str, str] = P_ONLY) -> Reencoded:
-    """Write ``clip`` as H.264 to ``path``."""
-    with av.open(str(path), "w") as out:
-        stream = out.add_stream("libx264", rate=Fraction(fps), options=dict(options))
-        stream.pix_fmt = "yuv420p"
-        for number, frame in enumerate(clip):
-            if not number:
-                stream.height, stream.width = frame.image.shape[:2]
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(frame.image, format="rgb24")))
-        out.mux(stream.encode(None))
+def reencoded(clip: Clip, path: Path, options: Mapping[str, str]) -> Reencoded:
+    """Write ``clip`` as H.264 of 15 frames a second to ``path``."""
+    write_video(path, (frame.image for frame in clip), 15, options)
     return Reencoded(Clip(clip.name, path), clip)
+
+
+def write_video(path: Path, frames: Iterable[Image], fps: int, options: Mapping[str, str]) -> None:
+    """Write a video of libx264 with these options."""
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("libx264", rate=fps, options=dict(options))
+        stream.pix_fmt = "yuv420p"
+        for number, image in enumerate(frames):
+            if not number:
+                stream.height, stream.width = image.shape[:2]
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        out.mux(stream.encode(None))

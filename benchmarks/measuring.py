@@ -1,4 +1,4 @@
-"""Two ways to measure: runs in interleaved rounds, and schedules side by side on one clip."""
+"""Two ways to measure: runs that take turns, and schedules side by side on one clip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.harness import Facts, say
 from clockseg import evaluate
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.evaluation.flicker import flicker
 from clockseg.evaluation.metrics import finite
@@ -23,25 +23,33 @@ Run = Callable[[Any], Any]
 Seconds = Mapping[str, Sequence[float]]
 
 
-def interleaved(runs: Mapping[str, Run], frames: Sequence[Any], rounds: int, warm: int = 2) -> dict[str, list[float]]:
-    """Return the mean seconds a frame of each run, by round; the runs take turns in another order each round.
+def turns(runs: Mapping[str, Any], turn: Callable[[Any], Any], rounds: int) -> dict[str, list[Any]]:
+    """Return what ``turn`` gives for each run, by round; the runs take turns in another order each round.
 
-    Before each turn ``warm`` frames run unmeasured, so that threads and caches are those of this run. The first round, in
-    which engines compile, isn't counted.
+    The first round, in which engines compile and fill their caches, isn't counted.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    found: dict[str, list[Any]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name in random.Random(number).sample(list(runs), len(runs)):
-            for frame in frames[:warm]:
-                runs[name](frame)
-            start = time.perf_counter()
-            for frame in frames:
-                runs[name](frame)
-            if number:
-                seconds[name].append((time.perf_counter() - start) / len(frames))
+            given = turn(runs[name])
+            found[name] += [given] if number else []
         say(f"round {number} of {rounds}", again=True)
     say("")
-    return seconds
+    return found
+
+
+def interleaved(runs: Mapping[str, Run], frames: Sequence[Any], rounds: int, warm: int = 2) -> dict[str, list[float]]:
+    """Return the mean seconds a frame of each run, by round (see ``turns``).
+
+    Before each turn ``warm`` frames run unmeasured, so that threads and caches are those of this run.
+    """
+
+    def turn(run: Run) -> float:
+        for frame in frames[:warm]:
+            run(frame)
+        return took(lambda: [run(frame) for frame in frames]) / len(frames)
+
+    return turns(runs, turn, rounds)
 
 
 def ratio(seconds: Seconds, over: str, under: str) -> float:
@@ -61,38 +69,21 @@ def took(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def compared(
-    reference: StagedNetwork, ways: Sequence[tuple[str, StagedNetwork, Any]], clip: Any, *, passes: int = 1
-) -> list[Facts]:
+def compared(reference: StagedNetwork, ways: Sequence[tuple[str, StagedNetwork, Any]], clip: Any) -> list[Facts]:
     """Return a row for the uncut ``reference`` and for each way (name, network, schedule) on a clip.
 
-    Every frame goes through all of them before the next; agreement and time are relative to the reference's, seconds are
-    those of all passes.
+    Every frame goes through all of them before the next; agreement and time are relative to the reference's.
     """
-    beside = [(name, net, schedule_for(schedule, len(net))) for name, net, schedule in ways]
-    found = [_pass(reference, beside, clip) for _ in range(passes)]
-    rows = [_pooled(each) for each in zip(*found, strict=True)]
+    # Names may be the same for two networks, and evaluate wants each once.
+    beside = [(str(number), net, schedule_for(schedule, len(net))) for number, (_, net, schedule) in enumerate(ways)]
+
+    def progress(at: Any) -> None:
+        say(f"{at.clip}: {at.done} of {at.expected} frames", again=True)
+
+    rows = evaluate(reference, {}, [clip], baselines=beside, boundary=False, progress=progress)
     first = replace(rows[0], scores=rows[0].oracle, tally=rows[0].uncut, flickers=rows[0].uncut_flickers)
     whole = _row("uncut", first) | {"agreement": 1.0, "pixels": 1.0}
     return [whole, *(_row(name, one) for (name, _, _), one in zip(ways, rows, strict=True))]
-
-
-def _pass(reference: StagedNetwork, ways: Sequence[tuple[str, StagedNetwork, Schedule]], clip: Any) -> Any:
-    # Names may be the same for two networks, and evaluate wants each once.
-    numbered = [(str(number), net, schedule) for number, (_, net, schedule) in enumerate(ways)]
-    return evaluate(reference, {}, [clip], baselines=numbered, boundary=False, progress=_progress)
-
-
-def _progress(at: Any) -> None:
-    say(f"{at.clip}: {at.done} of {at.expected} frames", again=True)
-
-
-def _pooled(passes: Sequence[Evaluation]) -> Evaluation:
-    """Scores of the first pass, which repeat exactly, with the mean of all passes' seconds."""
-    first = passes[0]
-    seconds = statistics.fmean(one.tally.seconds for one in passes)
-    uncut = statistics.fmean(one.uncut.seconds for one in passes)
-    return replace(first, tally=replace(first.tally, seconds=seconds), uncut=replace(first.uncut, seconds=uncut))
 
 
 def _row(name: str, one: Evaluation) -> Facts:

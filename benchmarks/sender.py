@@ -1,6 +1,6 @@
-"""A sender for live runs: a video sent again and again at a given rate, to standard output or to who connects.
+"""A sender for live runs: a video sent again and again at a given rate to standard output.
 
-    python benchmarks/sender.py VIDEO FPS [PORT]
+    python benchmarks/sender.py VIDEO FPS
 
 The packets are sent as they are, with new times: nothing is encoded.
 """
@@ -8,7 +8,6 @@ The packets are sent as they are, with new times: nothing is encoded.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -22,33 +21,20 @@ import av
 _BASE = Fraction(1, 90_000)
 
 
-def main(video: str, fps: str, port: str = "") -> None:
-    """Send until the reader has gone."""
-    if not port:
-        send(video, sys.stdout.buffer, float(fps))
-        return
-    with socket.create_server(("127.0.0.1", int(port))) as server:
-        while True:
-            reader = server.accept()[0]
-            with reader, reader.makefile("wb", buffering=0) as file:
-                send(video, file, float(fps))
-
-
-def send(video: str, file: Any, fps: float) -> None:
-    """Send the packets of ``video`` in real time, for ever."""
+def main(video: str, fps: str) -> None:
+    """Send the packets of ``video`` in real time, until the reader has gone."""
+    sent = {"format": "mpegts", "options": {"flush_packets": "1"}}
     try:
-        with av.open(video) as source, av.open(file, "w", format="mpegts", options={"flush_packets": "1"}) as sink:
+        with av.open(video) as source, av.open(sys.stdout.buffer, "w", **sent) as sink:
             output = sink.add_stream_from_template(source.streams.video[0])
             sink.start_encoding()
             begun = time.perf_counter()
-            for packet, seconds in _endless(source, fps):
+            for packet, seconds in _endless(source, float(fps)):
                 time.sleep(max(0.0, begun + seconds - time.perf_counter()))
                 packet.stream = output
                 sink.mux_one(packet)
     except (OSError, av.FFmpegError):
-        # The reader has gone; nothing must be written to it any more, not even at the end.
-        if file is sys.stdout.buffer:
-            os._exit(0)
+        os._exit(0)  # The reader has gone; nothing must be written to it any more, not even at the end.
 
 
 def _endless(source: Any, fps: float) -> Iterator[tuple[Any, float]]:
@@ -66,16 +52,11 @@ def _endless(source: Any, fps: float) -> Iterator[tuple[Any, float]]:
         source.seek(0)
 
 
-def started(video: str, fps: float, *port: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a sender in a process of its own."""
-    return subprocess.Popen([sys.executable, __file__, video, str(fps), *port], **options)
-
-
 @contextmanager
 def piped(video: str, fps: float) -> Iterator[None]:
     """Make standard input a pipe from a sender inside the block."""
     before = os.dup(0)
-    sender = started(video, fps, stdout=subprocess.PIPE)
+    sender = subprocess.Popen([sys.executable, __file__, video, str(fps)], stdout=subprocess.PIPE)
     os.dup2(sender.stdout.fileno() if sender.stdout else 0, 0)
     try:
         yield

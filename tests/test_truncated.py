@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import networks
-from benchmarks.truncated import truncated
 from clockseg import Stage, StagedNetwork, UsageError
 from clockseg.engines import onnxruntime, openvino
 from clockseg.graph.cost import price
+from clockseg.graph.staged import truncated
 from clockseg.networks.load import load
 
 
@@ -65,7 +65,7 @@ def test_stages_that_are_not_there(raw, depth) -> None:
 
 def test_only_graphs_with_scores(raw, tmp_path) -> None:
     for net in (openvino(raw), StagedNetwork("text", (Stage("a", str.upper),))):
-        with pytest.raises(UsageError, match="not a graph, or is compiled already"):
+        with pytest.raises(UsageError, match="no graph, or compiled already"):
             truncated(net, 1)
     from dataclasses import replace
 

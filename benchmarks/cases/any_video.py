@@ -13,11 +13,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, Facts, table
+from benchmarks.harness import Facts, table
 from benchmarks.inputs import data
 from clockseg.segmenting.inputs import inputs
-
-sys.path.append(str(ROOT / "tests"))
 
 OPTIONS: Facts = {}
 
@@ -63,16 +61,17 @@ def pages(facts: Facts) -> dict[str, str]:
         "colours, of 255",
         "",
     ]
-    cells = []
-    for row in facts["videos"]:
-        mark, name = "yes" if row["passed"] else "**no**", f"`{row['file']}`"
-        if "frames_in" not in row:
-            cells.append([name, f"shared: refused ({row['said'].partition('. ')[0]})", "0", "0", "", "", "", "", mark])
-            continue
-        what = row["what"] + (f": {row['said']}" if row["said"] else "")
-        times = max(row["times_ms"], row["end_ms"], row["made_ms"] or 0.0)
-        sound = row["sound"] + ("" if row["sound_kept"] else " (not kept)")
-        counts = [str(row["frames_in"]), str(row["frames_out"]), "yes" if row["in_place"] else "no"]
-        cells.append([name, what, *counts, f"{times:.2f}", sound, f"{row['colours']:.1f}", mark])
     passed = sum(row["passed"] for row in facts["videos"])
-    return {"any-video": f"{table(head, cells)}\n\n{passed} of {len(cells)} as they should be."}
+    found = table(head, [_cells(row) for row in facts["videos"]])
+    return {"any-video": f"{found}\n\n{passed} of {len(facts['videos'])} as they should be."}
+
+
+def _cells(row: Facts) -> list[str]:
+    mark, name = "yes" if row["passed"] else "**no**", f"`{row['file']}`"
+    if "frames_in" not in row:
+        return [name, f"shared: refused ({row['said'].partition('. ')[0]})", "0", "0", "", "", "", "", mark]
+    what = row["what"] + (f": {row['said']}" if row["said"] else "")
+    times = max(row["times_ms"], row["end_ms"], row["made_ms"] or 0.0)
+    sound = row["sound"] + ("" if row["sound_kept"] else " (not kept)")
+    counts = [str(row["frames_in"]), str(row["frames_out"]), "yes" if row["in_place"] else "no"]
+    return [name, what, *counts, f"{times:.2f}", sound, f"{row['colours']:.1f}", mark]

@@ -7,38 +7,27 @@ size shows. A held frame is one on which stage 1 fires alone.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import ROOT, Facts, percent, say, table
+from benchmarks.harness import Facts, percent, say, table
 from clockseg.engines import engine
 from clockseg.errors import ClocksegError
 from clockseg.networks.cutting import CutNetwork, cut_network
 from clockseg.networks.source import Said, Source, onnx_source
 
 OPTIONS: Facts = {"only": []}
-MODULES = {
-    "unet": "U-Net",
-    "enet": "ENet",
-    "bisenet": "BiSeNet",
-    "bisenetv2": "BiSeNetV2",
-    "ddrnet": "DDRNet",
-    "hrnet": "HRNet",
-    "pspnet": "PSPNet",
-    "fast-scnn": "Fast-SCNN",
-}
-"""Modules of tests/shapes.py and tests/shape_branches.py."""
+MODULES = ("U-Net", "ENet", "BiSeNet", "BiSeNetV2", "DDRNet", "HRNet", "PSPNet", "Fast-SCNN")
+"""Modules of tests/shapes.py and tests/shape_branches.py, there in lower case."""
 GIVEN = Said(mean=(0.5,) * 3, std=(0.25,) * 3, scale=1 / 255, size=(128, 64))
 
 
 def measure(asked: Namespace) -> Facts:
     """Export and cut all architectures, or those that are asked for."""
-    sys.path.insert(0, str(ROOT / "tests"))
     from architectures import ARCHITECTURES
 
-    names = [name for name in (*ARCHITECTURES, *MODULES.values()) if not asked.only or name in asked.only]
+    names = [name for name in (*ARCHITECTURES, *MODULES) if not asked.only or name in asked.only]
     rows = []
     for name in names:
         say(name)
@@ -47,18 +36,17 @@ def measure(asked: Namespace) -> Facts:
 
 
 def _row(name: str) -> Facts:
+    exporter, size = "transformers, tracing", Said()
     with tempfile.TemporaryDirectory() as scratch:
-        exporter, task = "transformers, tracing", None
         try:
-            if name in MODULES.values():
-                exporter = "dynamo" if name in ("U-Net", "BiSeNetV2", "HRNet") else "tracing"
+            if name in MODULES:
+                exporter, size = "dynamo" if name in ("U-Net", "BiSeNetV2", "HRNet") else "tracing", GIVEN
                 source = _module(name, Path(scratch), dynamo=exporter == "dynamo")
             else:
                 source = _checkpoint(name, Path(scratch))
-            said = GIVEN if name in MODULES.values() else Said()
-            found = cut_network(source, Path(scratch) / "net.onnx", said=said, engine="openvino", threads=1, repeat=20)
+            found = cut_network(source, Path(scratch) / "net.onnx", said=size, engine="openvino", threads=1, repeat=20)
         except ClocksegError as error:
-            return {"name": name, "exporter": exporter, "task": task, "refused": str(error)}
+            return {"name": name, "exporter": exporter, "refused": str(error)}
     return {"name": name, "exporter": exporter, "refused": None, **_facts(found)}
 
 
@@ -73,7 +61,7 @@ def _checkpoint(name: str, folder: Path) -> Source:
 def _module(name: str, folder: Path, *, dynamo: bool) -> Source:
     from shape_making import FIXED, SIZE, export, module
 
-    [key] = [key for key, shown in MODULES.items() if shown == name]
+    key = "unet" if name == "U-Net" else name.lower()
     free, opset = key not in FIXED, 18 if dynamo else 17
     file = export(module(key), folder / "exported.onnx", dynamo=dynamo, opset=opset, free=free, size=SIZE)
     return onnx_source(file)
@@ -81,29 +69,23 @@ def _module(name: str, folder: Path, *, dynamo: bool) -> Source:
 
 def _facts(found: CutNetwork) -> Facts:
     inspection = found.inspection
-    stages = [part for part in inspection.parts if part.kind == "stage"]
-    return {
-        "parameters": inspection.whole.parameters,
-        "size": list(inspection.size),
-        "stages": len(stages),
-        "classes": len(inspection.classes),
-        "apart": found.apart.difference,
-        "labels_apart": found.apart.labels,
-        "held_share": inspection.held_share,
-        "held_work": inspection.held_work,
-    }
+    stages = sum(part.kind == "stage" for part in inspection.parts)
+    told = {"parameters": inspection.whole.parameters, "size": list(inspection.size), "stages": stages}
+    told |= {"classes": len(inspection.classes), "apart": found.apart.difference, "labels_apart": found.apart.labels}
+    return told | {"held_share": inspection.held_share, "held_work": inspection.held_work}
 
 
 def pages(facts: Facts) -> dict[str, str]:
     """One table: a row an architecture."""
     head = ["architecture", "exporter", "stages", "in parts as whole", "held frame: time", "held frame: multiply-adds"]
-    rows = []
-    for one in facts["architectures"]:
-        if one["refused"]:
-            rows.append([one["name"], one["exporter"], f"refused: {one['refused']}", "-", "-", "-"])
-            continue
-        apart = "same numbers" if not one["apart"] else f"{one['apart']:.0e} apart"
-        shares = (percent(one["held_share"], 0), percent(one["held_work"], 0))
-        rows.append([one["name"], one["exporter"], str(one["stages"]), apart, *shares])
-    taken = sum(1 for one in facts["architectures"] if not one["refused"])
+    rows = [_cells(one) for one in facts["architectures"]]
+    taken = sum(not one["refused"] for one in facts["architectures"])
     return {"architectures": f"{table(head, rows)}\n\n{taken} of {len(rows)} are taken."}
+
+
+def _cells(one: Facts) -> list[str]:
+    if one["refused"]:
+        return [one["name"], one["exporter"], f"refused: {one['refused']}", "-", "-", "-"]
+    apart = f"{one['apart']:.0e} apart" if one["apart"] else "same numbers"
+    shares = (percent(one["held_share"], 0), percent(one["held_work"], 0))
+    return [one["name"], one["exporter"], str(one["stages"]), apart, *shares]

@@ -3,25 +3,24 @@
 Networks on CamVid's clip with human labels; a fixed camera and a driving video without labels, on which pixels agree with the
 network's own on every frame; annotated DAVIS masks of 1 of n frames carried to the frames between, as if a network gave them;
 and the time of SegFormer-B0 at 1024x512. All ways of a part, and the network on every frame, to which time is relative, see
-each frame before any sees the next. ``--parts davis --write`` measures one part and keeps the others' stored figures.
+each frame before any sees the next.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 from argparse import Namespace
 from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.harness import RESULTS, Facts, percent, provenance, say, table, where
+from benchmarks.harness import Facts, percent, table, where
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, data, segformer, video, without_correction
 from benchmarks.measuring import compared
 from clockseg import Stage, StagedNetwork, parse_schedule, run
 from clockseg.datasets import Clip, read_data
 
-TITLES = {
+PARTS = {
     "street-large": "CamVid val, human labels: `street-large`",
     "street": "CamVid val, human labels: `street`",
     "int8": "CamVid val, human labels: `street-large-int8` against `street-large`",
@@ -30,7 +29,7 @@ TITLES = {
     "davis": "Annotated DAVIS masks, mean J of the frames between",
     "segformer": "Time of SegFormer-B0 at 1024x512, random weights, driving video",
 }
-OPTIONS = {"parts": list(TITLES), "threads": None, "limit": 120, "passes": 1, "machine": "idle"}
+OPTIONS = {"threads": None, "limit": 120, "machine": "idle"}
 CARRIES = {
     "warp": "warp(flow)",
     "interpolate, keys=1": "interpolate(flow, keys=1)",
@@ -40,15 +39,9 @@ PERIODS, FEW = (1, 2, 3, 4, 6, 8, 12), (3, 6, 12)
 SEGFORMER_FRAMES = 37
 
 
-def measure(asked: Namespace) -> Facts:
-    """Measure the parts asked for; the stored figures of the others stay."""
-    stored = RESULTS / "both_sides.json"
-    known = json.loads(stored.read_text())["parts"] if stored.exists() else {}
-    for part in asked.parts:
-        say(part)
-        found = _masks(FEW) if part == "davis" else _networks(part, asked)
-        known[part] = {"provenance": provenance(), "machine": asked.machine, **found}
-    return {"parts": {part: known[part] for part in TITLES if part in known}}
+def part(name: str, asked: Namespace) -> Facts:
+    """Measure a part, and note how busy the machine was."""
+    return {"machine": asked.machine, **(_masks(FEW) if name == "davis" else _networks(name, asked))}
 
 
 def _networks(part: str, asked: Namespace) -> Facts:
@@ -66,18 +59,16 @@ def _networks(part: str, asked: Namespace) -> Facts:
         for n in periods
         for name, carry in CARRIES.items()
     ]
-    return {"frames": limit, "periods": periods, "rows": compared(net, ways, clip, passes=asked.passes)}
+    return {"frames": limit, "periods": periods, "rows": compared(net, ways, clip)}
 
 
 def _masks(periods: Sequence[int]) -> Facts:
     """Return J under each carry at each period: the mean over the frames between of each clip, and over clips."""
-    clips = read_data(data("davis"))
-    found = {}
+    clips, found = read_data(data("davis")), {}
     for n in periods:
         for name, carry in {"identity": "identity", **CARRIES}.items():
-            found[f"{name} {n}"] = statistics.mean(
-                _similarity(clip, f"carried(skip_frame({n}), {carry})") for clip in clips
-            )
+            schedule = f"carried(skip_frame({n}), {carry})"
+            found[f"{name} {n}"] = statistics.mean(_similarity(clip, schedule) for clip in clips)
     return {"clips": [clip.name for clip in clips], "periods": periods, "j": found}
 
 
@@ -88,11 +79,8 @@ def _similarity(clip: Clip, schedule: str) -> float:
     annotation = {id(image): mask for image, mask in zip(images, masks, strict=True)}
     stage = Stage("mask", lambda image: annotation[id(image)][None, None].astype(np.float32))
     net = StagedNetwork("annotation", (stage,), finish=lambda share: share[0, 0] > 0.5)
-    shown = [
-        (mask, output)
-        for mask, (output, record) in zip(masks, run(net, images, parse_schedule(schedule)), strict=True)
-        if not any(record.fired)
-    ]
+    ran = run(net, images, parse_schedule(schedule))
+    shown = [(mask, output) for mask, (output, record) in zip(masks, ran, strict=True) if not any(record.fired)]
     return statistics.mean((mask & output).sum() / max(1, (mask | output).sum()) for mask, output in shown)
 
 
@@ -113,11 +101,9 @@ def _block(part: str, one: Facts) -> str:
         heads = {"mean_iu": "kept", "pixels": "pixels", "flicker": "flicker", "time": "time"}
         head = ["network runs on", *(f"{name}: {heads[key]}" for key in shown for name in CARRIES)]
         found = {way["name"]: way | {"mean_iu": (way["mean_iu"] or 0) / (every["mean_iu"] or 1)} for way in ways}
-        rows = [
-            [f"1 of {n}", *(percent(found[f"{name} {n}"][key]) for key in shown for name in CARRIES)]
-            for n in one["periods"]
-        ]
+        cells = {n: [percent(found[f"{name} {n}"][key]) for key in shown for name in CARRIES] for n in one["periods"]}
+        rows = [[f"1 of {n}", *row] for n, row in cells.items()]
         text = table(head, rows)
         note = f"Flicker on every frame: {percent(every['flicker'])}. " if "flicker" in shown else ""
         note += f"Time relative to every frame, measured on a machine that was {one['machine']}."
-    return f"### {TITLES[part]}\n\n{text}\n\n{note} {where(one)}"
+    return f"### {PARTS[part]}\n\n{text}\n\n{note} {where(one)}"

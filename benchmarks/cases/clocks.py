@@ -1,52 +1,43 @@
-"""Agreement of clocks with every frame at equal rates, IU of clocks that watch some classes, and how budgets are kept.
+"""Agreement of clocks with every frame at equal rates, and how budgets are kept.
 
-Videos are taped once, and every schedule is played on the recording. "In turn" joins a moving and a still video in turns.
-Thresholds are searched for, so that clocks are compared at the rate of the fixed one; a budget finds its own.
+Videos are recorded once, and every schedule is replayed. "In turn" joins a moving and a still video in turns. Thresholds are
+tuned, so that clocks are compared at the rate of the fixed one; a budget finds its own.
 """
 
 from __future__ import annotations
 
-import math
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Facts, code, percent, say, table
+from benchmarks.harness import Facts, code, listing, percent, say, share, table
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, camvid, images, video
 from clockseg import adaptive, budget, carried, difference, load, motion_residual, parse_carry, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.execution.recording import Recording, needs
 from clockseg.libraries import opencv
 from clockseg.planning.trial import agreement, no_agreement
+from clockseg.planning.tuning import tried, tune
 
 OPTIONS = {"threads": None}
 TURNS, TURN = 3, {DRIVING: 47, FIXED_CAMERA: 41}
 """Frames a turn: no multiples of a fixed clock's period, which would fire at the cuts then."""
-SIZE, PERIODS, ROAD_USERS = (768, 432), (2, 4, 10), ("pedestrian", "bicyclist")
+SIZE, PERIODS = (768, 432), (2, 4, 10)
 WARP, IDENTITY = parse_carry("warp(flow)"), parse_carry("identity")
-LOWEST, HIGHEST, STEPS = 1e-3, 1.0, 6
-"""Between which thresholds are searched for, and how many are tried for each rate, halving."""
 
 
 def measure(asked: Namespace) -> Facts:
-    """Recording and play."""
+    """Record and replay."""
     net = load("street", engine="openvino", threads=asked.threads)
     drive = _taped(net, images(camvid()[0]))
     taped = {name: _taped(net, _video(name, frames)) for name, frames in ((DRIVING, None), (FIXED_CAMERA, 300))}
-    return {
-        "network": net.name,
-        "in_turn": _kinds(_taped(net, _in_turn())),
-        "classes": _classes(net, drive),
-        "budgets": [
-            row
-            for name, recording in (*taped.items(), ("CamVid's val clip", drive))
-            for row in _budgets(name, recording)
-        ],
-    }
+    taped["CamVid's val clip"] = drive
+    budgets = [row for name, recording in taped.items() for row in _budgets(name, recording)]
+    return {"network": net.name, "in_turn": _kinds(_taped(net, _in_turn())), "budgets": budgets}
 
 
 def _video(name: str, frames: int | None) -> list[Any]:
@@ -68,30 +59,12 @@ def _taped(net: StagedNetwork, frames: Iterable[Any]) -> Recording:
     return recording
 
 
-def _rate(recording: Recording, schedule: Any) -> float:
-    """Return the share of frames after the first on which the last stage fires."""
-    return float(np.mean([played.record.fired[-1] for played in islice(recording.play(schedule), 1, None)]))
-
-
-def _at_rate(recording: Recording, make: Callable[[float], Any], rates: Sequence[float]) -> list[Any]:
-    """Return the schedules whose rates are closest to these; thresholds tried for one help with the next."""
-    chosen, tried = [], dict[float, float]()
-    for rate in rates:
-        for _ in range(STEPS):
-            low = max((one for one, found in tried.items() if found > rate), default=LOWEST)
-            high = min((one for one, found in tried.items() if found <= rate and one > low), default=HIGHEST)
-            tried[math.sqrt(low * high)] = _rate(recording, make(math.sqrt(low * high)))
-        chosen.append(make(min(tried, key=lambda one: abs(tried[one] - rate))))
-    return chosen
-
-
 def _agreeing(recording: Recording, schedule: Any) -> Facts:
     """Return the rate, and the agreement of labels with those of every frame."""
     total, fired = no_agreement(len(recording.net.classes)), []
     for index, played in enumerate(recording.play(schedule)):
-        truth = recording.net.restore(
-            recording.look("output", index), np.broadcast_to(np.uint8(0), recording.frames[index].shape)
-        )
+        frame = np.broadcast_to(np.uint8(0), recording.frames[index].shape)
+        truth = recording.net.restore(recording.look("output", index), frame)
         total += agreement(truth, played.output.value, len(recording.net.classes))
         fired.append(played.record.fired[-1])
     return {"rate": float(np.mean(fired[1:])), "pixel_acc": total.pixel_acc, "mean_iu": total.mean_iu}
@@ -99,47 +72,22 @@ def _agreeing(recording: Recording, schedule: Any) -> Facts:
 
 def _kinds(recording: Recording) -> list[Facts]:
     fixed = [carried(skip_frame(period), WARP) for period in PERIODS]
-    rates = [_rate(recording, schedule) for schedule in fixed]
+    rates = [tried([recording], schedule).fire_rate for schedule in fixed]
     makers: dict[str, Callable[[float], Any]] = {
-        "motion_residual(t)": lambda t: carried(motion_residual(t), WARP),
-        'difference(t, of="pixels")': lambda t: carried(difference(t, of="pixels"), WARP),
-        "adaptive(t, watch=1)": lambda t: carried(adaptive(t, watch=1), WARP),
+        "motion_residual(t)": motion_residual,
+        'difference(t, of="pixels")': partial(difference, of="pixels"),
+        "adaptive(t, watch=1)": partial(adaptive, watch=1),
     }
-    kinds = {"skip_frame(n)": fixed} | {name: _at_rate(recording, make, rates) for name, make in makers.items()}
+    kinds = {"skip_frame(n)": fixed}
+    for name, make in makers.items():
+        chosen = [tune([recording], lambda t, make=make: carried(make(t), WARP), rate, points=4) for rate in rates]
+        kinds[name] = [carried(make(one.point.threshold), WARP) for one in chosen]
     kinds["budget(network_rate=r)"] = [carried(budget(network_rate=1 / period), WARP) for period in PERIODS]
     return [
         {"clock": name, "asked": rate, **_agreeing(recording, schedule)}
         for name, schedules in kinds.items()
         for rate, schedule in zip(rates, schedules, strict=True)
     ]
-
-
-def _classes(net: StagedNetwork, recording: Recording) -> list[Facts]:
-    """Return a change clock on all classes and one on some, at equal rates, against human labels."""
-    makers: dict[str, Callable[[float], Any]] = {
-        "every frame": lambda t: skip_frame(1),
-        "adaptive(t, watch=1)": lambda t: adaptive(t, watch=1),
-        f"adaptive(t, watch=1, classes={ROAD_USERS})": lambda t: adaptive(t, watch=1, classes=ROAD_USERS),
-    }
-    return [
-        {"clock": name, "carry": str(carry), **_scored(net, recording, schedule)}
-        for carry in (IDENTITY, WARP)
-        for name, make in makers.items()
-        for schedule in _at_rate(
-            recording,
-            lambda t, make=make, carry=carry: carried(make(t), carry),
-            (1.0,) if name == "every frame" else (0.5, 0.25, 0.125),
-        )
-    ]
-
-
-def _scored(net: StagedNetwork, recording: Recording, schedule: Any) -> Facts:
-    found, fired = Confusion.none(len(net.classes)), []
-    for frame, played in zip(camvid()[0].frames(), recording.play(schedule), strict=True):
-        fired.append(played.record.fired[-1])
-        found += confusion(frame.labels, played.output.value, len(net.classes))
-    iu = {name: float(found.iu[net.classes.index(name)]) for name in ROAD_USERS}
-    return {"rate": float(np.mean(fired[1:])), "mean_iu": found.mean_iu, **iu}
 
 
 def _budgets(name: str, recording: Recording) -> list[Facts]:
@@ -156,25 +104,15 @@ def _budgets(name: str, recording: Recording) -> list[Facts]:
 
 
 def pages(facts: Facts) -> dict[str, str]:
-    """Three pages."""
+    """A page of clocks, and one of budgets."""
     asked = list(dict.fromkeys(row["asked"] for row in facts["in_turn"]))
     by_clock: dict[str, list[str]] = {}
     for row in facts["in_turn"]:
         cells = by_clock.setdefault(row["clock"], [code(row["clock"])])
         cells += [percent(row[key]) for key in ("rate", "mean_iu", "pixel_acc")]
     head = ["clock", *(cell for rate in asked for cell in (f"rate, of {percent(rate)}", "mean IU", "pixels"))]
-    classes = [
-        [code(row["clock"]), row["carry"], *(percent(row[key]) for key in ("rate", *ROAD_USERS, "mean_iu"))]
-        for row in facts["classes"]
-    ]
-    budgets = []
-    for row in facts["budgets"]:
-        shares = [percent(row[key]) for key in ("asked", "after_100")]
-        rest = [f"{100 * row['farthest']:.1f} points", percent(row["at_the_end"]), str(row["refills"])]
-        budgets.append([row["video"], row["carry"], *shares, *rest])
-    budget_head = ["video", "carry", "asked", "after 100 frames", "farthest from then on", "at the end", "refills"]
-    return {
-        "in-turn": table(head, list(by_clock.values())),
-        "classes": table(["clock", "carry", "fires on", *ROAD_USERS, "mean IU"], classes),
-        "budgets": table(budget_head, budgets),
-    }
+    columns: Facts = {"video": "video", "carry": "carry", "asked": share("asked")}
+    columns["after 100 frames"] = share("after_100")
+    columns["farthest from then on"] = lambda row: f"{100 * row['farthest']:.1f} points"
+    columns |= {"at the end": share("at_the_end"), "refills": "refills"}
+    return {"in-turn": table(head, list(by_clock.values())), "budgets": listing(facts["budgets"], columns)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, Facts, number, say, table
+from benchmarks.harness import ROOT, Facts, figure, listing
 from benchmarks.inputs import DRIVING, data
+from benchmarks.measuring import milliseconds, ratio, turns
 
 OPTIONS = {"base": "HEAD~1", "network": "street", "engine": "openvino", "threads": 2, "rounds": 15, "frames": 12}
 SCHEDULES = ("frame_oracle", "alternating", "adaptive(0.15)", "carried(skip_frame(3), warp(flow))")
@@ -32,21 +32,14 @@ for frame in open_clip(asked["video"]):
     images.append(frame.image.copy())
     if len(images) == asked["frames"]:
         break
-runs = {"uncut": clockseg.Session(net.uncut(), clockseg.frame_oracle)}
-runs |= {text: clockseg.Session(net, clockseg.parse_schedule(text)) for text in asked["schedules"]}
+sessions = {"uncut": clockseg.Session(net.uncut(), clockseg.frame_oracle)}
+sessions |= {text: clockseg.Session(net, clockseg.parse_schedule(text)) for text in asked["schedules"]}
 def segment():
     with tempfile.TemporaryDirectory() as folder:
         clockseg.segment(asked["video"], folder + "/out", net, clockseg.frame_oracle, write=("labels", "trace"), limit=len(images))
 for line in sys.stdin:
-    name = line.strip()
-    run = runs.get(name)
-    for image in images[:2] if run else ():
-        run(image)
-    start = time.perf_counter()
-    if run is None:
-        segment()
-    for image in images if run else ():
-        run(image)
+    session, start = sessions.get(line.strip()), time.perf_counter()
+    segment() if session is None else [session(image) for image in images]
     print((time.perf_counter() - start) / len(images), flush=True)
 """
 
@@ -57,14 +50,9 @@ def measure(asked: Namespace) -> Facts:
         base = Path(folder) / "base"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(base), asked.base], cwd=ROOT, check=True)
         try:
-            return {"base": _git_name(base), "rows": _turns([_started(base, asked), _started(ROOT, asked)], asked)}
+            return {"base": asked.base, "rows": _rows(_started(base, asked), _started(ROOT, asked), asked.rounds)}
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
-
-
-def _git_name(folder: Path) -> str:
-    asked = ("git", "rev-parse", "--short", "HEAD")
-    return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _started(root: Path, asked: Namespace) -> Any:
@@ -75,37 +63,36 @@ def _started(root: Path, asked: Namespace) -> Any:
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _turns(workers: list[Any], asked: Namespace) -> list[Facts]:
+def _asked(worker: Any, name: str) -> float:
+    """Return the seconds a frame that a run takes in a worker."""
+    worker.stdin.write(f"{name}\n")
+    worker.stdin.flush()
+    return float(worker.stdout.readline())
+
+
+def _rows(old: Any, new: Any, rounds: int) -> list[Facts]:
     names = ("uncut", *SCHEDULES, "segment")
-    seconds: dict[str, list[list[float]]] = {name: [[], []] for name in names}
-    for round_number in range(asked.rounds + 1):
-        for name in names:
-            for side in (0, 1) if round_number % 2 else (1, 0):
-                workers[side].stdin.write(f"{name}\n")
-                workers[side].stdin.flush()
-                taken = float(workers[side].stdout.readline())
-                if round_number:  # the first round compiles
-                    seconds[name][side].append(taken)
-        say(f"round {round_number} of {asked.rounds}", again=True)
-    say("")
-    for worker in workers:
+    runs = {f"{side} {name}": (worker, name) for name in names for side, worker in (("old", old), ("new", new))}
+    seconds = turns(runs, lambda run: _asked(*run), rounds)
+    for worker in (old, new):
         worker.communicate()
-    return [{"run": name, **_row(*found, *seconds["uncut"])} for name, found in seconds.items()]
-
-
-def _row(old: list[float], new: list[float], old_uncut: list[float], new_uncut: list[float]) -> Facts:
-    def median_ratio(over: list[float], under: list[float]) -> float:
-        return round(statistics.median(a / b for a, b in zip(over, under, strict=True)), 4)
-
-    facts = {"old_over_uncut": median_ratio(old, old_uncut), "new_over_uncut": median_ratio(new, new_uncut)}
-    return {"new_ms": 1000 * statistics.median(new), "new_over_old": median_ratio(new, old), **facts}
+    return [
+        {
+            "run": name,
+            "new_ms": milliseconds(seconds[f"new {name}"]),
+            "new_over_old": ratio(seconds, f"new {name}", f"old {name}"),
+            "old_over_uncut": ratio(seconds, f"old {name}", "old uncut"),
+            "new_over_uncut": ratio(seconds, f"new {name}", "new uncut"),
+        }
+        for name in names
+    ]
 
 
 def pages(facts: Facts) -> dict[str, str]:
     """One row a run."""
-    head = ["run", "now, ms a frame", f"now / {facts['base']}", "over uncut then", "over uncut now"]
-    keys = ("new_ms", "new_over_old", "old_over_uncut", "new_over_uncut")
-    cells = [
-        [row["run"], *(number(row[key], ".1f" if key == "new_ms" else ".3f") for key in keys)] for row in facts["rows"]
-    ]
-    return {"commits": table(head, cells)}
+    columns: Facts = {"run": "run", "now, ms a frame": figure("new_ms", ".1f")}
+    columns[f"now / {facts['base']}"] = figure("new_over_old", ".3f")
+    columns |= {
+        f"over uncut {one}": figure(f"{key}_over_uncut", ".3f") for one, key in (("then", "old"), ("now", "new"))
+    }
+    return {"commits": listing(facts["rows"], columns)}

@@ -7,10 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Facts, number, percent, table
+from benchmarks.harness import Facts, figure, listing, share
 from benchmarks.inputs import networks
 from clockseg import load
-from clockseg.evaluation.cost import priced
+from clockseg.evaluation.cost import Price, priced
 
 OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow", "fcn8s"], "threads": None, "repeat": 40}
 PAPER = {"pool3": "59 %", "pool4": "18 %", "fc7": "23 %"}
@@ -41,25 +41,25 @@ def _network(file: Any, asked: Namespace) -> Facts:
     prices = priced(load(file, engine="openvino", threads=asked.threads, size=size), repeat=asked.repeat)
     full, whole = prices.full, prices.whole or prices.full
     found = {**prices.stages, **prices.groups, "finish": prices.finish}
-    parts = [
-        {
-            "name": name,
-            "multiply_adds": one.multiply_adds / full.multiply_adds,
-            "seconds": (one.seconds or 0) / (full.seconds or 1),
-            "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
-        }
-        for name, one in found.items()
-        if one.multiply_adds or one.seconds
-    ]
     return {
         "size": prices.size,
-        "whole": {"multiply_adds": whole.multiply_adds, "seconds": whole.seconds},
-        "staged_over_uncut": {
-            "multiply_adds": full.multiply_adds / whole.multiply_adds,
-            "seconds": (full.seconds or 0) / (whole.seconds or 1),
-        },
-        "parts": parts,
+        "whole": {"multiply_adds": whole.multiply_adds, "moved": whole.moved, "seconds": whole.seconds},
+        "staged_over_uncut": _over(full, whole),
+        "parts": [
+            {
+                "name": name,
+                **_over(one, full),
+                "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
+            }
+            for name, one in found.items()
+            if one.multiply_adds or one.moved
+        ],
     }
+
+
+def _over(one: Price, whole: Price) -> Facts:
+    ratios = {"multiply_adds": one.multiply_adds / whole.multiply_adds, "moved": one.moved / whole.moved}
+    return ratios | {"seconds": (one.seconds or 0) / (whole.seconds or 1)}
 
 
 def pages(facts: Facts) -> dict[str, str]:
@@ -72,16 +72,11 @@ def _section(name: str, one: Facts) -> str:
     whole, staged = one["whole"], one["staged_over_uncut"]
     title = (
         f"**{name}** at {'x'.join(map(str, one['size']))}: {whole['multiply_adds'] / 1e9:.2f} G multiply-adds, "
-        f"{1000 * whole['seconds']:.1f} ms uncut; in parts "
+        f"{whole['moved'] / 1e6:.0f} MB moved, {1000 * whole['seconds']:.1f} ms uncut; in parts "
         f"{staged['multiply_adds']:.3f} of the multiply-adds, {staged['seconds']:.2f} of the time."
     )
-    keys, head = (
-        ("multiply_adds", "seconds"),
-        ["part", "multiply-adds", "seconds", "G multiply-adds/s"],
-    )
-    rows = [
-        [row["name"], *(percent(row[key]) for key in keys), number(row["giga_a_second"], ".0f")] for row in one["parts"]
-    ]
+    columns: Facts = {"part": "name", "multiply-adds": share("multiply_adds"), "bytes": share("moved")}
+    columns |= {"seconds": share("seconds"), "G multiply-adds/s": figure("giga_a_second", ".0f")}
     if name == "fcn8s":
-        head, rows = [*head, "seconds, paper"], [[*row, PAPER.get(row[0], "")] for row in rows]
-    return f"{title}\n\n{table(head, rows)}"
+        columns["seconds, paper"] = lambda row: PAPER.get(row["name"], "")
+    return f"{title}\n\n{listing(one['parts'], columns)}"

@@ -16,11 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Facts, number, percent, say, table
+from benchmarks.harness import Facts, figure, listing, say, share
 from benchmarks.inputs import camvid, networks, noise, segformer_module
 from benchmarks.measuring import Run, interleaved, milliseconds, ratio
-from clockseg import Schedule, Session, alternating, frame_oracle, load, skip_frame
-from clockseg.clocks import ALWAYS
+from clockseg import Session, frame_oracle, load, skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import contenders, timed
 from clockseg.execution.machine import threads_or_all
@@ -31,17 +30,7 @@ OPTIONS = {"networks": ["street", "segformer-b0", "fcn8s-narrow"], "threads": No
 EAGER = "pytorch eager"
 
 
-def _looking(stages: int) -> Schedule:
-    """Every stage on every frame, by a clock before the last one that looks at the map of the stage before."""
-    return Schedule((*(ALWAYS,) * (stages - 1), lambda tick: True))
-
-
-SCHEDULES = {
-    "every stage": frame_oracle,
-    "every stage, the last after its clock has looked": _looking,
-    "the last stage on every other frame": alternating,
-    "skip_frame(2)": skip_frame(2),
-}
+SCHEDULES = {"every stage": frame_oracle, "skip_frame(2)": skip_frame(2)}
 
 
 def measure(asked: Namespace) -> Facts:
@@ -66,15 +55,10 @@ def _network(name: str, folder: Path, asked: Namespace) -> list[Facts]:
     seconds = interleaved(runs, frames, asked.rounds)
     rows = []
     for key, net in nets.items():
-        row = {
-            "network": name,
-            "engine": key,
-            "ms": milliseconds(seconds[key]),
-            "eager_over": ratio(seconds, EAGER, key),
-        }
-        row |= {text: ratio(seconds, f"{key}, {text}", key) for text in SCHEDULES}
-        row |= {f"{text}, apart": ratio(seconds, f"{key}, {text}, apart", key) for text in SCHEDULES}
-        rows.append(row | {"own_python": own_python(net, frames, asked.rounds)})
+        over = {text: ratio(seconds, f"{key}, {text}", key) for one in SCHEDULES for text in (one, f"{one}, apart")}
+        told = {"ms": milliseconds(seconds[key]), "eager_over": ratio(seconds, EAGER, key)}
+        own = own_python(net, frames, asked.rounds)
+        rows.append({"network": name, "engine": key, "own_python": own} | told | over)
     return [*rows, {"network": name, "engine": EAGER, "ms": milliseconds(seconds[EAGER]), "eager_over": 1.0}]
 
 
@@ -140,18 +124,18 @@ def _module(name: str) -> tuple[Any, Callable[[Any], Any]]:
 
 def pages(facts: Facts) -> dict[str, str]:
     """A page on engines, and one on what running in stages costs."""
-    engines, staged = [], []
-    for row in facts["rows"]:
-        name, ms = f"{row['network']}, {row['engine']}", f"{row['ms']:.1f}"
-        engines.append(
-            [name, ms, number(row["eager_over"]), number(row.get("every stage")), percent(row.get("own_python"))]
-        )
-        if "own_python" in row:
-            staged.append([name, ms, *(f"{row[text]:.2f} / {row[f'{text}, apart']:.2f}" for text in SCHEDULES)])
-    head = ["network, engine", "ms a frame", "PyTorch eager / this", "staged / uncut", "own Python"]
-    staged_head = ["network, engine", "uncut, ms", *(f"{text}: joined / apart" for text in SCHEDULES)]
+
+    def over(text: str) -> Callable[[Facts], str]:
+        return lambda row: f"{row[text]:.2f} / {row[f'{text}, apart']:.2f}"
+
+    rows = [{"every stage": None, "own_python": None} | row for row in facts["rows"]]
+    named: Facts = {"network, engine": lambda row: f"{row['network']}, {row['engine']}"}
+    engines = {"ms a frame": figure("ms", ".1f"), "PyTorch eager / this": figure("eager_over")}
+    engines |= {"staged / uncut": figure("every stage"), "own Python": share("own_python")}
+    staged = {"uncut, ms": figure("ms", ".1f"), **{f"{text}: joined / apart": over(text) for text in SCHEDULES}}
     note = "Every frame; staged: every stage fires; own Python: what a session takes beside the network's parts, of their time."
+    apart = listing([row for row in rows if row["engine"] != EAGER], named | staged)
     return {
-        "engines": f"{table(head, engines)}\n\n{note}",
-        "staged-overhead": f"{table(staged_head, staged)}\n\nTime of a frame over the uncut network's.",
+        "engines": f"{listing(rows, named | engines)}\n\n{note}",
+        "staged-overhead": f"{apart}\n\nTime of a frame over the uncut network's.",
     }

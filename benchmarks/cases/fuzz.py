@@ -7,14 +7,11 @@ memory and time are limited. ``--only KIND --again NUMBER`` tries one input agai
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import ROOT, Facts, say, table
-
-sys.path.append(str(ROOT / "tests"))
+from benchmarks.harness import Facts, say, table
 
 OPTIONS = {"minutes": 30.0, "only": "", "seed": "0", "again": -1}
 QUICK = ("schedules", "carries", "layouts", "schedule and plan files", "names, palettes, class maps", "learned clocks")

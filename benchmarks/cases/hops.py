@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import clockseg
-from benchmarks.harness import Facts, table
+from benchmarks.harness import Facts, listing
 from benchmarks.inputs import noise
 
 OPTIONS: Facts = {}
@@ -52,6 +52,5 @@ def _calls(session: Any, image: Any) -> Counter[str]:
 
 def pages(facts: Facts) -> dict[str, str]:
     """One row an executor and a schedule."""
-    keys = ("executor", "schedule", "calls", "clockwork", "functions")
-    rows = [[str(row[key]) for key in keys] for row in facts["rows"]]
-    return {"hops": table(["executor", "schedule", "calls", "of them in clockwork", "functions"], rows)}
+    columns = {"executor": "executor", "schedule": "schedule", "calls": "calls"}
+    return {"hops": listing(facts["rows"], columns | {"of them in clockwork": "clockwork", "functions": "functions"})}

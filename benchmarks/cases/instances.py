@@ -11,10 +11,7 @@ network with further convolutions in front, whose result hardly counts.
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +20,10 @@ from typing import Any
 import numpy as np
 
 import clockseg
-from benchmarks.harness import ROOT, Facts, number, percent, table
+from benchmarks.harness import Facts, number, percent, table
 from benchmarks.inputs import data
+from benchmarks.measuring import clockseg as clockseg_command
+from benchmarks.measuring import took, turns
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
 from clockseg.instances.matching import assignment
@@ -32,8 +31,6 @@ from clockseg.instances.scoring import Score
 from clockseg.instances.sets import Instances, box_overlaps
 from clockseg.networks.cutting import cut_network
 from clockseg.video import OverlayWriter
-
-sys.path.append(str(ROOT / "tests"))
 
 OPTIONS = {"rounds": 2, "ballast": 16}
 PERIODS = (1, 3, 6, 12)
@@ -45,16 +42,13 @@ def measure(asked: Namespace) -> Facts:
     """Score every way at every period, and time the command."""
     from blobs import blob_model, scenes
 
-    sources = []
-    for name in ("car-shadow", "cows", "parkour"):
-        images, truth = _davis(name)
-        sources.append(_scored(f"DAVIS {name}", _annotated(images, truth), images, truth))
+    davis = {name: _davis(name) for name in ("car-shadow", "cows", "parkour")}
+    sources = [_scored(f"DAVIS {name}", _annotated(*shot), *shot) for name, shot in davis.items()]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         net = clockseg.load(_cut(folder, blob_model()), engine="openvino", threads=1)
         sources += [_scored(name, net, scene.images, scene.truth) for name, scene in scenes().items()]
-        timed = _times(folder, asked)
-    return {"sources": sources, "time": timed}
+        return {"sources": sources, "time": _times(folder, asked)}
 
 
 def _davis(shot: str) -> tuple[list[Any], list[dict[int, Any]]]:
@@ -90,41 +84,29 @@ def _row(way: str, period: int, outputs: Iterator[Instances], truth: Sequence[di
     for output, masks in zip(outputs, truth, strict=True):
         found.see({int(output.ids[n]): output.mask(n) for n in range(len(output))}, masks)
     found.end()
-    return {
-        "way": way,
-        "period": period,
-        "j": found.j,
-        "identities": found.identities,
-        "switches": found.switches,
-        "false": found.false,
-    }
+    told = {"j": found.j, "identities": found.identities, "switches": found.switches, "false": found.false}
+    return {"way": way, "period": period, **told}
 
 
 def _constant_velocity(net: StagedNetwork, images: Sequence[Any], period: int) -> Iterator[Instances]:
     """Yield instances whose masks are shifted with their boxes, which go on as between the last two key frames."""
-    last: Instances | None = None
-    velocity: dict[int, Any] = {}
-    most = passed = 0
-    for number_, image in enumerate(images):
-        if number_ % period and last is not None:
-            passed = number_ % period
-            yield _shifted(last, velocity, passed)
+    last, velocity, most = Instances.of(np.zeros((1, 1, 0), np.float32), [], [], (1, 1)), dict[int, Any](), 0
+    for index, image in enumerate(images):
+        if index % period:
+            yield _shifted(last, velocity, index % period)
             continue
-        found = net(image)
-        ids, moves = np.zeros(len(found), np.int64), {}
-        if last is not None:
-            expected = _shifted(last, velocity, period)
-            gains = box_overlaps(expected.boxes, found.boxes)
-            gains = np.where(expected.classes[:, None] == found.classes[None], gains, 0)
-            for row, column in assignment(gains) if gains.size else ():
-                if gains[row, column] > 0.1:
-                    ids[column] = expected.ids[row]
-                    moves[int(ids[column])] = (found.boxes[column] - last.boxes[row]) / period
+        found, expected = net(image), _shifted(last, velocity, period)
+        gains = box_overlaps(expected.boxes, found.boxes)
+        gains = np.where(expected.classes[:, None] == found.classes[None], gains, 0)
+        ids, velocity = np.zeros(len(found), np.int64), {}
+        for row, column in assignment(gains) if gains.size else ():
+            if gains[row, column] > 0.1:
+                ids[column] = expected.ids[row]
+                velocity[int(ids[column])] = (found.boxes[column] - last.boxes[row]) / period
         for column in np.nonzero(ids == 0)[0]:
             most += 1
             ids[column] = most
         last = Instances.of(found.soft, found.classes, found.scores, found.size, boxes=found.boxes, ids=ids)
-        velocity = moves
         yield last
 
 
@@ -156,47 +138,32 @@ def _times(folder: Path, asked: Namespace) -> Facts:
 
     file = _cut(folder, blob_model(ballast=asked.ballast))
     with OverlayWriter(folder / "clip.mp4", fps=25, options={"crf": "12"}) as writer:
-        for number_, image in enumerate(scenes()["apart"].images * 3):
-            writer.append(image, number_ / 25)
-    net = clockseg.load(file, engine="openvino", threads=1)
-    image = scenes()["apart"].images[0]
-    net(image)
-    spent = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        net(image)
-        spent.append(time.perf_counter() - begun)
-    command = [sys.executable, "-m", "clockseg", "segment", str(folder / "clip.mp4"), "--network", str(file)]
-    command += ["--engine", "openvino", "--threads", "1", "--quiet", "--overwrite", "--out", str(folder / "out")]
-    seconds: dict[str, list[float]] = {"frame_oracle": [], "carried(skip_frame(6), interpolate(flow))": []}
-    for _ in range(asked.rounds):
-        for schedule, found in seconds.items():
-            begun = time.perf_counter()
-            subprocess.run([*command, "--schedule", schedule], check=True)
-            found.append(time.perf_counter() - begun)
-    every, keys = (min(found) for found in seconds.values())
-    return {"network_ms": 1000 * statistics.median(spent), "every": every, "keys": keys, "frames": 144}
+        for index, image in enumerate(scenes()["apart"].images * 3):
+            writer.append(image, index / 25)
+    net, image = clockseg.load(file, engine="openvino", threads=1), scenes()["apart"].images[0]
+    spent = [took(lambda: net(image)) for _ in range(6)][1:]
+    command = ("segment", str(folder / "clip.mp4"), "--network", str(file), "--engine", "openvino", "--threads", "1")
+    command += ("--quiet", "--overwrite", "--out", str(folder / "out"), "--schedule")
+    schedules = {"every": "frame_oracle", "keys": "carried(skip_frame(6), interpolate(flow))"}
+    seconds = turns(schedules, lambda text: took(lambda: clockseg_command(*command, text)), asked.rounds)
+    least = {name: min(found) for name, found in seconds.items()}
+    return {"network_ms": 1000 * statistics.median(spent), **least, "frames": 3 * len(scenes()["apart"].images)}
 
 
 def pages(facts: Facts) -> dict[str, str]:
     """One table a source, and a sentence on the time."""
-    parts = []
-    for source in facts["sources"]:
-        head = [f"{source['name']}, {source['frames']} frames", *(f"1 of {period}" for period in PERIODS)]
-        cells = []
-        for way in (*WAYS, RIVAL):
-            rows = {row["period"]: row for row in source["rows"] if row["way"] == way}
-            name = f"`{way}`" if way != RIVAL else way
-            cells.append([name, *(_cell(rows[period]) for period in PERIODS)])
-        parts.append(table(head, cells))
     spent = facts["time"]
-    parts.insert(
-        0,
+    parts = [
         "Each cell: J, identities kept, and identity switches.\n\n"
         f"With a network of {spent['network_ms']:.0f} ms a frame, the whole command takes {number(spent['every'])} s for "
         f"{spent['frames']} frames with the network on every frame and {number(spent['keys'])} s on 1 of 6 with "
-        f"`interpolate(flow)`: {spent['every'] / spent['keys']:.1f}x faster.",
-    )
+        f"`interpolate(flow)`: {spent['every'] / spent['keys']:.1f}x faster."
+    ]
+    for source in facts["sources"]:
+        head = [f"{source['name']}, {source['frames']} frames", *(f"1 of {period}" for period in PERIODS)]
+        cells = {(row["way"], row["period"]): _cell(row) for row in source["rows"]}
+        names = {way: f"`{way}`" for way in WAYS} | {RIVAL: RIVAL}
+        parts.append(table(head, [[name, *(cells[way, period] for period in PERIODS)] for way, name in names.items()]))
     return {"instances": "\n\n".join(parts)}
 
 

@@ -8,14 +8,11 @@ compared byte by byte.
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import ROOT, Facts, table
-
-sys.path.append(str(ROOT / "tests"))
+from benchmarks.harness import Facts, table
 
 OPTIONS = {"videos": 8, "kills": 50, "longest": 4.0, "seed": 0}
 

@@ -5,7 +5,6 @@ Both forms are trained on the shared videos and DAVIS clips, and scored on their
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from benchmarks.harness import Facts, number, say, table
 from benchmarks.inputs import VIDEOS, camvid, data, video
-from benchmarks.measuring import took
+from benchmarks.measuring import milliseconds, took
 from clockseg import load
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned import load as load_clock
@@ -32,21 +31,15 @@ def measure(asked: Namespace) -> Facts:
     teaching = [*(video(name) for name in VIDEOS), *read_data(data("davis"))]
     net = load("street", threads=1)
     _, unseen = takes(net, camvid(), CARRY, frames=asked.unseen, warn=say)
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         choices = Choices(carry=CARRY, frames=asked.frames, passes=asked.passes)
         out = Path(folder) / "frames.onnx"
         found = train_clock("street", teaching, out, choices=choices, threads=1)
         on = dict(zip(PLACES, (found.facts["held_out"], score(str(out), unseen, CARRY)), strict=True))
-        rows.append({"form": "frames", "milliseconds": _milliseconds(out), "trained": found.facts["trained"], "on": on})
-    return {"clocks": rows}
-
-
-def _milliseconds(file: Path, runs: int = 400) -> float:
-    """Return the median of the graph alone, without making its inputs."""
-    graph = load_clock(str(file))
-    values = {one.name: np.zeros([side or 1 for side in one.shape], np.float32) for one in graph.inputs}
-    return round(1000 * statistics.median(took(lambda: graph.run(values)) for _ in range(runs)), 4)
+        graph = load_clock(str(out))
+        values = {one.name: np.zeros([side or 1 for side in one.shape], np.float32) for one in graph.inputs}
+        spent = milliseconds([took(lambda: graph.run(values)) for _ in range(400)])
+    return {"clocks": [{"form": "frames", "milliseconds": spent, "trained": found.facts["trained"], "on": on}]}
 
 
 def pages(facts: Facts) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Facts, number, percent, say, table
+from benchmarks.harness import Facts, figure, listing, say, share
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, data
 from clockseg import load, parse_schedule, segment
 from clockseg.types import Array
@@ -51,13 +51,11 @@ def _compared(network: str, video: Path, folder: Path, limit: int) -> Facts:
     errors: list[tuple[float, ...]] = []
     labels = read_labels(folder / "new" / "labels.mkv")
     for frame, ids, one, other in zip(open_clip(video), labels, open_clip(new), open_clip(old), strict=False):
-        height = frame.size[1]
         wanted = overlay(frame.image, ids, net.sidecar.palette)
-        now, before = one.image[:height], other.image[:height]
+        now, before = (shown.image[: frame.size[1]] for shown in (one, other))
         errors.append((_error(now, before), _error(now, wanted), _error(before, wanted)))
-    both, now, before = (10 * np.log10(255**2 / error) for error in np.mean(errors, axis=0))
-    share = new.stat().st_size / old.stat().st_size
-    found = {"psnr": both, "now": now, "before": before, "size": share}
+    found = dict(zip(("psnr", "now", "before"), 10 * np.log10(255**2 / np.mean(errors, axis=0)), strict=True))
+    found["size"] = new.stat().st_size / old.stat().st_size
     return {"frames": len(errors), **{name: round(float(value), 3) for name, value in found.items()}}
 
 
@@ -67,16 +65,10 @@ def _error(one: Array, other: Array) -> float:
 
 def pages(facts: Facts) -> dict[str, str]:
     """One table."""
-    rows = [
-        [
-            f"`{row['network']}`",
-            row["video"],
-            number(row["psnr"]),
-            number(row["now"]),
-            number(row["before"]),
-            percent(row["size"]),
-        ]
-        for row in facts["rows"]
-    ]
-    head = ["network", "video", "PSNR, both ways, dB", "now, against what was to be drawn", "before", "bytes of before"]
-    return {"overlay": table(head, rows)}
+    columns: Facts = {
+        "network": lambda row: f"`{row['network']}`",
+        "video": "video",
+        "PSNR, both ways, dB": figure("psnr"),
+    }
+    columns |= {"now, against what was to be drawn": figure("now"), "before": figure("before")}
+    return {"overlay": listing(facts["rows"], columns | {"bytes of before": share("size")})}

@@ -1,28 +1,33 @@
-"""Promises of plans against what their schedules give: on blocks held back, by `evaluate` and by `segment`.
+"""Promises of `plan` against what came: its schedules on blocks held back and run on every frame, and whole commands.
 
-Three videos are planned with `street` alone, and with a big network, its 8 bits and a small one, for pixel agreement; the
-first network is the reference. Of the same trials two goals are answered: the least time that keeps 98 %, and the most
-agreement in a third of the time.
+* plans: three videos are planned with `street` alone, and with a big network, its 8 bits and a small one, for pixel agreement;
+  the first network is the reference. Of the same trials two goals are answered: the least time that keeps 98 %, and the most
+  agreement in a third of the time.
+* command: the time that is promised for the whole command, from the first frames of a video, against what `segment` then takes
+  on more of it, in a process of its own with all outputs. Both take turns.
 """
 
 from __future__ import annotations
 
+import os
+import statistics
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from benchmarks.harness import Facts, percent, say, table
+from benchmarks.harness import Facts, figure, listing, say, share
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, data
-from benchmarks.measuring import compared
-from clockseg import load, parse_schedule, plan, read_trace, segment
-from clockseg.clockwork.schedule import schedule_for
-from clockseg.datasets import Clip, read_data
+from benchmarks.measuring import clockseg, compared, ratio, took, turns
+from clockseg import load, parse_schedule, plan
+from clockseg.datasets import read_data
+from clockseg.planning.command_time import command_times
 from clockseg.planning.planner import Callbacks, Goal, Variant
 
-OPTIONS = {"engine": "auto", "threads": None, "limit": 200}
+PARTS = {"plans": "planner", "command": "command-time"}
+"""The page of each part."""
+OPTIONS = {"engine": "auto", "threads": None, "limit": 200, "frames": 600, "rounds": 3}
 VIDEOS = {
     "driving": ("videos", DRIVING),
     "fixed camera": ("videos", FIXED_CAMERA),
@@ -30,9 +35,14 @@ VIDEOS = {
 }
 NETWORKS = (("street",), ("street-large", "street-large-int8", "street"))
 KEEP, TIME = 0.98, 1 / 3
+COMMANDS = (
+    "skip_frame(3)",
+    "carried(skip_frame(6), interpolate(flow))",
+    "carried(budget(motion_residual, network_rate=0.25, cap=16), warp(flow))",
+)
 
 
-def measure(asked: Namespace) -> Facts:
+def _plans(asked: Namespace) -> Facts:
     """Plan every video with every set of networks."""
     rows = []
     for names in NETWORKS:
@@ -49,66 +59,84 @@ def _planned(asked: Namespace, video: str, variants: list[Variant]) -> Facts:
     answers = []
     for name, goal in ((f"keep {KEEP:g}", Goal(keep=KEEP)), (f"time {TIME:.2f}", Goal(time=TIME))):
         trial = goal.best(found.trials)
-        promise = {
-            "goal": name,
-            "met": goal.met(trial),
-            "network": found.variants[trial.variant].name,
-            "schedule": trial.candidate.text,
-            "promised": goal.promised(trial),
-            "held_back": goal.agreement(trial.held_back),
-            "relative_time": trial.tuned.relative_time,
-            "held_back_relative_time": trial.held_back.relative_time,
-        }
-        answers.append(promise | _ran(found, trial, clip))
+        planned = {"promised": goal.promised(trial), "held_back": goal.agreement(trial.held_back)}
+        planned |= {"network": found.variants[trial.variant].name, "schedule": trial.candidate.text}
+        way = ("plan", found.variants[trial.variant].net, parse_schedule(trial.candidate.text))
+        _, one = compared(found.variants[0].net, [way], clip)
+        ran = {"evaluate_agreement": one["pixels"], "evaluate_relative_time": one["time"]}
+        times = {"relative_time": trial.tuned.relative_time, "held_back_relative_time": trial.held_back.relative_time}
+        answers.append({"goal": name, "met": goal.met(trial), **planned, **times, **ran})
     apart = [found.goal.agreement(one.held_back) - found.goal.promised(one) for one in found.trials]
-    return {
-        "video": video,
-        "networks": [variant.name for variant in variants],
-        "frames": found.frames,
-        "schedules": len(found.trials),
-        "seconds": seconds,
-        "tape_bytes": found.bytes,
-        "answers": answers,
-        "off": {"worst": min(apart), "within_a_point": sum(one >= -0.01 for one in apart) / len(apart)},
-    }
+    off = {"worst": min(apart), "within_a_point": sum(one >= -0.01 for one in apart) / len(apart)}
+    told = {"video": video, "networks": [variant.name for variant in variants], "frames": found.frames}
+    told |= {"schedules": len(found.trials), "seconds": seconds, "tape_bytes": found.bytes}
+    return told | {"answers": answers, "off": off}
 
 
-def _ran(found: Any, trial: Any, clip: Clip) -> Facts:
-    """Run the schedule on the clip's first frames, by evaluate and by segment."""
-    net, reference = found.variants[trial.variant].net, found.variants[0].net
-    schedule = schedule_for(parse_schedule(trial.candidate.text), len(net))
-    uncut, one = compared(reference, [("plan", net, schedule)], clip)
-    pictures = clip.path / "images"
-    with tempfile.TemporaryDirectory() as folder:
-        segment(pictures if pictures.exists() else clip.path, folder, net, schedule, limit=clip.limit, overwrite=True)
-        trace = read_trace(folder)[1:]
-    seconds = sum(_seconds(record["seconds"]) for record in trace) / len(trace)
-    shares = {"evaluate_agreement": one["pixels"], "evaluate_relative_time": one["time"]}
-    return shares | {"segment_relative_time": 1000 * seconds / uncut["milliseconds"]}
+def _commands(asked: Namespace) -> Facts:
+    """Promise and run two networks with every schedule."""
+    rows = [_command(asked, network, text) for network in ("street", "street-large-int8") for text in COMMANDS]
+    return {"frames": asked.frames, "load_average": round(os.getloadavg()[0], 1), "rows": rows}
 
 
-def _seconds(spent: Facts) -> float:
-    """Return the seconds of a frame without decoding and encoding."""
-    alone = (value for name, value in spent.items() if name not in ("decode", "encode"))
-    return sum(sum(value) if isinstance(value, Sequence) else value for value in alone)
+def _command(asked: Namespace, network: str, schedule: str) -> Facts:
+    path, frames = data("videos", FIXED_CAMERA), asked.frames
+    way = ["--network", network, "--schedule", schedule, "--engine", asked.engine]
+
+    def promise(folder: str) -> float:
+        return command_times(path, frames, [way], rounds=1)[0].seconds(frames)
+
+    def run(folder: str) -> float:
+        command = ("segment", str(path), "--out", folder, "--limit", str(frames), "--quiet", *way)
+        return took(lambda: clockseg(*command))
+
+    def turn(kind: Callable[[str], float]) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return kind(folder)
+
+    found = turns({"promised": promise, "taken": run}, turn, asked.rounds)
+    return {"network": network, "schedule": schedule, **found, "ratio": ratio(found, "promised", "taken")}
+
+
+def part(name: str, asked: Namespace) -> Facts:
+    """Measure plans, or whole commands."""
+    return (_plans if name == "plans" else _commands)(asked)
 
 
 def pages(facts: Facts) -> dict[str, str]:
+    """A page for each part."""
+    pages, parts = {"plans": _plan_page, "command": _command_page}, facts["parts"]
+    return {PARTS[name]: page(parts[name]) for name, page in pages.items() if name in parts}
+
+
+def _plan_page(facts: Facts) -> str:
     """A table of answers, and one of all trials."""
     answers, promises = [], []
     for row in facts["videos"]:
         many = len(row["networks"])
         video = row["video"] if many == 1 else f"{row['video']}, {many} networks"
-        for one in row["answers"]:
-            goal = one["goal"] + ("" if one["met"] else " (not met)")
-            shares = (one["promised"], one["held_back"], one["evaluate_agreement"])
-            times = (one["relative_time"], one["evaluate_relative_time"], one["segment_relative_time"])
-            cells = [*(percent(share, 2) for share in shares), *(f"{value:.3f}" for value in times)]
-            answers.append([video, goal, f"`{one['schedule']}` on {one['network']}", *cells])
-        off = [percent(row["off"]["within_a_point"]), f"{100 * row['off']['worst']:+.2f} points"]
-        size = [f"{row['tape_bytes'] / 1e6:.0f} MB", f"{row['seconds']:.0f}"]
-        promises.append([video, str(row["frames"]), str(row["schedules"]), *off, *size])
-    head = ["video", "goal", "schedule", "promised", "held back", "of the run"]
-    head += ["time planned", "of `evaluate`", "of `segment`"]
-    promise_head = ["video", "frames", "schedules", "kept to a point", "worst", "recordings", "seconds"]
-    return {"planner": f"{table(head, answers)}\n\n{table(promise_head, promises)}"}
+        answers += [{"on": video} | one for one in row["answers"]]
+        promises.append({"on": video, **row, **row["off"]})
+    answer: Facts = {
+        "video": "on",
+        "goal": lambda row: row["goal"] + ("" if row["met"] else " (not met)"),
+        "schedule": lambda row: f"`{row['schedule']}` on {row['network']}",
+        "promised": share("promised", 2),
+        "held back": share("held_back", 2),
+        "of the run": share("evaluate_agreement", 2),
+        "time planned": figure("relative_time", ".3f"),
+        "time of the run": figure("evaluate_relative_time", ".3f"),
+    }
+    promise: Facts = {"video": "on", "frames": "frames", "schedules": "schedules"}
+    promise |= {"kept to a point": share("within_a_point"), "worst": lambda row: f"{100 * row['worst']:+.2f} points"}
+    promise |= {"recordings": lambda row: f"{row['tape_bytes'] / 1e6:.0f} MB", "seconds": figure("seconds", ".0f")}
+    return f"{listing(answers, answer)}\n\n{listing(promises, promise)}"
+
+
+def _command_page(facts: Facts) -> str:
+    columns: Facts = {"network": "network", "schedule": lambda row: f"`{row['schedule']}`"}
+    for name in ("promised", "taken"):
+        columns[f"{name}, s"] = lambda row, name=name: f"{statistics.median(row[name]):.1f}"
+    columns["promised over taken"] = figure("ratio")
+    load = f"Load average {facts['load_average']:g} (other work on the machine; 0 is none)."
+    return f"{facts['frames']} frames. {load}\n\n{listing(facts['rows'], columns)}"

@@ -12,22 +12,17 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import Facts, code, percent, table
+from benchmarks.harness import Facts, code, figure, listing, share
 from benchmarks.inputs import DRIVING, MEAN, STD, data, segformer, video
 from benchmarks.measuring import clockseg, compared
 from clockseg import load, parse_schedule
 
 OPTIONS = {"engine": "openvino", "limit": 48}
 OTHERS = (
-    "skip_frame(2)",
-    "skip_frame(3)",
-    "skip_frame(6)",
-    "carried(skip_frame(2), warp(flow))",
-    "carried(skip_frame(3), warp(flow))",
-    "carried(skip_frame(6), warp(flow))",
+    *(f"skip_frame({n})" for n in (2, 3, 6)),
+    *(f"carried(skip_frame({n}), warp(flow))" for n in (2, 3, 6)),
     "carried(skip_frame(3), warp(auto))",
-    "carried(skip_frame(3), interpolate(flow))",
-    "carried(skip_frame(6), interpolate(flow))",
+    *(f"carried(skip_frame({n}), interpolate(flow))" for n in (3, 6)),
     "alternating",
     'either(difference(0.1, of="features"), at_least_every(8))',
     "carried(budget(motion_residual, network_rate=0.25, cap=16), warp(flow))",
@@ -53,8 +48,14 @@ def measure(asked: Namespace) -> Facts:
 
 def pages(facts: Facts) -> dict[str, str]:
     """One table, the recommended schedule first."""
-    rows = []
-    for one in facts["rows"]:
-        name = code(one["name"]) + (" (recommended)" if one["name"] == facts["recommended"] else "")
-        rows.append([name, percent(one["pixels"]), percent(one["agreement"]), f"{one['time']:.3f}"])
-    return {"recommended": table(["schedule", "pixels", "mIoU", "time"], rows)}
+
+    def schedule(row: Facts) -> str:
+        return code(row["name"]) + (" (recommended)" if row["name"] == facts["recommended"] else "")
+
+    columns: Facts = {
+        "schedule": schedule,
+        "pixels": share("pixels"),
+        "mIoU": share("agreement"),
+        "time": figure("time", ".3f"),
+    }
+    return {"recommended": listing(facts["rows"], columns)}

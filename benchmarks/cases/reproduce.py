@@ -12,7 +12,7 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from benchmarks.harness import RESULTS, ROOT, Facts, provenance
+from benchmarks.harness import RESULTS, ROOT, Facts, provenance, where
 from benchmarks.inputs import data
 from clockseg.cli.reproduce import EXPERIMENTS
 from clockseg.paper.report import Claim
@@ -81,13 +81,10 @@ def read_runs(standin: str) -> Facts:
 def section(standin: str) -> str:
     """Return the paper's claims as they hold on one stand-in."""
     parts, runs = [f"## `{standin}`\n\n{STANDINS[standin][0].upper()}{STANDINS[standin][1:]}.\n"], read_runs(standin)
-    for name in EXPERIMENTS:
-        if name not in runs:
-            continue
-        facts, run = json.loads((OUT / standin / f"{name}.json").read_text()), runs[name]
-        parts.append(f"### [{facts['title']}]({standin}/{name}.md)\n")
+    for name in (one for one in EXPERIMENTS if one in runs):
+        facts = json.loads((OUT / standin / f"{name}.json").read_text())
         claims = [Claim(**claim) for claim in facts["claims"] if not claim["where"].endswith((", paper", ", notebook"))]
+        parts.append(f"### [{facts['title']}]({standin}/{name}.md)\n")
         parts.append("\n".join(f"* {claim}" for claim in claims) + "\n")
-        where = f"{run['machine']['cores']} cores of {run['machine']['processor']}"
-        parts.append(f"{run['minutes']} minutes on {where}, {run['date']}, commit {run['commit']}.\n")
+        parts.append(f"{runs[name]['minutes']} minutes on {where({'provenance': runs[name]})}\n")
     return "\n".join(parts)

@@ -6,14 +6,15 @@ beside the time measured.
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 
-from benchmarks.harness import Facts, code, percent, table
+from benchmarks.harness import Facts, code, figure, listing, percent, share
 from benchmarks.inputs import camvid
 from benchmarks.measuring import compared
 from clockseg import load, parse_schedule
 
-OPTIONS = {"engine": "openvino", "threads": None, "limit": None, "passes": 3}
+OPTIONS = {"engine": "openvino", "threads": None, "limit": None}
 EVERY, SKIP = "frame_oracle", "skip_frame(2)"
 SCHEDULES = (
     *(EVERY, "alternating", "fixed_rate((1, 2, 2))", SKIP, "skip_frame(4)", "exponential"),
@@ -30,37 +31,36 @@ def measure(asked: Namespace) -> Facts:
     few = (EVERY, net.sidecar.schedule or EVERY, SKIP)
     texts = {"f32": (net, dict.fromkeys((*SCHEDULES, *few))), "bf16": (bf16, few), "int8": (int8, few)}
     ways = [(f"{name} {text}", one, parse_schedule(text)) for name, (one, found) in texts.items() for text in found]
-    return {
-        "engine": net.engine,
-        "few": few,
-        "rows": compared(net, ways, camvid(limit=asked.limit)[0], passes=asked.passes),
-    }
+    rows = compared(net, ways, camvid(limit=asked.limit)[0])
+    return {"engine": net.engine, "few": few, "rows": rows}
 
 
 def pages(facts: Facts) -> dict[str, str]:
     """A page of schedules in f32, and one of fewer bits."""
     uncut, *rows = facts["rows"]
     times = {row["name"]: row["time"] for row in rows}
-    single, bits = [], []
     for row in rows:
-        network, _, text = row["name"].partition(" ")
-        scores = [percent(row["mean_iu"]), percent(row["mean_iu"] / uncut["mean_iu"]), percent(row["agreement"])]
-        if network == "f32":
-            fires = [percent(rate, 0) for rate in row["fire_rate"].values()]
-            spent = [f"{row['milliseconds']:.1f}", f"{row['time']:.2f}", f"{row['multiply_adds'] or 1:.2f}"]
-            single.append([code(text), *scores, *fires, *spent])
-        if text in facts["few"]:
-            alone = [times[f"{network} {EVERY}"], times[f"f32 {text}"]]
-            product = alone[0] * alone[1] / times[f"f32 {EVERY}"]
-            both = network != "f32" and text != EVERY
-            factors = [f"{value:.2f}" if both else "" for value in (*alone, product)]
-            bits.append([network, code(text), *scores, f"{row['time']:.2f}", *factors])
-    fires_head = [f"fires: {stage}" for stage in rows[0]["fire_rate"]]
-    scores_head = ["mean IU", "kept", "agreement"]
-    head = ["schedule", *scores_head, *fires_head, "ms a frame", "time", "multiply-adds"]
-    bits_head = ["network", "schedule", *scores_head, "time", "network alone", "clock alone", "product"]
+        row["network"], _, text = row["name"].partition(" ")
+        row |= {"text": text, "schedule": code(text), "kept": row["mean_iu"] / uncut["mean_iu"]}
+        row["alone"] = times[f"{row['network']} {EVERY}"], times[f"f32 {text}"]
+        row["both"] = row["network"] != "f32" and text != EVERY
+    scores: Facts = {
+        "schedule": "schedule",
+        "mean IU": share("mean_iu"),
+        "kept": share("kept"),
+        "agreement": share("agreement"),
+    }
+    fires = {f"fires: {one}": lambda row, one=one: percent(row["fire_rate"][one], 0) for one in rows[0]["fire_rate"]}
+    spent = {"ms a frame": figure("milliseconds", ".1f"), "time": figure("time")}
+    spent["multiply-adds"] = lambda row: f"{row['multiply_adds'] or 1:.2f}"
+    bits: Facts = {"network": "network", **scores, "time": figure("time")}
+    for at, head in enumerate(("network alone", "clock alone")):
+        bits[head] = lambda row, at=at: f"{row['alone'][at]:.2f}" if row["both"] else ""
+    bits["product"] = lambda row: f"{math.prod(row['alone']) / times[f'f32 {EVERY}']:.2f}" if row["both"] else ""
     note = (
         f"`street` in {facts['engine']} on CamVid val at 15 Hz, 480x360. Kept: share of the uncut network's mean IU; agreement: "
         "mean IU against its labels; time and multiply-adds: relative to it in f32, all interleaved."
     )
-    return {"schedules": f"{table(head, single)}\n\n{note}", "quantized": f"{table(bits_head, bits)}\n\n{note}"}
+    single = listing([row for row in rows if row["network"] == "f32"], scores | fires | spent)
+    few = listing([row for row in rows if row["text"] in facts["few"]], bits)
+    return {"schedules": f"{single}\n\n{note}", "quantized": f"{few}\n\n{note}"}

@@ -28,12 +28,8 @@ MAPS: dict[str, Callable[[Array, int], Array]] = {
     "probability of road": lambda shares, road: shares[..., road],
     "largest probability": lambda shares, road: shares.max(axis=2),
 }
-SCHEDULES = (
-    "frame_oracle",
-    "skip_frame(6)",
-    "carried(skip_frame(6), warp(flow))",
-    "carried(skip_frame(6), interpolate(flow))",
-)
+CARRIED = tuple(f"carried(skip_frame(6), {carry}(flow))" for carry in ("warp", "interpolate"))
+SCHEDULES = ("frame_oracle", "skip_frame(6)", *CARRIED)
 
 
 def measure(asked: Namespace) -> Facts:
@@ -75,9 +71,8 @@ def _rows(net: StagedNetwork, frames: list[Image]) -> Iterator[Facts]:
 
 def pages(facts: Facts) -> dict[str, str]:
     """One table: a row a schedule, both maps beside each other."""
-    head = ["schedule"] + [f"{one['map']}: {what}" for one in facts["maps"] for what in ("flicker", "error")]
-    cells = []
-    for index, schedule in enumerate(SCHEDULES):
-        rows = [one["rows"][index] for one in facts["maps"]]
-        cells.append([f"`{schedule}`", *(percent(row[what]) for row in rows for what in ("flicker", "error"))])
+    head = ["schedule", *(f"{one['map']}: {what}" for one in facts["maps"] for what in ("flicker", "error"))]
+    rows = zip(*(one["rows"] for one in facts["maps"]), strict=True)
+    each = [(row[0]["schedule"], [percent(one[key]) for one in row for key in ("flicker", "error")]) for row in rows]
+    cells = [[f"`{schedule}`", *shares] for schedule, shares in each]
     return {"values": f"{table(head, cells)}\n\n{facts['frames']} frames of a drive."}

@@ -19,10 +19,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-import av
+import cv2
 
-from benchmarks.harness import Facts, number, say, table
-from benchmarks.inputs import DRIVING, data
+from benchmarks.harness import Facts, figure, listing, number, say
+from benchmarks.inputs import DRIVING, video, write_video
+from benchmarks.measuring import ratio, turns
 from clockseg.execution.machine import cores
 from clockseg.networks import WEIGHTS
 from clockseg.video import open_clip
@@ -42,101 +43,87 @@ def measure(asked: Namespace) -> Facts:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for height in asked.heights:
-            video = _video(Path(folder), height)
+            path = _video(Path(folder), height)
             for network in asked.networks:
                 say(f"{network} at {height} lines")
-                rows.append(_compared(network, video, asked.rounds) | {"network": network, "height": height})
+                rows.append(_compared(network, path, asked.rounds) | {"network": network, "height": height})
     return {"machine": asked.machine, "wall": rows}
 
 
 def _video(folder: Path, height: int) -> Path:
-    """Return the driving video, enlarged to ``height`` lines unless it has them."""
-    path = data("videos", DRIVING)
-    with open_clip(path) as clip:
-        if clip.size[1] == height:
-            return path
-    made = folder / f"{height}.mp4"
-    with av.open(str(path)) as source, av.open(str(made), "w") as target:
-        given = source.streams.video[0]
-        stream = target.add_stream("libx264", rate=given.average_rate, options={"crf": "20"})
-        stream.height, stream.width = height, round(given.width * height / given.height / 2) * 2
-        for frame in source.decode(given):
-            target.mux(stream.encode(frame.reformat(stream.width, height, "yuv420p")))
-        target.mux(stream.encode(None))
+    """Return the driving video of 540 lines, enlarged to ``height`` lines unless it has them."""
+    clip, made = video(DRIVING), folder / f"{height}.mp4"
+    if height == 540:
+        return clip.path
+    enlarged = (cv2.resize(frame.image, (height * 16 // 9, height)) for frame in clip.frames())
+    write_video(made, enlarged, 25, {"crf": "20"})
     return made
 
 
 def _compared(network: str, video: Path, rounds: int) -> Facts:
-    segment = ("clockseg", "segment", str(video), "--network", network, "--quiet", "--engine", "openvino", "--out")
+    segment = (
+        "clockseg",
+        "segment",
+        str(video),
+        "--network",
+        network,
+        "--quiet",
+        "--engine",
+        "openvino",
+        "--out",
+        "OUT",
+    )
     commands: dict[str, Sequence[str]] = {
-        DEFAULT: (*segment, "OUT"),
-        EVERY: (*segment, "OUT", "--schedule", "frame_oracle"),
+        DEFAULT: segment,
+        EVERY: (*segment, "--schedule", "frame_oracle"),
         PLAIN: ("benchmarks.plain", str(WEIGHTS / f"{network}.onnx"), str(video), "OUT"),
-        ARCHIVE: (*segment, "OUT", "--write", "labels,trace"),
+        ARCHIVE: (*segment, "--write", "labels,trace"),
     }
-    wall: dict[str, list[float]] = {name: [] for name in commands}
-    busy: dict[str, list[float]] = {name: [] for name in commands}
-    sizes: dict[str, int] = {}
-    for round_ in range(rounds + 1):
-        for name, command in commands.items():
-            with tempfile.TemporaryDirectory() as folder:
-                out = Path(folder) / "out"
-                seconds, spent = _run([str(out) if word == "OUT" else word for word in command])
-                sizes |= {f"{name}: {file.name}": file.stat().st_size for file in out.rglob("*.m*") if round_ == 1}
-            if round_:
-                wall[name].append(seconds)
-                busy[name].append(spent)
-        say(f"round {round_} of {rounds}", again=True)
-    say("")
+    found = turns(commands, _run, rounds)
+    wall, busy = ({name: [one[key] for one in each] for name, each in found.items()} for key in ("wall", "busy"))
     with open_clip(video) as clip:
         told = {"frames": sum(1 for _ in clip), "fps": float(clip.fps or 25)}
-    medians = {name: round(statistics.median(found), 3) for name, found in wall.items()}
-    used = {name: round(statistics.median(map(lambda s, w: s / w, busy[name], wall[name])), 2) for name in wall}
-    ratios = {
-        name: round(statistics.median(a / b for a, b in zip(wall[name], wall[DEFAULT], strict=True)), 3)
-        for name in (EVERY, PLAIN)
+    return told | {
+        "seconds": {name: round(statistics.median(each), 3) for name, each in wall.items()},
+        "cores_used": {name: ratio({"busy": busy[name], "wall": wall[name]}, "busy", "wall") for name in wall},
+        "ratios": {name: ratio(wall, name, DEFAULT) for name in (EVERY, PLAIN)},
+        "bytes": {f"{name}: {file}": size for name, each in found.items() for file, size in each[0]["bytes"].items()},
+        "cores": cores(),
     }
-    return told | {"seconds": medians, "cores_used": used, "ratios": ratios, "bytes": sizes, "cores": cores()}
 
 
-def _run(command: Sequence[str]) -> tuple[float, float]:
-    """Run a module in a process of its own: seconds, and seconds of processors."""
+def _run(command: Sequence[str]) -> Facts:
+    """Run a module in a process of its own: seconds, seconds of processors, and the bytes of videos in the folder OUT."""
     # An installed package is compiled to bytecode; here the round that is not counted does it.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, "-m", *command], check=True, stdout=subprocess.DEVNULL, env=environment)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return time.perf_counter() - start, spent
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        words = [str(out) if word == "OUT" else word for word in command]
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([sys.executable, "-m", *words], check=True, stdout=subprocess.DEVNULL, env=environment)
+        wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {"wall": wall, "busy": busy, "bytes": {file.name: file.stat().st_size for file in out.rglob("*.m*")}}
 
 
 def pages(facts: Facts) -> dict[str, str]:
     """A page of ratios, and one on archives."""
-    rows, archive = [], []
-    for one in facts["wall"]:
-        seconds, ratios = one["seconds"], one["ratios"]
-        rows.append(
-            [
-                f"`{one['network']}`, {one['height']} lines",
-                *(f"{seconds[name]:.2f}" for name in (DEFAULT, EVERY, PLAIN)),
-                *(f"{number(ratios[name])}x" for name in (EVERY, PLAIN)),
-                number(one["cores_used"][DEFAULT]),
-            ]
-        )
-        hours = one["frames"] / one["fps"] / 3600
-        core_hours = seconds[ARCHIVE] * one["cores"] / 3600 / hours
-        terabytes = one["bytes"][f"{ARCHIVE}: labels.mkv"] / hours * HOURS / 1e12
-        need = [f"{core_hours:.2f}", f"{core_hours * HOURS / 720:,.0f}", f"{terabytes:,.0f} TB"]
-        archive.append([rows[-1][0] + f", {one['fps']:g} FPS", *need])
-    head = [
-        "network",
-        "default, s",
-        "every frame, s",
-        "plain script, s",
-        "over every frame",
-        "over plain",
-        "cores used",
-    ]
-    archive_head = ["network", "core hours for an hour", "cores for a million hours in 30 days", "labels"]
+
+    rows = [row | {f"{name}, s": number(row["seconds"][name]) for name in row["seconds"]} for row in facts["wall"]]
+    for row in rows:
+        hours = row["frames"] / row["fps"] / 3600
+        row["name"] = f"`{row['network']}`, {row['height']} lines"
+        row["core hours"] = row["seconds"][ARCHIVE] * row["cores"] / 3600 / hours
+        row["terabytes"] = row["bytes"][f"{ARCHIVE}: labels.mkv"] / hours * HOURS / 1e12
+    wall: Facts = {"network": "name"} | {f"{name}, s": f"{name}, s" for name in (DEFAULT, EVERY, PLAIN)}
+    for head, name in (("over every frame", EVERY), ("over plain", PLAIN)):
+        wall[head] = lambda row, name=name: f"{number(row['ratios'][name])}x"
+    wall["cores used"] = lambda row: number(row["cores_used"][DEFAULT])
+    archive = {
+        "network": lambda row: f"{row['name']}, {row['fps']:g} FPS",
+        "core hours for an hour": figure("core hours"),
+    }
+    archive["cores for a million hours in 30 days"] = lambda row: f"{row['core hours'] * HOURS / 720:,.0f}"
+    archive["labels"] = lambda row: f"{row['terabytes']:,.0f} TB"
     note = f"\n\nMeasured on a machine that was {facts.get('machine', 'idle')}."
-    return {"wall": table(head, rows) + note, "archive": table(archive_head, archive) + note}
+    return {"wall": listing(rows, wall) + note, "archive": listing(rows, archive) + note}

@@ -63,8 +63,8 @@ class Recipe:
         work = Work(net, schedule, job)
         if self.digest() != digest or self.made not in (None, _made(work)):
             raise DataError(
-                f"the files of network {self.network} or of its schedule were replaced during the run; "
-                "segment again when they no longer change."
+                f"the files of network {self.network} or of its schedule were replaced while the run was on; "
+                "segment again once they stay as they are."
             )
         return work
 

@@ -42,7 +42,7 @@ def scores_before(stage: int, watch: int | None) -> Watch:
     watch = stage - 1 if watch is None else watch
     if watch < 1:
         raise UsageError(
-            "a clock on labels or confidence needs a score map to watch, which stage 1 does not have; decide for a later stage, or "
+            "a clock on labels or confidence needs a score map to watch, and stage 1 comes before any; gate a later stage, or "
             'watch the picture with difference(threshold, of="pixels").'
         )
     return Watch("scores", watch)

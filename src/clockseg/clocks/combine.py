@@ -132,7 +132,7 @@ def _clock(given: Any, name: str) -> Clock:
         return as_clock(given)
     except UsageError as error:
         raise UsageError(
-            f"{name} takes clocks, such as adaptive, difference, confidence, every or at_least_every, and combinations of them. "
+            f"{name} takes clocks: adaptive, difference, confidence, every, at_least_every and what is made of them. "
             f"{error}"
         ) from error
 
