@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from clockseg.errors import DataError
+from clockseg.files import SourceFiles
 
 if TYPE_CHECKING:
     from clockseg.clockwork.schedule import Schedule
@@ -48,12 +49,12 @@ class Recipe:
         from clockseg.cli.loading import parse_schedules
         from clockseg.evaluation.values import gives_numbers
         from clockseg.instances.network import gives_instances
-        from clockseg.networks.load import load
+        from clockseg.networks.load import files_of, load
         from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
         from clockseg.segmenting.work import Work
 
-        digest = self.digest()
+        before = SourceFiles(files_of(self.network)).digest
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
         writes = check_writes(self.write, values=gives_numbers(net), instances=gives_instances(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
@@ -61,7 +62,7 @@ class Recipe:
         setting = {"network": self.network, "digest": self.digest(schedule), "size": size}
         job = Job(writes, name=name, setting=setting, **{option: getattr(self, option) for option in OF_JOB})
         work = Work(net, schedule, job)
-        if self.digest() != digest or self.made not in (None, _made(work)):
+        if SourceFiles(files_of(self.network)).digest != before or self.made not in (None, _made(work)):
             raise DataError(
                 f"the files of network {self.network} or of its schedule were replaced while the run was on; "
                 "segment again once they stay as they are."
@@ -73,17 +74,17 @@ class Recipe:
         engine = work.net.engine.split()[0] if self.engine == "auto" else self.engine
         return replace(self, engine=engine, threads=self.threads or threads, made=_made(work))
 
-    def digest(self, schedule: Schedule | None = None) -> str:
+    def digest(self, schedule: Schedule) -> str:
         """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
         from clockseg.clockwork.facts import facts, walk
         from clockseg.networks.load import files_of
 
-        clocks = () if schedule is None else (one for clock in schedule.clocks for one in walk(clock))
+        clocks = (one for clock in schedule.clocks for one in walk(clock))
         files = dict.fromkeys(file for one in clocks for file in facts(one).files if file.is_file())
         digest = hashlib.sha256()
         for path in (*files_of(self.network), *files):
             with path.open("rb") as file:
-                while block := file.read(1 << 20):
+                while block := file.read(1 << 16):
                     digest.update(block)
         return digest.hexdigest()[:16]
 

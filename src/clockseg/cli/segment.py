@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 from contextlib import closing
@@ -130,6 +131,8 @@ def run(args: argparse.Namespace) -> int:
     fetch_network(args.network, quiet=args.quiet)
     how = recipe(_pinned(args))
     work = how()
+    # What was imported and loaded stays to the end, so searches for garbage need not look at it.
+    gc.freeze()
     tell_engine(args, work.net)
     with Report(found, quiet=args.quiet) as report:
         outcomes = segment_many(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +61,13 @@ def onnxruntime(
 
 
 def providers() -> tuple[str, ...]:
-    """Return the GPU providers of the installed ONNX Runtime: "cuda", "tensorrt", or none."""
+    """Return the GPU providers of the installed ONNX Runtime: "cuda", "tensorrt", or none.
+
+    A build for CPUs alone, which has no library of a provider, is not imported to find this out.
+    """
+    spec = None if "onnxruntime" in sys.modules else importlib.util.find_spec("onnxruntime")
+    if spec is not None and spec.origin and not any(Path(spec.origin).parent.glob("capi/*providers_cuda*")):
+        return ()
     there = libraries.onnxruntime().get_available_providers()
     return tuple(name for name, full in PROVIDERS.items() if name != "cpu" and full in there)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import cv2
 import numpy as np
 
@@ -26,9 +28,14 @@ class Lettering:
 
     def width(self, text: str) -> int:
         """Return the width of a text in pixels."""
-        return int(cv2.getTextSize(text, _FONT, self._scale, 1)[0][0])
+        return _width(text, self._scale)
 
     def write(self, canvas: Image, text: str, x: int, top: int, colour: tuple[int, int, int]) -> None:
         """Write a text into the line that begins at ``top``."""
         baseline = top + round(self.row / 2 + 11 * self._scale)
         cv2.putText(canvas, text, (x, baseline), _FONT, self._scale, colour, 1, cv2.LINE_AA)
+
+
+@lru_cache(maxsize=1000)
+def _width(text: str, scale: float) -> int:
+    return int(cv2.getTextSize(text, _FONT, scale, 1)[0][0])

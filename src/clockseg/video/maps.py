@@ -73,6 +73,8 @@ class GreyWriter(FrameWriter):
         stream.width, stream.height = size
         stream.pix_fmt = self._pixels
         stream.codec_context.time_base = _TIME_BASE
+        # Beside the network all cores are busy, and more threads cost more time than they save.
+        stream.codec_context.thread_count = 1
         stream.metadata.update(metadata)
         return stream
 
