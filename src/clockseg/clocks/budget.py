@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clockseg.clocks.change import Difference
 from clockseg.clocks.combine import PerStage, per_stage
-from clockseg.clocks.difference import Difference
 from clockseg.clocks.motion_residual import MotionResidual
 from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, as_clock, ask, is_clock, name_of
@@ -105,28 +105,23 @@ class Budget:
             object.__setattr__(self, "signal", as_clock(self.signal))
         if self.signal is not None and facts(self.signal).below:
             raise UsageError('budget fires where its signal is large; give confidence(.., sense="above") or another.')
-        self._check_cap()
-
-    def _check_cap(self) -> None:
-        if self.cap is None:
-            return
-        whole_number(self.cap, "budget's cap")
-        if self.network_rate is not None and self.cap * self.network_rate < 1:
-            raise UsageError(
-                f"budget(network_rate={self.network_rate:g}, cap={self.cap}): the cap alone makes one frame in {self.cap} "
-                f"fire; give a cap of more than {math.floor(1 / self.network_rate)}, or none."
-            )
+        if self.cap is not None:
+            whole_number(self.cap, "budget's cap")
+            if self.network_rate is not None and self.cap * self.network_rate < 1:
+                raise UsageError(
+                    f"budget(network_rate={self.network_rate:g}, cap={self.cap}): the cap alone makes one frame in {self.cap} "
+                    f"fire; give a cap of more than {math.floor(1 / self.network_rate)}, or none."
+                )
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the budget; the signal is that of its clock."""
         past: _State = state or _State()
-        spent = (
-            past.spent.plus(tick.since == 1, tick.last_seconds)
-            if self.fps and past.frames and tick.last_seconds
-            else past.spent
-        )
-        rate = spent.rate(1 / self.fps) if self.fps is not None else float(self.network_rate or 0.0)
-        saved = past.saved - (1.0 if past.frames and tick.since == 1 else 0.0) + rate
+        rate, spent, fired = float(self.network_rate or 0.0), past.spent, tick.since == 1
+        if self.fps is not None:
+            if past.frames and tick.last_seconds:
+                spent = spent.plus(fired, tick.last_seconds)
+            rate = spent.rate(1 / self.fps)
+        saved = past.saved - (past.frames > 0 and fired) + rate
         cut, usual = self._cut(tick, past.usual)
         answer, inner = self._asked(tick, past.inner)
         signal = 0.0 if answer.signal is None else answer.signal
@@ -182,10 +177,9 @@ class Budget:
     @property
     def not_replayable(self) -> str:
         """The reason why a budget of seconds can't be replayed; empty for a rate."""
-        reason = (
-            "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
-        )
-        return "" if self.fps is None else reason
+        if self.fps is None:
+            return ""
+        return "it goes by the seconds that frames take while they run. Give a rate, such as budget(network_rate=0.25)."
 
     def watches(self, stage: int) -> frozenset[Watch]:
         """Return the picture where no signal is given."""

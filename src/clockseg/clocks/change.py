@@ -1,4 +1,4 @@
-"""The paper's adaptive clock: fires when enough labels of the watched map have changed (section 4.3)."""
+"""Clocks on change: of labels, which is the paper's adaptive clock (section 4.3), of scores, features or pixels."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from clockseg.clocks.combine import PerStage
-from clockseg.clocks.maps import change, change_of, labels
-from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.clocks.maps import change, change_of, labels, relative_difference
+from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
 from clockseg.clockwork.facts import class_ids
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
+Of = Literal["scores", "features", "pixels"]
 NEVER = 3.0
 """The largest threshold: shares end at 1 and relative differences at 2, so no signal reaches it."""
 
@@ -37,15 +38,32 @@ def check_reference(reference: str) -> None:
         raise UsageError(f'reference={reference!r}; give "fired" (the last firing) or "previous" (the frame before).')
 
 
-def scores_before(stage: int, watch: int | None) -> Watch:
-    """Return the score map of stage ``watch``, or of the one before ``stage``; ``UsageError`` if there is none."""
-    watch = stage - 1 if watch is None else watch
-    if watch < 1:
-        raise UsageError(
-            "a clock on labels or confidence needs a score map to watch, and stage 1 comes before any; gate a later stage, or "
-            'watch the picture with difference(threshold, of="pixels").'
-        )
-    return Watch("scores", watch)
+class Watching:
+    """A clock that watches a map of the stage ``watch``, or of the one before its own: "scores", "features" or the "pixels"."""
+
+    watch: int | None
+    of: Of = "scores"
+
+    @property
+    def gates_after(self) -> int | None:
+        """The watched stage; 0 for the picture."""
+        return 0 if self.of == "pixels" else self.watch
+
+    def watched(self, stage: int) -> Watch:
+        """Return the map to watch; ``UsageError`` if there is no stage before ``stage``."""
+        if self.of == "pixels":
+            return PICTURE
+        watch = stage - 1 if self.watch is None else self.watch
+        if watch < 1:
+            raise UsageError(
+                "a clock on labels, scores, features or confidence watches a stage before its own, and stage 1 comes before "
+                'any; gate a later stage, or watch the picture with difference(threshold, of="pixels").'
+            )
+        return Watch(self.of, watch)
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return that one map."""
+        return frozenset({self.watched(stage)})
 
 
 def _listed(classes: Any) -> tuple[str | int, ...]:
@@ -58,7 +76,7 @@ def _listed(classes: Any) -> tuple[str | int, ...]:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Watching):
     """Fires when the labels of the watched score map changed: the signal is the share of cells with another argmax, 0..1.
 
     As in the paper's code, the map is compared with that of the last firing (so that slow drift adds up), uncropped, and a
@@ -96,15 +114,6 @@ class Change:
         fire = signal > self.threshold if self.strict else signal >= self.threshold
         return Decision(fire, signal), ((tick.watched, now), (past, old))
 
-    @property
-    def gates_after(self) -> int | None:
-        """The watched stage."""
-        return self.watch
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return one score map."""
-        return frozenset({scores_before(stage, self.watch)})
-
 
 def adaptive(
     *thresholds: float,
@@ -130,3 +139,54 @@ def adaptive(
         whole_number(watch, "adaptive's watch (a stage's number)")
     clocks = tuple(Change(threshold, watch, reference, strict, classes) for threshold in thresholds)
     return clocks[0] if len(clocks) == 1 else PerStage(clocks)
+
+
+@dataclass(frozen=True)
+class Difference(Watching):
+    """Fires at a relative difference of the watched map, sum |a - b| / half of sum (|a| + |b|), 0..2, of at least ``threshold``.
+
+    ``of``: "scores" or "features" of stage ``watch`` (None: the stage before), or "pixels" (of the picture). Networks
+    without class scores at intermediate stages are clocked by "features".
+    """
+
+    threshold: float
+    of: Of = "scores"
+    watch: int | None = None
+    reference: Reference = "fired"
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold)
+        check_reference(self.reference)
+        if self.of not in ("scores", "features", "pixels"):
+            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Decide by the relative difference."""
+        tick = tick.at(self.watched(tick.stage))
+        past = tick.reference if self.reference == "fired" else tick.previous
+        signal = relative_difference(tick.watched, past)
+        return Decision(signal >= self.threshold, signal), None
+
+
+def difference(
+    threshold: float,
+    *,
+    of: Literal["labels", "scores", "features", "pixels"] = "labels",
+    watch: int | None = None,
+    reference: Reference = "fired",
+    classes: tuple[str | int, ...] = (),
+) -> Change | Difference:
+    """Return a clock on the change of labels (as ``adaptive``), scores, features, or pixels, which gate the whole network.
+
+    >>> difference(0.1, of="pixels").gates_after
+    0
+    """
+    if of == "labels":
+        return adaptive(threshold, watch=watch, reference=reference, classes=classes)  # type: ignore[return-value]
+    if classes:
+        raise UsageError(f'difference(of={of!r}) knows no classes; leave them out, or give of="labels".')
+    if of == "pixels" and watch is not None:
+        raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
+    if watch is not None:
+        whole_number(watch, "difference's watch (a stage's number)")
+    return Difference(threshold, of, watch, reference)

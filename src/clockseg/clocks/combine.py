@@ -14,6 +14,10 @@ from clockseg.errors import UsageError
 Made = TypeVar("Made", bound=Clock)
 
 
+def _no_clocks(name: str) -> UsageError:
+    return UsageError(f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8)).")
+
+
 @dataclass(frozen=True)
 class _Combined:
     """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
@@ -21,28 +25,23 @@ class _Combined:
     parts: tuple[Clock, ...]
 
     def __post_init__(self) -> None:
-        name = name_of(self).lower()
         if not self.parts:
-            raise UsageError(
-                f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
-            )
+            raise _no_clocks(name_of(self).lower())
         object.__setattr__(self, "parts", tuple(as_clock(part) for part in self.parts))
         declared_gate(self)
 
     @property
     def threshold(self) -> float | None:
-        """The threshold of the first clock that has one."""
+        """The threshold of the first clock that has one; ``below`` is that clock's too."""
         return self._compared.threshold
 
     @property
     def below(self) -> bool:
-        """True if that clock fires where its signal is under the threshold."""
         return self._compared.below
 
     @property
     def _compared(self) -> Facts:
-        found = map(facts, self.parts)
-        return next((one for one in found if one.threshold is not None), Facts())
+        return next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Combine the decisions."""
@@ -117,7 +116,7 @@ class PerStage:
 def per_stage(name: str, make: Callable[[tuple[Clock, ...]], Made], given: tuple[Any, ...]) -> Made | PerStage:
     """Return ``make(clocks)``, or one for each of the last stages if one of ``given`` is a ``PerStage``."""
     if not given:
-        raise UsageError(f"{name}() takes at least one clock, such as {name}(adaptive(0.25), at_least_every(8)).")
+        raise _no_clocks(name)
     counts = sorted({len(one.clocks) for one in given if isinstance(one, PerStage)})
     if len(counts) > 1:
         raise UsageError(f"{name} of {counts[0]} and of {counts[-1]} clocks; give equal numbers, or one.")
@@ -131,10 +130,8 @@ def _clock(given: Any, name: str) -> Clock:
     try:
         return as_clock(given)
     except UsageError as error:
-        raise UsageError(
-            f"{name} takes clocks: adaptive, difference, confidence, every, at_least_every and what is made of them. "
-            f"{error}"
-        ) from error
+        kinds = "adaptive, difference, confidence, every, at_least_every and what is made of them"
+        raise UsageError(f"{name} takes clocks: {kinds}. {error}") from error
 
 
 def either(*clocks: Any) -> Either | PerStage:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg.clocks.change import check_threshold, scores_before
+from clockseg.clocks.change import Watching, check_threshold
 from clockseg.clocks.maps import peak
-from clockseg.clockwork.clock import Decision, Tick, Watch
+from clockseg.clockwork.clock import Decision, Tick
 from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Confidence:
+class Confidence(Watching):
     """Fires depending on the mean softmax peak of the watched score map, 1/classes..1.
 
     ``sense="below"`` fires if the shallow map is unsure (mean peak < threshold), so that deeper stages help; ``sense="above"``
@@ -30,23 +30,14 @@ class Confidence:
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the mean peak."""
-        signal = peak(tick.at(scores_before(tick.stage, self.watch)).watched)
+        signal = peak(tick.at(self.watched(tick.stage)).watched)
         fire = signal < self.threshold if self.sense == "below" else signal >= self.threshold
         return Decision(fire, signal), None
-
-    @property
-    def gates_after(self) -> int | None:
-        """The watched stage."""
-        return self.watch
 
     @property
     def below(self) -> bool:
         """True if it fires where the signal is under the threshold."""
         return self.sense == "below"
-
-    def watches(self, stage: int) -> frozenset[Watch]:
-        """Return one score map."""
-        return frozenset({scores_before(stage, self.watch)})
 
 
 confidence = Confidence

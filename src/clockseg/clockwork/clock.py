@@ -125,24 +125,27 @@ ClockLike: TypeAlias = Clock | Callable[..., bool | Decision]
 
 @dataclass(frozen=True)
 class Plain:
-    """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state. ``gates_after``: see ``Facts``.
+    """A clock made from a function of the tick that returns a bool or a ``Decision``; it has no state.
 
-    >>> every_third = Plain(lambda tick: tick.t % 3 == 0)
+    ``gates_after``: see ``Facts``. ``threshold``: passed to the function if that has a parameter of this name, whose default it has.
+
+    >>> Plain(lambda tick, threshold=0.5: tick.fires >= threshold).threshold
+    0.5
     """
 
     function: Callable[..., bool | Decision]
     gates_after: int | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        parameter = inspect.signature(self.function).parameters.get("threshold")
+        if self.threshold is None and parameter is not None and parameter.default is not parameter.empty:
+            object.__setattr__(self, "threshold", parameter.default)
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Return the answer of the function."""
-        answer = self.function(tick)
+        answer = self.function(tick) if self.threshold is None else self.function(tick, threshold=self.threshold)
         return (answer if isinstance(answer, Decision) else Decision(bool(answer))), None
-
-    @property
-    def threshold(self) -> float | None:
-        """The default of its parameter ``threshold``, if it has one."""
-        parameter = inspect.signature(self.function).parameters.get("threshold")
-        return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
@@ -170,7 +173,7 @@ def as_clock(given: ClockLike, *, gates_after: int | None = None) -> Clock:
     """Return a clock unchanged, or make one from a function of the tick. ``gates_after``: see ``Facts``; for functions only.
 
     >>> as_clock(lambda tick: tick.since >= 4)  # doctest: +ELLIPSIS
-    Plain(function=<function ...>, gates_after=None)
+    Plain(function=<function ...>, gates_after=None, threshold=None)
     """
     if isinstance(given, type):
         raise UsageError(f"{given.__name__} is a class, not a clock; give an instance, {given.__name__}(..).")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from clockseg.clockwork.clock import PICTURE, Clock, Plain, Watch, name_of
+from clockseg.clockwork.clock import PICTURE, Clock, Watch, name_of
 from clockseg.errors import UsageError, nearest, whole_number
 
 
@@ -98,10 +97,9 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
     >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
     4
     """
-    if isinstance(clock, Plain) and clock.threshold is not None:
-        return dataclasses.replace(clock, function=partial(clock.function, threshold=threshold))
-    if dataclasses.is_dataclass(clock) and "threshold" in {field.name for field in dataclasses.fields(clock)}:
-        return dataclasses.replace(clock, threshold=threshold)  # type: ignore[return-value,type-var]  # not a class
+    known: list[str] = [field.name for field in dataclasses.fields(clock)] if dataclasses.is_dataclass(clock) else []
+    if "threshold" in known and facts(clock).threshold is not None:
+        return dataclasses.replace(clock, threshold=threshold)  # type: ignore[type-var]  # a dataclass
     raise UsageError(
         f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
         "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
