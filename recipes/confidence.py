@@ -19,7 +19,7 @@ import cv2
 from clockseg.errors import DataError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
-from clockseg.segmenting.figures import mean_confidence
+from clockseg.segmenting.figures import confidence_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         image = cv2.imread(str(path))
         if image is None:
             raise DataError(f"{path} can't be decoded; give pictures.")
-        found.append(mean_confidence(net, cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))
+        found.append(confidence_of(net.fused(net.fusion(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))))
     mean = round(sum(found) / len(found), 3)
     print(f"{net.name}: mean confidence {mean} on {len(found)} pictures, {min(found):.3f} to {max(found):.3f}")
     if args.write:

@@ -161,7 +161,7 @@ def folder(path: Path, architecture: str) -> Path:
     ("architecture", "options", "text"),
     [
         ("CLIPSegForImageSegmentation", {}, r"whose classes are words that you choose.*\?words=road,car,sky"),
-        ("SegformerForSemanticSegmentation", {"task": "instance"}, "task=instance is for networks that give masks"),
+        ("SegformerForSemanticSegmentation", {"task": "instance"}, "task=instance is for networks that output masks"),
         ("VideomtForUniversalSegmentation", {}, "whose output can't be used"),
     ],
 )
@@ -179,7 +179,7 @@ def test_an_option_that_there_is_not(option: str) -> None:
 
 
 def test_two_words_alike() -> None:
-    with pytest.raises(DataError, match="sky stands there twice"):
+    with pytest.raises(DataError, match="sky is there twice"):
         named.parse("hf:org/name?words=sky,sky")
 
 

@@ -33,7 +33,7 @@ from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.graph.sidecar import Input, Sidecar
-from clockseg.networks.framing import Framing, OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.segmenting.results import check_writes, read_values
 from clockseg.video import Heat, LabelWriter, ValueWriter, open_clip
 from networks import TINY, Builder, write_network, write_tiny
@@ -87,7 +87,7 @@ def loaded(folder: Path, model: onnx.ModelProto, sidecar: Sidecar = DEPTH) -> St
 
 
 # Restoring.
-def ramp(framing: Framing | OwnSize, frame: tuple[int, int], stride: int, axis: int) -> np.ndarray:
+def ramp(framing: Framing, frame: tuple[int, int], stride: int, axis: int) -> np.ndarray:
     """What a network that tells where in the frame a place lies would give, [1, 1, H / stride, W / stride]."""
     scaled, padded = framing.scaled(frame), framing.padded(frame)
     cells = -(-padded[axis] // stride)
@@ -105,7 +105,7 @@ def ramp(framing: Framing | OwnSize, frame: tuple[int, int], stride: int, axis: 
         (Framing(480, 360, 32), (160, 90)),
         (Framing(512, 512, fixed=True), (1280, 720)),
         (Framing(48, 32, 8), (64, 44)),
-        (OwnSize(32), (97, 53)),
+        (Framing(pad_multiple=32), (97, 53)),
     ],
 )
 def test_a_map_lies_on_the_frame_where_it_was_computed(framing, frame, stride) -> None:

@@ -356,7 +356,7 @@ def test_what_can_not_be_chosen() -> None:
         chosen(UNET, 3, "tim")
     with pytest.raises(UsageError, match="0 stages; give at least 1"):
         chosen(UNET, 0)
-    with pytest.raises(NetworkError, match="'z' is no tensor of this network"):
+    with pytest.raises(NetworkError, match="'z' is not a tensor of this network"):
         candidates(*net(UNET), output="z")
 
 
@@ -496,7 +496,7 @@ def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--output", "score_3"], "'score_3' is no tensor of this network. Did you mean scores_3"),
+        (["--output", "score_3"], "'score_3' is not a tensor of this network. Did you mean scores_3"),
         (["--output", "scores", "--size", "640"], "has no sidecar; give WIDTHxHEIGHT"),
     ],
 )
@@ -509,7 +509,7 @@ def test_inspect_says_what_to_give(
 
 def test_options_of_cuts_need_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(networks.write_tiny(tmp_path)), "--stages", "2"]) == 2
-    assert "--output and --stages are for --cuts" in capsys.readouterr().err
+    assert "--output and --stages work only with --cuts" in capsys.readouterr().err
 
 
 def test_a_file_of_fixed_size(tmp_path: Path) -> None:

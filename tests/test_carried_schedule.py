@@ -95,15 +95,15 @@ def test_what_is_spelled_parses_back(text: str, carries: list[str]) -> None:
         ("carried(skip_frame(4), flow)", "no carry"),
         ("carried(warp(flow), skip_frame(4))", "no carry"),
         ("carried(warp(flow), identity)", "is not a schedule"),
-        ("carried(warp, identity)", "warp is a carry, no schedule"),
+        ("carried(warp, identity)", "warp is a carry, not a schedule"),
         ("carried(skip_frame(4), warp(flow, scale=7))", "above 0 and at most 1"),
         ("carried(skip_frame(4), drift)", "there is no schedule 'drift'"),
         ('carried(skip_frame(4), "drift")', "there is no carry 'drift'"),
         ("either(carried(skip_frame(4), warp), every(2))", "takes clocks"),
         ("warp(flow)", "give a schedule"),
-        ("warp", "is a carry, no schedule"),
-        ("flow", "is a carry, no schedule"),
-        ("identity", "is a carry, no schedule"),
+        ("warp", "is a carry, not a schedule"),
+        ("flow", "is a carry, not a schedule"),
+        ("identity", "is a carry, not a schedule"),
     ],
 )
 def test_what_is_wrong_is_told(text: str, said: str) -> None:
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_told(text: str, said: str) -> None:
 
 def test_python_refuses_what_is_no_carry() -> None:
     for wrong in (Warp, "warp(flow)", None):
-        with pytest.raises(UsageError, match=r"is no carry|is a class"):
+        with pytest.raises(UsageError, match=r"is not a carry|is a class"):
             carried(alternating, wrong)
 
 

@@ -220,7 +220,7 @@ def test_paths_of_modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        ("low,mit,deep", "'mit' is no tensor of this network, and no node or module. Did you mean mid"),
+        ("low,mit,deep", "'mit' is not a tensor, node or module of this network. Did you mean mid"),
         ("low,,deep", "a name is missing"),
         ("deep,mid", "out of order"),
         ("low,mid,scores_1", "different branches"),
@@ -555,7 +555,7 @@ def test_a_frame_of_bytes_normalises_itself(tmp_path: Path) -> None:
             UsageError,
             "4 outputs: give --output with the one of class scores",
         ),
-        (Said(output="scorse").over(SAID), NetworkError, "'scorse' is no tensor of this network"),
+        (Said(output="scorse").over(SAID), NetworkError, "'scorse' is not a tensor of this network"),
         (
             Said(classes=("a", "b", "c")).over(SAID),
             NetworkError,
@@ -637,7 +637,7 @@ def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--out", "net.json"], "ends in .onnx"),
         (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
         (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for need --at auto"),
-        (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE is for torchvision:NAME"),
+        (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE works only with torchvision:NAME"),
         (["--out", "net.onnx", "--palette", "x.txt"], "--palette needs --classes FILE"),
         (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
     ],
@@ -691,12 +691,12 @@ def test_names_of_classes(tmp_path: Path, name: str, text: str) -> None:
     ("name", "text", "said"),
     [
         ("a.txt", "sky\n\nroad", "line 2 is empty"),
-        ("a.txt", "sky\nsky", "sky stands there twice"),
+        ("a.txt", "sky\nsky", "sky is there twice"),
         ("a.json", '{"0": "sky", "2": "road"}', "none has the id 1"),
-        ("a.json", '{"sky": 0}', "'sky' is no id"),
-        ("a.json", "[1, 2]", "1 is no name"),
-        ("a.json", "3", "no names of classes"),
-        ("a.json", "[", "no JSON"),
+        ("a.json", '{"sky": 0}', "'sky' is not the id"),
+        ("a.json", "[1, 2]", "1 is not the name"),
+        ("a.json", "3", "not names of classes"),
+        ("a.json", "[", "not JSON"),
         ("a.json", json.dumps([str(number) for number in range(256)]), "256 classes"),
     ],
 )
@@ -726,5 +726,5 @@ def test_apart_counts_labels_only_where_they_are_sure() -> None:
     assert checking.apart(near, theirs).labels > 0 or checking.apart(near, theirs).difference > 5e-5
     flipped = theirs[:, ::-1]
     assert checking.apart(flipped, theirs).labels == 1.0
-    with pytest.raises(NetworkError, match="no finite numbers"):
+    with pytest.raises(NetworkError, match="outputs NaN or infinity"):
         checking.apart(theirs, np.full_like(theirs, np.nan))

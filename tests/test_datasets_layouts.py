@@ -241,5 +241,5 @@ def test_finding_clips_loads_nothing_heavier_than_video() -> None:
 
 @pytest.mark.parametrize("function", [lambda path: ["a.jpg"], lambda path: path.name, lambda path: None])
 def test_a_layout_of_ones_own_that_gives_no_clips_is_told(tmp_path: Path, function: Callable[[Path], object]) -> None:
-    with pytest.raises(UsageError, match=r"layout mine gives .* it must give a list of Clip"):
+    with pytest.raises(UsageError, match=r"layout mine returns .* it must return a list of Clip"):
         read_data(tmp_path, layout=Layout("mine", function))

@@ -170,4 +170,4 @@ def test_engines_tell_nobody(folder: Path) -> None:
 def test_a_folder_that_can_not_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(segmenting(folder, "short.mp4", tmp_path / "file" / "out")[len(COMMAND) :]) == 1
-    assert "can't be made" in capsys.readouterr().err
+    assert "can't be created" in capsys.readouterr().err

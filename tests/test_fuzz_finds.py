@@ -127,7 +127,7 @@ class TestGraphs:
             Limits(nodes=999).check_nodes(graph)
 
     def test_a_shape_below_zero(self) -> None:
-        with pytest.raises(NetworkError, match="no side below 0"):
+        with pytest.raises(NetworkError, match="a size can't be negative"):
             Limits().check_tensor("x", TensorProto.FLOAT, (1, -1))
 
     def test_weights_that_name_the_same_bytes_again_and_again(self, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ class TestLearnedClocks:
 
     def test_maps_of_any_size(self, tmp_path: Path) -> None:
         wide = helper.make_node("Constant", [], ["wide"], value_ints=[1 << 24, 1, 6, 8])
-        with pytest.raises(UsageError, match=r"maps have at most|the size of .* is unknown"):
+        with pytest.raises(UsageError, match=r"may have at most|the size of .* is unknown"):
             load_clock(self.clock(tmp_path, wide, helper.make_node("Expand", ["now", "wide"], ["fire"])))
 
     def test_loops(self, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ class TestLearnedClocks:
         weight.data_location = TensorProto.EXTERNAL
         weight.external_data.add(key="location", value="w.bin")
         (tmp_path / "w.bin").write_bytes(bytes(32))
-        with pytest.raises(UsageError, match=r"outside|no ONNX file"):
+        with pytest.raises(UsageError, match=r"outside|not an ONNX file"):
             load_clock(self.clock(tmp_path, helper.make_node("Add", ["now", "w"], ["fire"]), weights=[weight]))
 
 
@@ -200,7 +200,7 @@ def test_a_constant_that_is_resized_along_the_batch(tmp_path: Path) -> None:
     model = networks.tiny()
     resize = next(node for node in model.graph.node if node.op_type == "Resize")
     resize.input[0] = model.graph.initializer[0].name  # 8 kernels of 3x3x3
-    with pytest.raises(NetworkError, match="it resizes along the batch"):
+    with pytest.raises(NetworkError, match="along the batch axis"):
         load(stored(tmp_path, model), engine=None)
 
 

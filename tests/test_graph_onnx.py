@@ -276,13 +276,13 @@ def test_ties_go_to_the_lowest_class(tmp_path: Path) -> None:
 def test_not_onnx(tmp_path: Path) -> None:
     path = networks.write_tiny(tmp_path)
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(NetworkError, match="no valid ONNX file"):
+    with pytest.raises(NetworkError, match="not a valid ONNX file"):
         load(path, engine=None)
     path.write_bytes(b"")
     with pytest.raises(NetworkError, match=r"tiny\.onnx"):
         load(path, engine=None)
     path.write_bytes(b"\x80\x04cposix\nsystem\n")
-    with pytest.raises(NetworkError, match="no valid ONNX file"):
+    with pytest.raises(NetworkError, match="not a valid ONNX file"):
         load(path, engine=None)
 
 
@@ -326,7 +326,7 @@ def test_weights_beside_the_file(tmp_path: Path) -> None:
     onnx.save(networks.tiny(), path, save_as_external_data=True, location="tiny.bin", size_threshold=0)
     assert np.array_equal(load(path, engine=openvino)(picture((48, 32))), wanted)
     (tmp_path / "tiny.bin").unlink()
-    with pytest.raises(NetworkError, match=r"weights in 'tiny\.bin', which isn't beside it"):
+    with pytest.raises(NetworkError, match=r"weights in 'tiny\.bin', which is missing"):
         load(path, engine=None)
 
 

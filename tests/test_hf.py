@@ -287,5 +287,5 @@ def test_files_that_are_no_checkpoint(tmp_path: Path, capsys: Any) -> None:
     assert main(["cut", f"hf:{tmp_path / 'none'}", *out]) == 1
     assert "hf: takes a folder as save_pretrained writes it" in capsys.readouterr().err
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(NetworkError, match="holds list, no object"):
+    with pytest.raises(NetworkError, match="contains list, not an object"):
         read_folder(tmp_path)

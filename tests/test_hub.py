@@ -166,7 +166,7 @@ def test_what_the_hub_does_not_have(hub: Hub, tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(NetworkError, match=r"accept conditions.*hf auth login"):
         clockseg.load(f"hf:{MODEL}")
     assert main(["cut", "hf:../up", "--out", str(tmp_path / "net.onnx")]) == 1
-    assert "it is no name on the hub" in capsys.readouterr().err
+    assert "it is not a name on the hub" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("offline", [True, False])

@@ -99,7 +99,7 @@ def test_it_fires_by_what_motion_leaves_unexplained(tmp_path: Path) -> None:
 )
 def test_what_no_clock_is_given_is_refused_with_what_is(tmp_path: Path, inputs: dict[str, list]) -> None:
     file = clock(tmp_path / "x.onnx", inputs, next(iter(inputs)))
-    with pytest.raises(UsageError, match="Allowed are:\nnow, fired"):
+    with pytest.raises(UsageError, match="Allowed inputs are:\nnow, fired"):
         Learned(file)
 
 
@@ -108,10 +108,10 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
         Learned(str(tmp_path / "none.onnx"))
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"no graph")
-    with pytest.raises(UsageError, match="no ONNX file"):
+    with pytest.raises(UsageError, match="not an ONNX file"):
         Learned(str(bad))
     file = clock(tmp_path / "s.onnx", {"since": [1, 1]}, "since", output="Exp")
-    with pytest.raises(UsageError, match="is to be one number"):
+    with pytest.raises(UsageError, match="must be one number"):
         list(run(NET, [grey(0)] * 2, learned(file)))
 
 

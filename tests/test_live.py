@@ -395,7 +395,7 @@ class TestSource:
         assert one.stem
 
     def test_options(self) -> None:
-        with pytest.raises(UsageError, match="not to be changed"):
+        with pytest.raises(UsageError, match="can't be set"):
             parsed_options(["protocol_whitelist=file"])
         with pytest.raises(UsageError, match="NAME=VALUE"):
             parsed_options(["fast"])

@@ -23,8 +23,9 @@ from clockseg.graph.quantized import Floats
 from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
+from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import assemble
-from clockseg.networks.quantization import Prepared, agreement, gather, normalised, quantize, seconds, spread
+from clockseg.networks.quantization import agreement, gather, normalised, quantize, spread
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
 from toy_networks import write_clip
 
@@ -40,7 +41,7 @@ def frames(count: int = 6, size: tuple[int, int] = (48, 32)) -> list[np.ndarray]
 
 def samples(said: sidecar.Sidecar) -> list[dict[str, np.ndarray]]:
     shape = (said.input.width, said.input.height)
-    return [{said.input.name: normalised(Prepared(one[None], shape), said.input)} for one in frames(size=shape)]
+    return [{said.input.name: normalised({"image": one[None]}, said.input)} for one in frames(size=shape)]
 
 
 def in_bytes(model: onnx.ModelProto, said: sidecar.Sidecar) -> onnx.ModelProto:
@@ -173,7 +174,7 @@ def test_a_cut_before_an_activation_stays(tmp_path: Path) -> None:
 
 
 def test_already_quantized_and_nothing_to_quantize_are_refused(tiny8) -> None:
-    with pytest.raises(UsageError, match="quantized already; give the one it was made from"):
+    with pytest.raises(UsageError, match="quantized already; give the original network"):
         quantized(tiny8, [])
     build = networks.Builder()
     build.node("Relu", "input", to="y")
@@ -302,7 +303,7 @@ def test_what_judges_was_not_calibrated_on(tmp_path) -> None:
     for number in range(2):
         write_clip(tmp_path / f"clip{number}", 20, labelled=3, seed=number)
     found = gather(read_data(tmp_path), Framing(24, 16), calibration=12, held_out=4)
-    kinds = [{one.image.tobytes() for one in kind} for kind in (found.calibration, found.held_out)]
+    kinds = [{one["image"].tobytes() for one in kind} for kind in (found.calibration, found.held_out)]
     assert [len(kind) for kind in kinds] == [12, 4]
     assert not kinds[0] & kinds[1]
     [alone] = read_data(tmp_path / "clip0", limit=1)
@@ -322,7 +323,7 @@ def test_calibrated_on_what_the_network_reads(colour) -> None:
     net = assemble(build.model({"y": 2}), said, engine="openvino")
     picture = np.random.default_rng(0).integers(0, 256, (16, 24, 3)).astype(np.uint8)
     read = net.stages[0].body(net.prepare(picture))["same"]
-    np.testing.assert_allclose(normalised(Prepared(picture[None], (24, 16)), said.input), read, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(normalised({"image": picture[None]}, said.input), read, rtol=1e-5, atol=1e-5)
 
 
 # The function and the command.
@@ -330,16 +331,17 @@ def test_calibrated_on_what_the_network_reads(colour) -> None:
 
 def test_agreement_leaves_padding_out_and_seconds_are_of_every_part(tiny8) -> None:
     before, now = (assemble(one, networks.TINY, engine="openvino", size=(40, 30)) for one in (networks.tiny(), tiny8))
-    picture = np.pad(frames(1)[0][:30, :40], ((0, 2), (0, 0), (0, 0)))
-    found = agreement(before, now, [Prepared(picture[None], (40, 30))])
+    frame = before.prepare(frames(1)[0][:30, :40])
+    assert frame["image"].shape == (1, 32, 40, 3)
+    found = agreement(before, now, [frame])
     assert 0.8 < found.mean_iu <= 1
     assert found.difference is None
-    same = agreement(before, before, [Prepared(picture[None], (40, 30))])
+    same = agreement(before, before, [frame])
     assert (same.mean_iu, same.pixel_acc) == (1.0, 1.0)
-    parts = seconds(before, now, [Prepared(picture[None], (40, 30))], 2)
-    assert [one.name for one in parts][:3] == ["low", "mid", "deep"]
-    assert [one.name for one in parts][-2:] == ["every stage", "whole"]
-    assert all(one.before > 0 and one.now > 0 for one in parts[-2:])
+    for parts in part_seconds([before, now], [frame], 2):
+        assert [*parts][:3] == ["low", "mid", "deep"]
+        assert [*parts][-2:] == ["every stage", "whole"]
+        assert parts["every stage"] > 0 < parts["whole"]
 
 
 def test_ends_are_left_in_float_where_that_is_better(tmp_path, monkeypatch) -> None:

@@ -264,7 +264,7 @@ def test_a_network_that_is_replaced_gives_workers_no_second_one(network, tmp_pat
     pinned = how.pinned(how(), threads=1)
     pinned()
     _change_weights(tmp_path / network.name)
-    with pytest.raises(DataError, match="were replaced while the run was on"):
+    with pytest.raises(DataError, match="were replaced during the run"):
         pinned()
 
 

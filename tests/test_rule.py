@@ -132,7 +132,7 @@ def test_an_enlargement_that_several_groups_read_is_held_large() -> None:
 @pytest.mark.parametrize(
     ("cuts", "message"),
     [
-        ([["pool3"], ["pool5"]], r"'pool5' is no tensor of this network\. Did you mean .*pool4"),
+        ([["pool3"], ["pool5"]], r"'pool5' is not a tensor of this network\. Did you mean .*pool4"),
         ([["x"], ["pool4"]], "'x' is the network's input"),
         (
             [["pool4"], ["pool3"]],
@@ -206,8 +206,8 @@ def test_positions_across_a_cut_are_refused() -> None:
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        (("nothing", None, None), "is no tensor"),
-        (("fuse_pool4", None, None), r"made from 'stage2', 'stage3'; it must be made from 'stage1' alone"),
+        (("nothing", None, None), "is not a tensor"),
+        (("fuse_pool4", None, None), r"computed from 'stage2', 'stage3'; it must be computed from 'stage1' alone"),
     ],
 )
 def test_scores_of_another_stage(scores: tuple[str | None, ...], message: str) -> None:

@@ -31,7 +31,7 @@ from clockseg.cli.main import main
 from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
-from clockseg.segmenting.figures import mean_confidence
+from clockseg.segmenting.figures import confidence_of
 from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
 from networks import TINY, write_tiny
@@ -334,7 +334,7 @@ def test_options_are_known_by_their_whole_names_alone(network, video, tmp_path, 
 def test_an_output_folder_that_can_not_be_made(network, video, tmp_path, capsys) -> None:
     (tmp_path / "file").touch()
     assert run(video, "--out", tmp_path / "file" / "out", "--network", network) == 1
-    assert "can't be made" in capsys.readouterr().err
+    assert "can't be created" in capsys.readouterr().err
 
 
 def test_a_network_of_too_many_classes(tmp_path, video, capsys) -> None:
@@ -417,5 +417,5 @@ def test_confidence_is_the_mean_of_the_largest_probability(net: StagedNetwork) -
     image = picture(64, 48)
     scores = next(iter(net.fused(net.fusion(image)).values()))
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    assert mean_confidence(net, image) == pytest.approx(float(shares.max(axis=1).mean()), abs=1e-5)
+    assert confidence_of(net.fused(net.fusion(image))) == pytest.approx(float(shares.max(axis=1).mean()), abs=1e-5)
     assert np.array_equal(net(image), net.restore(net.finish(net.fusion(image)), image))

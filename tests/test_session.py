@@ -376,7 +376,7 @@ def test_difference_of_scores_features_pixels() -> None:
     ("schedule", "message"),
     [
         (adaptive(0.25, watch=3), "Give at most 2"),
-        (Schedule((Change(0.25), ALWAYS, ALWAYS)), "stage 1 comes before any"),
+        (Schedule((Change(0.25), ALWAYS, ALWAYS)), "which stage 1 does not have"),
         (Schedule((ALWAYS, Change(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
         (lambda stages: 3, "not a Schedule"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),

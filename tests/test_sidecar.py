@@ -57,7 +57,7 @@ def test_the_least_sidecar() -> None:
         ({"cuts": "low"}, 'cuts is "low"; it must be a list of one cut'),
         ({"classes": "sky"}, "it must be a list"),
         ({"classes": [1, 2, 3, 4]}, r"classes is \[1, 2, 3, 4\]; it must be a list of strings"),
-        ({"classes": ["a", "a", "b", "c"]}, "each name may stand there once"),
+        ({"classes": ["a", "a", "b", "c"]}, "each name must be different"),
         (
             {"classes": [f"c{k}" for k in range(256)], "palette": None},
             "256 classes; label maps are bytes, so at most 255",
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is no JSON"), ("[" * 100_000, "is no JSON"), ("[]", "must be an object"), ("", "is no JSON")],
+    [("{", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "must be an object"), ("", "is not JSON")],
 )
 def test_no_json(text: str, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
@@ -111,14 +111,14 @@ def test_absent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"output": "score"}, "output 'score' is no tensor of its network. Did you mean scores"),
-        ({"input": networks.Input("images", 48, 32)}, "input 'images' is no input of its network"),
-        ({"cuts": (("low",), ("middle",), ("deep",))}, "'middle' is no tensor of this network"),
+        ({"output": "score"}, "output 'score' is not a tensor of its network. Did you mean scores"),
+        ({"input": networks.Input("images", 48, 32)}, "input 'images' is not an input of its network"),
+        ({"cuts": (("low",), ("middle",), ("deep",))}, "'middle' is not a tensor of this network"),
         (
             {"classes": ("a", "b"), "palette": ()},
             r"names 2 classes, but the network's output 'scores' has shape \[1, 4,",
         ),
-        ({"scores": ("scores_2", None, None)}, "it must be made from 'low' alone"),
+        ({"scores": ("scores_2", None, None)}, "it must be computed from 'low' alone"),
         ({"stages": ("a", "b+c", "d")}, "stage names"),
     ],
 )

@@ -230,9 +230,9 @@ def test_what_cant_be_trained_is_refused(data, tmp_path) -> None:
 def test_files_that_are_not_what_their_sidecar_says(trained) -> None:
     model, said = read(trained)
     for change, message in (
-        ({"moved": "x"}, "'x', which is no input"),
-        ({"output": "x"}, "'x', which is no output"),
-        ({"of": "x"}, "correction is of 'x'; what is moved in network"),
+        ({"moved": "x"}, "'x', which is not an input"),
+        ({"output": "x"}, "'x', which is not an output"),
+        ({"of": "x"}, "correction is of 'x', but in network"),
     ):
         wrong = replace(said, correction=replace(said.correction, **change))
         with pytest.raises(NetworkError, match=message):

@@ -318,7 +318,7 @@ def test_argparse_refuses_what_is_no_fps(fps, data) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ahead"], "--ahead is for --streaming"),
+        (["--ahead"], "--ahead works only with --streaming"),
         (["--baseline", "other"], "network other has the classes light, middle, dark, network 'toy' has dark"),
         (["--baseline", "other", "--streaming", "500"], "network other has the classes"),
         (["--schedule", "pipelined(4)", "--streaming", "500"], "k is at most the number of stages"),

@@ -254,9 +254,9 @@ def test_names_are_paths_of_submodules() -> None:
     assert (program.names("two.0"), program.names("conv2d"), program.output) == ("two.one", "two.one", "last")
     assert program.shapes["act@1"] == (1, 4, 32, 48)
     assert program.work == {"conv2d": 3 * 4 * 32 * 48, "conv2d_1": 4 * 2 * 32 * 48}
-    with pytest.raises(NetworkError, match=r"'two\.2' is no tensor of this network. Did you mean two\.1"):
+    with pytest.raises(NetworkError, match=r"'two\.2' is not a tensor of this network. Did you mean two\.1"):
         cut(Twice(), image(), at=["two.2"])
-    with pytest.raises(NetworkError, match="cut behind it"):
+    with pytest.raises(NetworkError, match="cut after it"):
         cut(Twice(), image(), at=["image"])
 
 
@@ -384,7 +384,7 @@ def test_one_tensor_is_picked(given: Any, output: str | None, number: int) -> No
     [
         ((torch.ones(1), torch.ones(1)), None, "several tensors; choose with output="),
         ({"out": torch.ones(1)}, "aut", "'aut' isn't among.*Did you mean out"),
-        (torch.ones(1), "out", "gives one tensor; leave that out"),
+        (torch.ones(1), "out", "returns one tensor; leave output= out"),
     ],
 )
 def test_picking_refuses(given: Any, output: str | None, match: str) -> None:
@@ -491,7 +491,7 @@ def test_usage() -> None:
         ({"at": [1]}, "give a list"),
         ({"at": [["low", 1]]}, "give a list"),
         ({"at": []}, "at least one cut"),
-        ({"at": ["low"], "classes": CLASSES}, "classes without input="),
+        ({"at": ["low"], "classes": CLASSES}, "classes needs input="),
         (
             {"at": ["low"], "classes": CLASSES[:2], "input": FRAMES},
             r"2 classes, but the module's output has shape \[1, 4",
@@ -508,9 +508,9 @@ def test_usage() -> None:
         cut(module, image(), at=["quite another"])
     with torch.inference_mode():
         born = nn.Sequential(nn.Conv2d(3, 4, 1))
-    with pytest.raises(UsageError, match=r"made inside torch.inference_mode\(\)"):
+    with pytest.raises(UsageError, match=r"created inside torch.inference_mode\(\)"):
         cut(born, image(), at=["0"])
-    with pytest.raises(UsageError, match="frames come in as"):
+    with pytest.raises(UsageError, match="frames are read as"):
         cut(module, image(batch=2), at=["low"], input=FRAMES)
     with pytest.raises(UsageError, match="this network reads tensors"):
         cut_skips(module)(picture())

@@ -127,7 +127,7 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"aren't of deeplabv3_resnet50: Missing key.*backbone\.0\.bias"):
         source(tmp_path / "w.pth")
     torch.save([1, 2], tmp_path / "w.pth")
-    with pytest.raises(NetworkError, match="holds list, no state dict"):
+    with pytest.raises(NetworkError, match="contains list, not a state dict"):
         source(tmp_path / "w.pth")
 
 
@@ -136,7 +136,7 @@ def test_the_command_needs_weights_and_torchvision(
 ) -> None:
     out = ["--out", str(tmp_path / "net.onnx")]
     assert main(["cut", "model.onnx", "--weights", "w.pth", *out]) == 2
-    assert "--weights FILE is for torchvision:NAME" in capsys.readouterr().err
+    assert "--weights FILE works only with torchvision:NAME" in capsys.readouterr().err
     torch.save(made().state_dict(), tmp_path / "w.pth")
     monkeypatch.setattr(torchvision_zoo, "_constructor", lambda name: _missing(name))
     assert main(["cut", "torchvision:fcn_resnet50", "--weights", str(tmp_path / "w.pth"), *out]) == 1

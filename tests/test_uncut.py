@@ -186,7 +186,7 @@ def test_what_can_not_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"engine 'onnxruntime': .*\.xml runs uncut in openvino"):
         load(path, engine="onnxruntime")
     path.with_suffix(".json").write_text("{")
-    with pytest.raises(NetworkError, match="is no JSON"):
+    with pytest.raises(NetworkError, match="is not JSON"):
         load(path)
     path.with_suffix(".json").unlink()
     path.with_suffix(".bin").unlink()

@@ -66,7 +66,7 @@ def test_strip_scrolls():
 
 
 def test_strip_needs_a_state_for_each_stage():
-    with pytest.raises(UsageError, match="Give one a stage"):
+    with pytest.raises(UsageError, match="Give one per stage"):
         Strip((320, 100), ["one", "two"]).draw([True], fill=False)
     with pytest.raises(UsageError, match="at least one"):
         Strip((320, 100), [])
@@ -128,7 +128,7 @@ def test_activity_tells_states_apart_by_shape():
 
 
 def test_activity_needs_a_state_for_each_stage():
-    with pytest.raises(UsageError, match="Give one a stage"):
+    with pytest.raises(UsageError, match="Give one per stage"):
         Activity((320, 100), 2).draw([True], fill=False)
     with pytest.raises(UsageError, match="at least 1"):
         Activity((320, 100), 0)

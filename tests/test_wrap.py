@@ -242,7 +242,7 @@ def test_a_forward_of_its_own_comes_back(module, frames) -> None:
 def test_on_twice_is_refused(module) -> None:
     clocked = wrap(module)
     assert clocked.on() is clocked
-    with pytest.raises(UsageError, match="on a clock already"):
+    with pytest.raises(UsageError, match="wrapped already"):
         wrap(module)
     clocked.off()
     wrap(module).off()

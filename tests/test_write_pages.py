@@ -186,9 +186,7 @@ class Reads:
 
 
 def test_a_map_that_is_not_declared_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"the clock of stage 2 watches Watch\(of='scores', stage=1\); return this map"
-    ):
+    with pytest.raises(UsageError, match=r"the clock of stage 2 watches Watch\(of='scores', stage=1\); add this map"):
         list(run(NET, maps(2, 0), Reads(lambda tick: tick.at(Watch("features", 1)))))
 
 
@@ -249,7 +247,7 @@ def test_a_schedule_file_of_ones_own_code_is_refused_at_the_start(given, capsys:
     assert main([name, "none.mp4", *goal, "--clock", "my_clocks:ClassMoved({})", "--out", "own.toml"]) == 2
     said = capsys.readouterr().err
     assert "'my_clocks:ClassMoved({})' names code" in said
-    assert "give the schedule that is printed to --schedule" in said
+    assert "pass the printed schedule to --schedule" in said
     assert not Path("own.toml").exists()
 
 

@@ -43,7 +43,7 @@ def _network(file: Any, asked: Namespace) -> Facts:
     found = {**prices.stages, **prices.groups, "finish": prices.finish}
     return {
         "size": prices.size,
-        "whole": {"multiply_adds": whole.multiply_adds, "moved": whole.moved, "seconds": whole.seconds},
+        "whole": {"multiply_adds": whole.multiply_adds, "seconds": whole.seconds},
         "staged_over_uncut": _over(full, whole),
         "parts": [
             {
@@ -52,14 +52,14 @@ def _network(file: Any, asked: Namespace) -> Facts:
                 "giga_a_second": one.multiply_adds / one.seconds / 1e9 if one.seconds else None,
             }
             for name, one in found.items()
-            if one.multiply_adds or one.moved
+            if one.multiply_adds or one.seconds
         ],
     }
 
 
 def _over(one: Price, whole: Price) -> Facts:
-    ratios = {"multiply_adds": one.multiply_adds / whole.multiply_adds, "moved": one.moved / whole.moved}
-    return ratios | {"seconds": (one.seconds or 0) / (whole.seconds or 1)}
+    seconds = (one.seconds or 0) / (whole.seconds or 1)
+    return {"multiply_adds": one.multiply_adds / whole.multiply_adds, "seconds": seconds}
 
 
 def pages(facts: Facts) -> dict[str, str]:
@@ -72,11 +72,11 @@ def _section(name: str, one: Facts) -> str:
     whole, staged = one["whole"], one["staged_over_uncut"]
     title = (
         f"**{name}** at {'x'.join(map(str, one['size']))}: {whole['multiply_adds'] / 1e9:.2f} G multiply-adds, "
-        f"{whole['moved'] / 1e6:.0f} MB moved, {1000 * whole['seconds']:.1f} ms uncut; in parts "
+        f"{1000 * whole['seconds']:.1f} ms uncut; in parts "
         f"{staged['multiply_adds']:.3f} of the multiply-adds, {staged['seconds']:.2f} of the time."
     )
-    columns: Facts = {"part": "name", "multiply-adds": share("multiply_adds"), "bytes": share("moved")}
-    columns |= {"seconds": share("seconds"), "G multiply-adds/s": figure("giga_a_second", ".0f")}
+    columns: Facts = {"part": "name", "multiply-adds": share("multiply_adds"), "seconds": share("seconds")}
+    columns["G multiply-adds/s"] = figure("giga_a_second", ".0f")
     if name == "fcn8s":
         columns["seconds, paper"] = lambda row: PAPER.get(row["name"], "")
     return f"{title}\n\n{listing(one['parts'], columns)}"

@@ -4,7 +4,7 @@
     ├── UsageError                exit code 2, a ValueError: a wrong argument, name, option or schedule
     ├── DataError                 a ValueError: a file or folder that isn't what it should be
     │   └── NetworkError          a network file, its sidecar or its graph
-    ├── TrainingError             an ArithmeticError: a training whose numbers ran away
+    ├── TrainingError             an ArithmeticError: a training that diverged
     ├── VideoError                an OSError: a video that can't be read or written
     └── MissingDependency         an ImportError: what to install
 
@@ -33,7 +33,7 @@ def first_line(error: BaseException) -> str:
 
 
 class ClocksegError(Exception):
-    """Base of the errors that clockseg raises on purpose; ``exit_code`` is the exit code of the command line."""
+    """Base class of clockseg's errors; ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -45,7 +45,7 @@ class UsageError(ClocksegError, ValueError):
 
 
 class DataError(ClocksegError, ValueError):
-    """A file or folder that isn't what it should be."""
+    """A file or folder that is missing, damaged or not of the expected kind."""
 
 
 class NetworkError(DataError):
@@ -53,7 +53,7 @@ class NetworkError(DataError):
 
 
 class TrainingError(ClocksegError, ArithmeticError):
-    """A training whose numbers ran away."""
+    """A training that diverged: its loss is no longer finite."""
 
 
 class VideoError(ClocksegError, OSError):
@@ -61,7 +61,7 @@ class VideoError(ClocksegError, OSError):
 
 
 class MissingDependency(ClocksegError, ImportError):
-    """A library that this needs isn't installed; the message is the line that installs it."""
+    """A required library is not installed; the message says how to install it."""
 
 
 class Ended(KeyboardInterrupt):

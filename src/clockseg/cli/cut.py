@@ -23,8 +23,8 @@ DESCRIPTION = """Cut a network into stages. Writes NET.onnx, a copy of the netwo
 the cuts and a recommended schedule. All other commands read these two files.
 
 MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on the Hugging Face hub; or torchvision:NAME, with
-the weights that torchvision publishes or those in --weights. Options that are not given are read from the model or determined
-by trying, and reported. Before the files are written, the network is run in parts and as a whole on the same frames, and both
+the weights that torchvision publishes or those in --weights. Options that you do not give are read from the model or found
+by trial, and printed. Before the files are written, the network is run in stages and as a whole on the same frames, and both
 must give the same output."""
 
 
@@ -165,7 +165,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.video and args.schedule is not None:
         raise UsageError("--video finds the schedule to recommend, and --schedule gives it; leave one of them out.")
     if args.weights is not None and not args.model.startswith("torchvision:"):
-        raise UsageError("--weights FILE is for torchvision:NAME.")
+        raise UsageError("--weights FILE works only with torchvision:NAME.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
     if args.palette is not None and args.classes in (None, "none"):

@@ -56,12 +56,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--map", type=Path, metavar="FILE", help=help)
     add_schedule_options(parser, several=True)
     group = parser.add_argument_group("pipelines and streams")
-    help = "let frames come in real time and score the newest finished output at each frame's deadline"
+    help = "let frames arrive in real time, and score the newest finished output at each frame's deadline"
     group.add_argument("--streaming", type=above_zero, metavar="FPS", help=help)
-    help = "with --streaming: compute the delayed segments of pipelines when the output has left"
+    help = "with --streaming: run the delayed stages of a pipeline after the output has been returned"
     group.add_argument("--ahead", action="store_true", help=help)
     help = (
-        "another network, run whole on every frame beside the schedules, such as street beside street-large; repeat "
+        "another network to compare with, run on every frame, such as street for street-large; repeat  "
         "the option for several"
     )
     group.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
@@ -113,7 +113,7 @@ def _check_options(args: argparse.Namespace) -> None:
     from clockseg.evaluation.tables import check_table
 
     if args.ahead and args.streaming is None:
-        raise UsageError("--ahead is for --streaming; give both, or neither.")
+        raise UsageError("--ahead works only with --streaming; give both, or neither.")
     if args.plot is not None and args.streaming is not None:
         raise UsageError("--plot can't draw --streaming results; leave one of them out.")
     if args.table is not None:

@@ -14,9 +14,9 @@ NETWORKS = ("fcn8s", "fcn16s", "fcn32s", "pool3", "pool4")
 DESCRIPTION = """Read an FCN's weights from CAFFEMODEL, without Caffe, and write NAME.onnx and its sidecar NAME.json.
 
 The architecture, its width and its classes are recognized from the layers, and each name and shape is checked. Layer names
-of 2014, interpolation weights stored in full, and the 20th channel of older networks for Cityscapes are converted. The
-factors on pool4 and pool3 (networks trained at once) are multiplied into the weights after them if the file has them as
-layers; if it has not, give --at-once. The network takes frames of any height and width."""
+of 2014, full interpolation matrices, and the 20th class of older networks for Cityscapes are converted. Networks trained at
+once scale pool4 and pool3 by constant factors. These are folded into the weights after them if the file has them as layers;
+if it does not, give --at-once. The network takes frames of any height and width."""
 
 
 def add_parser(commands: Any) -> None:
@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--labels", metavar="voc|nyud|cityscapes|FILE.json", help=help)
     help = "mean of the images it was trained on (default: that of --labels)"
     parser.add_argument("--mean", type=_mean, metavar="B,G,R", help=help)
-    help = "the network was trained with factors .01 and .0001 on pool4 and pool3 that the file does not hold"
+    help = "the network was trained with factors .01 and .0001 on pool4 and pool3, which are not in the file"
     parser.add_argument("--at-once", action="store_true", help=help)
     parser.add_argument("--half", action="store_true", help="write 16-bit weights, half the size")
     help = "working size for the sidecar (default: that of the data set, or 500x500)"

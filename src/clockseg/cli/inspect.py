@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         print_result(args, cuts.to_json(), lambda: cuts_text(cuts))
         return 0
     if args.output or args.stages:
-        raise UsageError("--output and --stages are for --cuts; add it.")
+        raise UsageError("--output and --stages work only with --cuts; add it.")
     found = inspect(args.network, **how)
     print_result(args, found.to_json(), lambda: text(found))
     return 0

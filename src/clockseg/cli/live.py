@@ -36,7 +36,7 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 DESCRIPTION = """Segment live sources, all through one network. Without --schedule, stages fire as often as the machine
-allows, on the frames where it pays most: a slow machine fires less often before it drops frames. The run ends when all sources
+allows, on the frames where it helps most: a slow machine fires less often before it drops frames. The run ends when all sources
 have ended, or at Ctrl-C, which is a normal end: the summary is printed, files are complete, and the exit code is 0."""
 
 
@@ -62,8 +62,8 @@ def _add_live_options(group: argparse._ArgumentGroup) -> None:
     help = "latency target from decoded frame to labels, waiting included (default: 100)"
     group.add_argument("--latency", type=milliseconds, default=100.0, metavar="MS", help=help)
     help = (
-        "make each frame from the key frames on both sides (the carry interpolate), up to N frames late; 0: at once, "
-        "by warp (default: 0)"
+        "interpolate from the key frames on both sides, which delays every frame by up to N frames (default: 0, warp from "
+        "the last key frame)"
     )
     group.add_argument("--lookahead", type=count, default=0, metavar="N", help=help)
     help = (

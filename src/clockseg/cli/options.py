@@ -301,8 +301,8 @@ def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None
     code = [] if args.out is None else [text for text in clocks if names_code(text)]
     if code:
         raise UsageError(
-            f"--out {args.out}: the clock {code[0]!r} names code, and a schedule file may not. Leave --out out, and give the "
-            "schedule that is printed to --schedule."
+            f"--out {args.out}: the clock {code[0]!r} names code, and a schedule file may not. Omit --out, and pass the "
+            "printed schedule to --schedule."
         )
     check_new_files(*([] if args.out is None else [args.out]), *plots(args), overwrite=args.overwrite)
 

@@ -58,7 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(group, "--limit", default=400, help="frames to use, of all videos together (default: 400)")
     help = "disk space for recordings, in the folder for temporary files; fewer frames are used if it is full (default: 2000)"
     group.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
-    text = "outputs of the command whose time is promised, as of segment --write (default: labels,overlay,trace)"
+    text = "outputs of clockseg segment for which its time is predicted (default: labels,overlay,trace)"
     add_options(parser, "--write", help=text)
     add_schedule_file_options(parser, "every schedule tried, the frontier and the choice")
     add_options(parser, "--quiet")
@@ -86,7 +86,12 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
     add_options(
         group, "--precision", action="append", default=None, help="arithmetic precision; repeatable (default: f32)"
     )
-    add_options(group, "--engine", choices=("auto", *CPU_ENGINES))
+    add_options(
+        group,
+        "--engine",
+        choices=("auto", *CPU_ENGINES),
+        help="inference engine (default: auto, the fastest one installed, measured for the network, size and machine)",
+    )
     add_options(group, "--threads")
 
 

@@ -64,8 +64,8 @@ class Recipe:
         work = Work(net, schedule, job)
         if SourceFiles(files_of(self.network)).digest != before or self.made not in (None, _made(work)):
             raise DataError(
-                f"the files of network {self.network} or of its schedule were replaced while the run was on; "
-                "segment again once they stay as they are."
+                f"the files of network {self.network} or of its schedule were replaced during the run; "
+                "segment again when they no longer change."
             )
         return work
 

@@ -11,7 +11,7 @@ from clockseg.errors import UsageError
 
 DESCRIPTION = """Write one HTML file that shows a run: the video with the masks over it and, in step with it, which stages
 fired, the clocks' signals, seconds per frame and class shares. With several runs of one video, the first is shown and the
-others are compared with it. The file needs no network and opens from disk."""
+others are compared with it. The file needs no internet connection and opens from disk."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
     out = args.out or args.runs[0] / "report.html"
     if out.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out {out}: give a name that ends in .html, by which browsers know it.")
+        raise UsageError(f"--out {out}: give a name that ends in .html.")
     if args.source is not None and not args.source.exists():
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():

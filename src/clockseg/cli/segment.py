@@ -68,7 +68,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, "--overwrite")
     text = "draw and write only these classes, such as person,car; all others get the label 255"
     parser.add_argument("--classes", type=kinds, default=(), metavar="NAMES", help=text)
-    text = "how the overlay shows when the network ran: one bar, or a row for each stage (default: activity)"
+    text = "show when the network ran in one bar (activity), or in a row for each stage (default: activity)"
     parser.add_argument("--strip", choices=("activity", "stages"), default="activity", help=text)
     text = "add to the summary how much labels or numbers change between frames in a way that motion does not explain"
     parser.add_argument("--flicker", action="store_true", help=text)

@@ -105,7 +105,7 @@ def _add_heads(kinds: Commands) -> None:
     parser.add_argument("--out", required=True, type=Path, metavar="NAME.onnx", help="file to write")
     add_options(parser, "--overwrite", help="replace existing NAME.onnx and NAME.json")
     group = parser.add_argument_group("training")
-    help = "stage to give a head; repeatable (default: all but the last that have no scores)"
+    help = "stage to add a head to; repeatable (default: every stage without scores but the last)"
     group.add_argument("--stage", action="append", default=[], metavar="NAME", help=help)
     help = "score on these frames instead of the ends of the clips; repeatable"
     group.add_argument("--validation", action="append", default=[], metavar="VIDEO", help=help)

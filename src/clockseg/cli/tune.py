@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
 Every stage runs once on every frame and is recorded. Schedules are then replayed on the recording, with exactly the decisions
-of a real run. Rates count the frames after each clip's first. The schedule is printed, and with --out written to a file for
+of a real run. Rates do not count the first frame of each clip. The schedule is printed, and with --out written to a file for
 --schedule FILE.toml.
 
 With a fixed threshold the fire rate follows the motion, so it changes from video to video. By default the schedule is
@@ -88,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
 
     clock = clock_text(args.clock, watch=args.watch, cap=args.cap)
     if args.keep == "rate" and clock.name == "confidence":
-        raise UsageError("confidence can't be paced: it compares with nothing. Give --keep threshold with it.")
+        raise UsageError(
+            "confidence can't be paced, because it has no reference to compare with. Add --keep threshold."
+        )
     check_schedule_file(args, [args.clock])
     account = Account()
     clips = clips_of(args, account)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 DESCRIPTION = """Measure how fast each depth of a network changes over video (the paper's Table 1).
 
 Every frame is compared with the previous one: its pixels, the label map of every stage, the output, and the annotation
-if there is one. Each clip is a shot: values are means over its frames, then the mean and deviation over shots. Deep stages
+if there is one. Values are means over the frames of each clip, then the mean and deviation over clips. Deep stages
 should change slowly; if they do not, a clock saves nothing there.
 
 accuracy: as given with --accuracies. velocity: the share of labels that differ from the previous frame's (for pixels, their
-mean relative difference), with its deviation over shots. exceeds deepest: the share of frames on which the stage changes more
+mean relative difference), with its deviation over clips. exceeds deepest: the share of frames on which the stage changes more
 than the last one. rank corr.: rank correlation over frames of its changes with those of the last stage and of the output.
 A dash marks a value that was not measured, for example in a clip of one frame."""
 
@@ -44,9 +44,7 @@ def add_parser(subparsers: Any) -> None:
     help = "measure how fast each stage changes over videos"
     parser = new_command(subparsers, "velocity", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
-    help = (
-        "leave the first frame of each clip out of its mean (default: count it as no change, as the authors' code does)"
-    )
+    help = "do not count the first frame of each clip (default: count it as no change, as the authors' code does)"
     parser.add_argument("--leave-first", action="store_true", help=help)
     help = "depths of the stages (default: layers counted in the graph)"
     parser.add_argument("--depths", metavar="N,N,..", type=_numbers(int), help=help)

@@ -100,7 +100,7 @@ class Budget:
                 f"budget(network_rate={self.network_rate!r}); give a share of frames between 0 and 1, such as 0.25."
             )
         if self.fps is not None and not 0 < number(self.fps, "budget's fps") < math.inf:
-            raise UsageError(f"budget(fps={self.fps!r}); give frames a second, above 0, such as 30.")
+            raise UsageError(f"budget(fps={self.fps!r}); give frames per second, above 0, such as 30.")
         if self.signal is not None:
             object.__setattr__(self, "signal", as_clock(self.signal))
         if self.signal is not None and facts(self.signal).below:

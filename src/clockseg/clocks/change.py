@@ -56,8 +56,8 @@ class Watching:
         watch = stage - 1 if self.watch is None else self.watch
         if watch < 1:
             raise UsageError(
-                "a clock on labels, scores, features or confidence watches a stage before its own, and stage 1 comes before "
-                'any; gate a later stage, or watch the picture with difference(threshold, of="pixels").'
+                "a clock on labels, scores, features or confidence watches a stage before its own, which stage 1 does "
+                'not have; decide for a later stage, or watch the picture with difference(threshold, of="pixels").'
             )
         return Watch(self.of, watch)
 

@@ -130,8 +130,8 @@ def _clock(given: Any, name: str) -> Clock:
     try:
         return as_clock(given)
     except UsageError as error:
-        kinds = "adaptive, difference, confidence, every, at_least_every and what is made of them"
-        raise UsageError(f"{name} takes clocks: {kinds}. {error}") from error
+        kinds = "adaptive, difference, confidence, every or at_least_every, and combinations of them"
+        raise UsageError(f"{name} takes clocks, such as {kinds}. {error}") from error
 
 
 def either(*clocks: Any) -> Either | PerStage:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned:
-    """Fires where the graph in ``file`` gives at least ``threshold``, 0..1: the share of labels that a firing would change.
+    """Fires when the share of labels that a firing would change, as predicted by the graph in ``file``, is at least ``threshold``.
 
     ``file``: NAME.onnx, whose inputs are known by their names (docs/train.md) and whose one output is a number
     0..1, the signal. It runs in onnxruntime or openvino, on one thread.
@@ -74,7 +74,7 @@ class Learned:
         if found.size != 1 or not -1e-6 <= float(found.reshape(())) <= 1 + 1e-6:
             raise UsageError(
                 f"learned clock {self.file} gave {found.reshape(-1)[:3].tolist()} of shape {list(found.shape)}; "
-                "its output is to be one number, 0..1: end it with a sigmoid."
+                "its output must be one number, 0..1: end it with a sigmoid."
             )
         signal = min(1.0, max(0.0, float(found.reshape(()))))
         return Decision(signal >= self.threshold, signal), None
@@ -122,8 +122,8 @@ def check_input(one: Input, file: str) -> None:
     )
     if one.name not in NAMES or not fits or None in one.shape:
         raise UsageError(
-            f"learned clock {file}: its input {one.name!r} {list(one.shape)} is none that a clock is given. "
-            f"Sides are fixed. Allowed are:\n{ALLOWED}"
+            f"learned clock {file}: its input {one.name!r} {list(one.shape)} is not one that a clock can read. "
+            f"Sizes must be fixed. Allowed inputs are:\n{ALLOWED}"
         )
 
 
@@ -189,7 +189,7 @@ def _load(file: str, identity: FileIdentity, process: int) -> Graph:
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"learned({file!r}): this is no ONNX file that can be read ({error}).") from error
+        raise UsageError(f"learned({file!r}): not an ONNX file that can be read ({error}).") from error
     if not inputs or len(model.graph.output) != 1:
         raise UsageError(
             f"learned clock {file} has {len(inputs)} inputs and {len(model.graph.output)} outputs; a clock has at least "
@@ -200,17 +200,17 @@ def _load(file: str, identity: FileIdentity, process: int) -> Graph:
     except MissingDependency:
         raise
     except Exception as error:
-        raise UsageError(f"learned({file!r}): the engine can't run this graph ({error}); export it anew.") from error
+        raise UsageError(f"learned({file!r}): the engine can't run this graph ({error}); export it again.") from error
 
 
 def _check_graph(model: ModelProto, file: str) -> None:
     """Raise ``UsageError`` for weights outside of the file, control flow, and tensors that are large or of unknown size."""
     if any(tensor.data_location == tensor.EXTERNAL for tensor in model.graph.initializer):
-        raise UsageError(f"learned clock {file} keeps weights outside of it; save it as one file.")
+        raise UsageError(f"learned clock {file} has external weights; save it as one file.")
     turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
     if turning or model.functions:
         raise UsageError(
-            f"learned clock {file} has {turning or 'functions'} in it; a clock is a plain graph: export it traced."
+            f"learned clock {file} has {turning or 'functions'} in it; a clock must be a plain graph: export it traced."
         )
     import onnx
 
@@ -227,7 +227,7 @@ def _check_graph(model: ModelProto, file: str) -> None:
             )
         if math.prod(sides) > MOST_NUMBERS:
             raise UsageError(
-                f"learned clock {file} makes {name!r} of {math.prod(sides):,} numbers; a clock's maps have at most "
+                f"learned clock {file} has a tensor {name!r} of {math.prod(sides):,} numbers; in a clock, a tensor may have at most "
                 f"{MOST_NUMBERS:,}."
             )
 

@@ -23,7 +23,7 @@ def labels(scores: Array) -> Array:
         return scores
     if scores.ndim != 4:
         raise UsageError(
-            f"labels were asked of an array of shape {scores.shape}; a score map is [n, classes, h, w]. "
+            f"labels need a score map, [n, classes, h, w]; this array has shape {scores.shape}. "
             'This network gives no class scores there: watch difference(threshold, of="features").'
         )
     # Class by class over whole rows: several times as fast as argmax along an axis with a stride.
@@ -96,8 +96,6 @@ def peak(scores: Array) -> float:
     """
     scores = np.ascontiguousarray(scores)  # the same layout, as above
     if scores.ndim != 4:
-        raise UsageError(
-            f"confidence was asked of an array of shape {scores.shape}; a score map is [n, classes, h, w]."
-        )
+        raise UsageError(f"confidence needs a score map, [n, classes, h, w]; this array has shape {scores.shape}.")
     top = scores.max(axis=1, keepdims=True)
     return float(np.mean(1.0 / np.exp(scores - top).sum(axis=1)))

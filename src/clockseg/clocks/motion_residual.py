@@ -19,8 +19,8 @@ class MotionResidual:
     """Fires when the motion-compensated residual since the last firing is at least ``threshold``.
 
     The signal, 0..1, is the mean over the picture of the difference in grey levels between this frame and that of the last
-    firing warped to it, over ``FULL`` and at most 1; pixels that came into view count as 1. Weighting pixels near label
-    borders gains nothing (docs/clocks.md). It needs a carry that estimates motion, such as ``warp(flow)``.
+    firing warped to it, over ``FULL`` and at most 1; pixels that came into view count as 1. It needs a carry that estimates
+    motion, such as ``warp(flow)``.
 
     >>> MotionResidual("much")
     Traceback (most recent call last):

@@ -42,8 +42,8 @@ class Paced:
         declared = facts(self.clock)
         if declared.threshold is None or declared.below or declared.parts:
             raise UsageError(
-                f"{self.clock!r} can't be paced; give a clock whose threshold can move: adaptive or difference. "
-                "Put either and both around it."
+                f"{self.clock!r} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
+                "Use either and both around paced(..), not inside it."
             )
         if not 0 < number(self.rate, "paced's rate") < 1:
             raise UsageError(f"paced at the rate {self.rate!r}; give a share of frames between 0 and 1, such as 0.5.")

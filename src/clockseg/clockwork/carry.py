@@ -106,7 +106,7 @@ def as_carry(given: Any) -> Carry:
     missing = [name for name in members if not hasattr(given, name)]
     if missing:
         raise UsageError(
-            f"{given!r} is no carry: it lacks {', '.join(missing)}. Give identity, warp(..) or interpolate(..) of flow, codec or "
+            f"{given!r} is not a carry: it lacks {', '.join(missing)}. Give identity, warp(..) or interpolate(..) of flow, codec or "
             "auto; a carry of your own has all members, or inherits them from clockseg.carry.Identity."
         )
     if isinstance(given, type):

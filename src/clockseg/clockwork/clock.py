@@ -64,7 +64,7 @@ class Tick(NamedTuple):
         if watch not in self.views:
             watched = ", ".join(map(repr, self.views)) or "nothing"
             raise UsageError(
-                f"tick.at({watch!r}): the clock of stage {self.stage} watches {watched}; return this map from watches(stage) too."
+                f"tick.at({watch!r}): the clock of stage {self.stage} watches {watched}; add this map to those that watches(stage) returns."
             )
         now, reference, previous = self.views[watch]
         return self._replace(watched=now, reference=reference, previous=previous)

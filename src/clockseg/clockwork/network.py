@@ -82,8 +82,8 @@ class StagedNetwork:
     ``prepare`` turns a frame into the input of stage 1, ``finish`` turns the value of the last group (without groups: of the
     last stage) into the output, and ``restore`` resizes an output to the frame's size. ``whole``: the uncut network, from the
     prepared frame to the same output; the oracle that schedules are measured against. ``sidecar``: the description from its
-    sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none. ``executor``: makes the
-    executor of a session from the network and a schedule; None: parts run one by one.
+    sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none.
+    ``executor``: returns a session's executor, from the network and a schedule; None: parts run one by one.
     For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, ``conclude`` makes the
     output from them (None: ``finish`` does), and ``correction`` makes a better output.
 

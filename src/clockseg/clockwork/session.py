@@ -17,7 +17,7 @@ class Session:
 
     ``schedule``: a ``Schedule``, a function of the number of stages (``alternating``) or a clock (``adaptive(0.25)``). The output
     is the network's own (``street``: a label map, uint8 [h, w] at the frame's size, read-only). ``reset()`` and a
-    change of the frames' size start anew with a fill. ``tally``: the sums so far. ``executor``: runs the parts; None: the
+    change of the frames' size start again with a fill. ``tally``: the sums so far. ``executor``: runs the parts; None: the
     network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage

@@ -62,6 +62,6 @@ def read_lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can't be read ({error}); it is a text file.") from None
+        raise DataError(f"{path} can't be read as a text file ({error}).") from None
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line]

@@ -106,5 +106,5 @@ def _check_header(data: bytes, path: Path, palette: bool) -> None:
         raise DataError(f"label {path} has {depth} bits per pixel; write the class ids as 8-bit grey.")
     if not 0 < width * height <= MOST_PIXELS:
         raise DataError(
-            f"label {path} says it is {width}x{height}; at most {MOST_PIXELS} pixels are read. Scale it down."
+            f"label {path} has {width}x{height} pixels; at most {MOST_PIXELS} pixels are read. Scale it down."
         )

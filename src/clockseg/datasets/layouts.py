@@ -40,7 +40,7 @@ class Layout:
         """Return the clips in ``path``; ``DataError`` if there are none."""
         clips = self.function(Path(path), **self.options)
         if not isinstance(clips, list) or not all(isinstance(clip, Clip) for clip in clips):
-            raise UsageError(f"layout {self.name} gives {str(clips)[:40]}..; it must give a list of Clip.")
+            raise UsageError(f"layout {self.name} returns {str(clips)[:40]}..; it must return a list of Clip.")
         if not clips:
             raise DataError(f"{path}: layout {self.name} finds no clip in it; its list of frames or shots is empty.")
         return clips

@@ -76,7 +76,7 @@ def _digest(text: str) -> str:
 def _read(core: Any, file: Path, options: dict[str, Any]) -> Any:
     """Return a compiled model from the cache; None if there is none, or OpenVINO refuses it.
 
-    OpenVINO's own cache would have the model read and its borders built anew first, which takes as long again.
+    OpenVINO's own cache would have the model read and its borders built again first, which takes as long again.
     """
     try:
         return core.import_model(io.BytesIO(file.read_bytes()), "CPU", options)

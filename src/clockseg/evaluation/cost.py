@@ -34,7 +34,7 @@ from clockseg.types import Size
 FINISH = "finish"
 CONCLUDE = "conclude"
 CORRECTION = "correction"
-PRICES = "prices.json"
+PRICES = "multiply-adds.json"
 """The file in the cache folder that keeps the counts."""
 WHOLE = "whole"
 """The uncut network, beside its parts."""
@@ -42,16 +42,15 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Price:
-    """Cost of a run: multiply-adds, bytes read and written by operations, and seconds (None: not measured). Addable.
+    """Cost of a run: multiply-adds, and seconds (None: not measured). Addable.
 
-    >>> Price(100, 8, 0.5) + Price(20, 2, 0.25)
-    Price(multiply_adds=120, moved=10, seconds=0.75)
-    >>> 2 * Price(100, 8)
-    Price(multiply_adds=200, moved=16, seconds=None)
+    >>> Price(100, 0.5) + Price(20, 0.25)
+    Price(multiply_adds=120, seconds=0.75)
+    >>> 2 * Price(100)
+    Price(multiply_adds=200, seconds=None)
     """
 
     multiply_adds: int = 0
-    moved: int = 0
     seconds: float | None = None
 
     def __add__(self, other: Price) -> Price:
@@ -59,11 +58,11 @@ class Price:
             return NotImplemented
         known = self.seconds is not None and other.seconds is not None
         seconds = (self.seconds or 0.0) + (other.seconds or 0.0) if known else None
-        return Price(self.multiply_adds + other.multiply_adds, self.moved + other.moved, seconds)
+        return Price(self.multiply_adds + other.multiply_adds, seconds)
 
     def __mul__(self, runs: float) -> Price:
         seconds = None if self.seconds is None else runs * self.seconds
-        return Price(round(runs * self.multiply_adds), round(runs * self.moved), seconds)
+        return Price(round(runs * self.multiply_adds), seconds)
 
     __rmul__ = __mul__
 
@@ -181,10 +180,10 @@ def _counted(net: StagedNetwork, size: Size, setting: str) -> dict[str, Price]:
     kept = read_notes(PRICES).get(key) if setting else None
     if isinstance(kept, dict) and kept.keys() == parts.keys():
         with suppress(TypeError, ValueError):
-            return {name: Price(*map(int, counts)) for name, counts in kept.items()}
+            return {name: Price(int(count)) for name, count in kept.items()}
     found = {name: _price(name, part, size) for name, part in parts.items()}
     if setting:
-        add_note(PRICES, key, {name: (one.multiply_adds, one.moved) for name, one in found.items()})
+        add_note(PRICES, key, {name: one.multiply_adds for name, one in found.items()})
     return found
 
 
@@ -215,8 +214,7 @@ def _parts(net: StagedNetwork) -> dict[str, Part]:
 def _price(name: str, part: Part, size: Size) -> Price:
     graph = part.part if isinstance(part, CompiledPart) else part
     if isinstance(graph, GraphPart):
-        cost = price(graph, size)
-        return Price(cost.multiply_adds, cost.moved)
+        return Price(price(graph, size).multiply_adds)
     if _computes_nothing(part):
         return Price()
     raise UsageError(f"part {name!r} isn't a graph, so its multiply-adds are unknown; give an ONNX network.")

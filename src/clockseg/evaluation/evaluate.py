@@ -125,12 +125,12 @@ def evaluate(
 ) -> tuple[Evaluation, ...]:
     """Evaluate each schedule over all clips and return one ``Evaluation`` each, in the order given.
 
-    ``classes``: the network's class names in the order of its ids (default: its sidecar's; a sidecar without classes is that
-    of a network that gives numbers, and labels are not used). Clips with labels must have the same classes, else
-    ``DataError``; where a data set lets a network know more of them (``Classes.others``), every output is mapped to the data
-    set's ids before it is counted. ``baselines``: other networks with the same classes, reported after the schedules.
-    Sessions start anew with every clip. ``warn`` receives a sentence on whatever
-    could not be decoded of a video. A clip that can't be read raises; to continue with others, evaluate clip by clip and add.
+    ``classes``: the network's class names in the order of its ids (default: its sidecar's; without
+    classes, outputs are compared as numbers, and labels are not used). Clips with labels must have the same classes, else
+    ``DataError``; classes that only the network has (``Classes.others``) are mapped to the data set's ids before scoring.
+    ``baselines``: other networks with the same classes, reported after the schedules. Each clip has its own sessions. ``warn``
+    receives a sentence about anything that could not be decoded. ``VideoError`` if a clip can't be read; to continue with the
+    others, evaluate clip by clip and add the results.
 
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image[..., 0] // 128),))

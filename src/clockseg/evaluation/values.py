@@ -90,7 +90,7 @@ def checked_numbers(output: Any, net: StagedNetwork) -> Array:
     values = np.asarray(output)
     if values.dtype.kind != "f":
         raise UsageError(
-            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)}, no map of floats; "
+            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)}, not a map of floats; "
             "name the classes in its sidecar if these are class ids."
         )
     return values

@@ -50,8 +50,8 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
     fed = {value.name for value in inputs}
     if wrong := [node for node in graph.node if node.name in own and fed.intersection(reads_of(node))]:
         raise NetworkError(
-            f"node {wrong[0].name!r} of network {said.name!r} itself reads an input of its correction; the network has to "
-            "stand without it. Train the correction anew (clockseg train stale)."
+            f"node {wrong[0].name!r} of network {said.name!r} reads an input of the correction; the network must "
+            "work without it. Train the correction again (clockseg train stale)."
         )
     added = [node for node in graph.node if node.name not in own]
     read = {name for node in added for name in reads_of(node)}
@@ -108,7 +108,7 @@ def repeated(graph: onnx.GraphProto, start: str, end: str, *, reads: str, prefix
             made.update(filter(None, node.output))
             chain.append(node)
     if end not in made:
-        raise NetworkError(f"{end!r} isn't made from {start!r}.")
+        raise NetworkError(f"{end!r} isn't computed from {start!r}.")
     own = upstream(constants, {name for node in chain for name in reads_of(node)})
     nodes = [*(node for node in constants if node.name in own), *chain]
     names = {name: f"{prefix}{name}" for node in nodes for name in node.output if name} | {start: reads}
@@ -125,7 +125,7 @@ def mended_at(
         types = at(size).types
         if correction.of not in types:
             raise NetworkError(
-                f"the sidecar's correction is of {correction.of!r}, which is no tensor of its network. "
+                f"the sidecar's correction is of {correction.of!r}, which is not a tensor of its network. "
                 f"{nearest(correction.of, types)}"
             )
         moved = types[correction.of][1]
@@ -152,7 +152,7 @@ def _named(
     for name in names:
         if name not in known:
             raise NetworkError(
-                f"the sidecar's correction names {name!r}, which is no {what} of network {said.name!r}. {nearest(name, known)}"
+                f"the sidecar's correction names {name!r}, which is not an {what} of network {said.name!r}. {nearest(name, known)}"
             )
     return tuple(known[name] for name in names)
 

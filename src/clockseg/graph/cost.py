@@ -1,14 +1,14 @@
-"""Costs known before a network runs: multiply-adds, parameters, memory traffic and depth, from its graph's shapes."""
+"""Costs known before a network runs: multiply-adds, parameters and depth, from its graph's shapes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.nodes import attribute
@@ -23,23 +23,19 @@ Shape: TypeAlias = tuple[int, ...]
 class Cost:
     """The cost of a part: multiply-adds of a run, number of parameters, bytes of its outputs.
 
-    ``moved``: bytes that its operations read and write (``clockseg.graph.cost``).
-
     >>> Cost(10, 2, 4) + Cost(1, 1, 4)
-    Cost(multiply_adds=11, parameters=3, bytes=8, moved=0)
+    Cost(multiply_adds=11, parameters=3, bytes=8)
     """
 
     multiply_adds: int = 0
     parameters: int = 0
     bytes: int = 0
-    moved: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
             self.multiply_adds + other.multiply_adds,
             self.parameters + other.parameters,
             self.bytes + other.bytes,
-            self.moved + other.moved,
         )
 
 
@@ -98,64 +94,6 @@ def _einsum(inputs: Sequence[Shape], equation: str) -> int:
     return math.prod(sides.values()) * (len(inputs) - 1)
 
 
-_NAMES = """
-Abs Add And BatchNormalization Cast CastLike Ceil Celu Clip DequantizeLinear Div Dropout Elu Equal Erf Exp Flatten Floor
-Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity LeakyRelu Less LessOrEqual Log Max Min Mish Mul Neg Not Or PRelu
-Pow QuantizeLinear Reciprocal Relu Reshape Round Selu Sigmoid Softplus Sqrt Squeeze Sub Sum Swish Tanh ThresholdedRelu
-Unsqueeze Where Xor
-"""
-IN_PASSING = frozenset(_NAMES.split())
-"""Operations (ONNX names) on each element by itself, and those that only rename sides."""
-
-
-def moved(static: Static) -> int:
-    """Count the bytes that all operations of the graph read and write, by its types; engines in bf16 move half."""
-    memory = _Memory(static)
-    return sum(memory.moved(node) for node in static.nodes)
-
-
-@dataclass
-class _Memory:
-    """The memory of maps: ``home`` is the map that another one is computed in place of, ``narrowest`` the bytes per element."""
-
-    static: Static
-    home: dict[str, str] = field(default_factory=dict)
-    narrowest: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for node in self.static.nodes:
-            if (base := self._base(node)) is not None:
-                self.home[node.output[0]] = self._home(base)
-        for tensor in self.static.types:
-            home, width = self._home(tensor), self._width(tensor)
-            self.narrowest[home] = min(width, self.narrowest.get(home, width))
-
-    def moved(self, node: onnx.NodeProto) -> int:
-        base = self._base(node)
-        reads = [name for name in node.input if name in self.static.types]
-        if base is None:
-            return sum(map(self._bytes, (*reads, *filter(None, node.output))))
-        reads.remove(base)
-        return sum(map(self._bytes, reads))
-
-    def _base(self, node: onnx.NodeProto) -> str | None:
-        """Return the largest input of an element-wise ``node``, or None for any other operation."""
-        reads = [name for name in node.input if name in self.static.types]
-        if node.op_type not in IN_PASSING or not reads:
-            return None
-        base = max(reads, key=self.static.elements)
-        return base if self.static.elements(base) == self.static.elements(node.output[0]) else None
-
-    def _home(self, tensor: str) -> str:
-        return self.home.get(tensor, tensor)
-
-    def _width(self, tensor: str) -> int:
-        return int(helper.tensor_dtype_to_np_dtype(self.static.types[tensor][0]).itemsize)
-
-    def _bytes(self, tensor: str) -> int:
-        return self.static.elements(tensor) * self.narrowest[self._home(tensor)]
-
-
 _NUMBERS = (
     TensorProto.FLOAT,
     TensorProto.FLOAT16,
@@ -169,7 +107,7 @@ _SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def price(part: GraphPart, size: Size) -> Cost:
-    """Count the multiply-adds, parameters (weights and constants other than sizes), output bytes and traffic of ``part``."""
+    """Count the multiply-adds, parameters (weights and constants other than sizes), and output bytes of ``part``."""
     built = part.build(size)
     model = onnx.load_model_from_string(built.model)
     static = fix_declared(model)
@@ -177,7 +115,6 @@ def price(part: GraphPart, size: Size) -> Cost:
         sum(_multiply_adds(static, node) for node in static.nodes),
         _parameters(model.graph),
         sum(_bytes(static, name) for name in built.outputs),
-        moved(static),
     )
 
 
@@ -215,7 +152,7 @@ def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
     """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
 
     VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
-    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are no graphs.
+    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are not graphs.
     """
     bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
     return tuple(_depths(bodies, size)) if len(bodies) == len(net) else ()

@@ -59,7 +59,7 @@ class Limits:
             level = [inner for one in level for node in one.node for inner in subgraphs(node)]
             if not level:
                 return
-        raise NetworkError(f"the network has graphs inside of graphs, {MOST_DEPTH} deep and deeper; export it traced.")
+        raise NetworkError(f"the network has graphs nested {MOST_DEPTH} deep or deeper; export it traced.")
 
     def check_tensor(self, name: str, kind: int, shape: Iterable[int]) -> None:
         """Raise ``NetworkError`` if a tensor of that type and shape takes more bytes, or if there is no such shape.
@@ -73,7 +73,9 @@ class Limits:
         """
         sides = tuple(shape)
         if min(sides, default=0) < 0:
-            raise NetworkError(f"tensor {name!r} would be {_by(sides)}, and there is no side below 0. Export it anew.")
+            raise NetworkError(
+                f"tensor {name!r} would have the shape {_by(sides)}, and a size can't be negative. Export the network again."
+            )
         size = math.prod(sides) * _item_bytes(kind)
         if size > self.tensor_bytes:
             raise NetworkError(
@@ -85,9 +87,7 @@ class Limits:
 def _number(variable: str) -> int:
     text = os.environ[variable]
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
-        raise UsageError(
-            f"{variable} is {text!r}; give a whole number of at least 1, or take it out of the environment."
-        )
+        raise UsageError(f"{variable} is {text!r}; give a whole number of at least 1, or unset it.")
     return int(text)
 
 

@@ -150,7 +150,7 @@ def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         if isinstance(error, NetworkError):
             raise
-        raise NetworkError(f"{path} is no valid ONNX file: {first_line(error)}. {_EXPECTED}") from error
+        raise NetworkError(f"{path} is not a valid ONNX file: {first_line(error)}. {_EXPECTED}") from error
     model = _tidy(model)
     limits.check_nodes(model.graph)
     return model
@@ -193,7 +193,7 @@ def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
             )
     for name in sorted(files):
         if not (folder / name).is_file():
-            raise NetworkError(f"{path} keeps weights in {name!r}, which isn't beside it; put the two in one folder.")
+            raise NetworkError(f"{path} has weights in {name!r}, which is missing; put both files in one folder.")
     sizes = {name: (folder / name).stat().st_size for name in files}
     # Each tensor is loaded by itself: many may name the same bytes.
     loaded = sum(sizes[one.location] if one.length is None else one.length for one in tensors)

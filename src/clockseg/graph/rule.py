@@ -33,9 +33,9 @@ def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> Non
         raise NetworkError("a network needs at least one cut, and each cut at least one tensor.")
     for name in (*(name for cut in cuts for name in cut), output):
         if name in graph.inputs:
-            raise NetworkError(f"{name!r} is the network's input; cut behind it, at a tensor that the network makes.")
+            raise NetworkError(f"{name!r} is the network's input; cut after it, at a tensor that the network computes.")
         if name not in graph.dynamic:
-            what = "doesn't depend on the frame" if name in graph.maker else "is no tensor of this network"
+            what = "doesn't depend on the frame" if name in graph.maker else "is not a tensor of this network"
             raise NetworkError(f"{name!r} {what}. {_near(name, graph.dynamic)}")
     twice = [cut for cut in cuts if len(set(cut)) != len(cut)]
     if twice:
@@ -59,7 +59,7 @@ def check_names(names: Sequence[str], count: int) -> None:
     bad = [name for name in names if not name or "+" in name or name in ("finish", "whole")]
     if bad or len(set(names)) != count:
         raise NetworkError(
-            f"stage names {_join(names)}: each must be its own, without '+', and not 'finish' or 'whole'."
+            f"stage names {_join(names)}: they must be different, without '+', and not 'finish' or 'whole'."
         )
 
 
@@ -116,7 +116,7 @@ def check_reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owne
     if last not in owners[output]:
         raise NetworkError(
             f"the output {output!r} doesn't depend on the last cut, {_join(cuts[last])}: "
-            "cut at tensors that the output is made from."
+            "cut at tensors that the output is computed from."
         )
 
 
@@ -124,13 +124,13 @@ def check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owne
     """Check that the tensor of a stage's own score map is made from that stage alone."""
     if name not in graph.dynamic:
         raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is no tensor of this network. {_near(name, graph.dynamic)}"
+            f"scores of stage {names[index]!r}: {name!r} is not a tensor of this network. {_near(name, graph.dynamic)}"
         )
     if owners != {index}:
         made = _join([names[owner] for owner in sorted(owners)])
         raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is made from {made}; "
-            f"it must be made from {names[index]!r} alone. Name another tensor, or null."
+            f"scores of stage {names[index]!r}: {name!r} is computed from {made}; "
+            f"it must be computed from {names[index]!r} alone. Name another tensor, or null."
         )
 
 
@@ -140,8 +140,8 @@ def check_movable(graph: Graph, passed: Sequence[str]) -> None:
     if bad:
         raise NetworkError(
             f"{_join(bad[:3])} would pass from one part to another and holds whole numbers, such as the positions that "
-            "max-unpooling needs. These mean nothing once the frame has moved on, so they can't be held. "
-            "Cut elsewhere, so that they are made and used in the same part."
+            "max-unpooling needs. They are valid for their own frame only, so they can't be cached. "
+            "Cut elsewhere, so that they are computed and used in the same part."
         )
 
 

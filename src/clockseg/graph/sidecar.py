@@ -197,14 +197,14 @@ def parse(text: str, *, source: str) -> Sidecar:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NetworkError(f"{source} is no JSON: {error}. Mend it, or write it anew.") from error
+        raise NetworkError(f"{source} is not JSON: {error}. Correct it, or write it again.") from error
     if not isinstance(data, dict):
         raise NetworkError(f"{source}: the file is {_show(data)}; it must be an object, {{..}}.")
     if "format" not in data:
         raise NetworkError(f"{source} has no format; it needs one: {FORMAT!r}.")
     if data["format"] != FORMAT:
         raise NetworkError(
-            f"{source}: format is {_show(data['format'])}; this version reads {FORMAT!r}. Write it anew."
+            f"{source}: format is {_show(data['format'])}; this version reads {FORMAT!r}. Write it again."
         )
     del data["format"]
     found = _made(Sidecar, {"name": Path(source).stem, **data}, _SIDECAR, source)
@@ -243,7 +243,7 @@ def _check(found: Sidecar, source: str) -> None:
     if classes > MOST_CLASSES:
         raise NetworkError(f"{source}: {classes} classes; label maps are bytes, so at most {MOST_CLASSES}.")
     if len(set(found.classes)) != classes:
-        raise NetworkError(f"{source}: classes has a name twice; each name may stand there once.")
+        raise NetworkError(f"{source}: classes has a name twice; each name must be different.")
     for name, wanted, per in (("stages", stages, "cut"), ("scores", stages, "cut"), ("palette", classes, "class")):
         items = len(getattr(found, name))
         if items not in (0, wanted):
@@ -262,7 +262,7 @@ def read(path: Path) -> Sidecar:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise NetworkError(
-            f"{path} is missing. Beside NAME.onnx stands NAME.json, which says what goes in and where to cut; at least: "
+            f"{path} is missing. NAME.onnx needs NAME.json next to it, which describes the input and the cuts; at least: "
             '{"format": "clockseg-1", "input": {"name": .., "width": .., "height": ..}, "output": .., "cuts": [[..], ..]}'
         ) from error
     except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 import onnx
 
 from clockseg.clockwork.network import Correction, Group, Part, Stage, StagedNetwork
-from clockseg.errors import NetworkError, UsageError, nearest
+from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
@@ -63,7 +63,7 @@ def input_size(model: onnx.ModelProto, name: str) -> Size | None:
     """Return the working size (WIDTH, HEIGHT) that the input ``name`` is fixed to, or None where it takes any."""
     inputs = {value.name: value for value in model.graph.input}
     if name not in inputs:
-        raise NetworkError(f"the sidecar's input {name!r} is no input of its network. {nearest(name, inputs)}")
+        raise NetworkError(f"the sidecar's input {name!r} is not an input of its network. {nearest(name, inputs)}")
     dims = inputs[name].type.tensor_type.shape.dim
     if len(dims) != 4 or dims[1].dim_value not in (0, 3):
         raise NetworkError(
@@ -100,7 +100,7 @@ def _split(at: Callable[[Size], Static], plan: Sequence[Split]) -> Callable[[Siz
 def _check(sidecar: Sidecar, static: Static) -> None:
     if sidecar.output not in static.types:
         raise NetworkError(
-            f"the sidecar's output {sidecar.output!r} is no tensor of its network. "
+            f"the sidecar's output {sidecar.output!r} is not a tensor of its network. "
             f"{nearest(sidecar.output, static.types)}"
         )
     kind, shape = static.types[sidecar.output]
@@ -163,8 +163,8 @@ class _Source:
         moved = self.fused(division)
         if isinstance(moved, Pick) and said.of not in moved.names:
             raise NetworkError(
-                f"the sidecar's correction is of {said.of!r}; what is moved in network {self.sidecar.name!r} is "
-                f"{', '.join(map(repr, moved.names))}. Train it anew (clockseg train stale)."
+                f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
+                f"{', '.join(map(repr, moved.names))}. Train the correction again (clockseg train stale)."
             )
         trunks = {stage.name: stage.trunk for stage in division.stages}
         reads = (self.sidecar.input.name,) if said.reads is None else trunks[said.reads]
@@ -205,27 +205,3 @@ class _Source:
 def _built(build: Callable[[Size], Built], size: Size) -> Built:
     """Build a part, unless it was the last one built: an engine asks for its key, for its size and to compile it."""
     return build(size)
-
-
-def truncated(net: StagedNetwork, stage: int) -> StagedNetwork:
-    """Truncate ``net`` after the head of stage ``stage`` (1 the first), uncut, with that stage's scores enlarged bilinearly.
-
-    For timing: what a network that is only so deep costs. The paper's truncated baselines are trained as such; the scores
-    here were made for a clock to watch and for fusing, so this one's accuracy is not theirs. ``net`` is a network of
-    graphs, as ``clockseg.load(.., engine=None)`` gives it; ``UsageError`` for another, and for a stage that isn't there
-    or has no scores.
-    """
-    if not 1 <= stage <= len(net):
-        raise UsageError(f"truncated after stage {stage}; {net.name!r} has stages 1 to {len(net)}.")
-    last = net.stages[stage - 1]
-    if not isinstance(net.executor, GraphFusion):
-        raise UsageError(
-            f"network {net.name!r} is no graph, or compiled already; give one from clockseg.load(.., engine=None) "
-            "and compile what comes of it."
-        )
-    if not isinstance(last.scores, Take):
-        raise UsageError(f"stage {stage} ({last.name}) of {net.name!r} has no class scores; truncate after another.")
-    name = f"{net.name} to {last.name}"
-    part = net.executor.make(name, (net.executor.frame,), (), (last.scores.name,))
-    only = (Stage(last.name, part, scores=None),)
-    return replace(net, name=name, stages=only, groups=(), finish=Pick((LABELS,)), whole=part)

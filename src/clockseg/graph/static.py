@@ -223,8 +223,8 @@ def _check_batch(found: Static, node: onnx.NodeProto, made: dict[str, TypeShape]
     before, after = found.types.get(node.input[0]), made.get(node.output[0])
     if before and after and len(after[1]) == 4 and before[1][:1] != after[1][:1]:
         raise NetworkError(
-            f"node {node.name!r} ({node.op_type}) brings {list(before[1])} to {list(after[1])}: it resizes along the batch, "
-            "which no engine does reliably. Export the network anew."
+            f"node {node.name!r} ({node.op_type}) resizes {list(before[1])} to {list(after[1])}, along the batch axis, "
+            "which no engine does reliably. Export the network again."
         )
 
 
@@ -305,7 +305,7 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
         )
     except onnx.defs.SchemaError as error:
         raise NetworkError(
-            f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}, so that its shapes aren't known. "
+            f"node {node.name!r}: unknown operator {node.domain or 'ai.onnx'}.{node.op_type}, whose output shapes are unknown. "
             "Export the network with ONNX's own operators (8 bits in the QDQ format), or run it uncut: give the file to "
             "--network without cuts in a NAME.json beside it."
         ) from error

@@ -25,7 +25,7 @@ WAYS_OUT = (
 INNER = "module."
 """What stands before the names of a module's parameters and submodules in its exported graph."""
 _USUAL = ("out", "logits")
-# What these make is in memory of its own, so that writing into it in place is the same as making it anew.
+# What these make is in memory of its own, so that writing into it in place is the same as making it again.
 _FRESH = ("conv2d", "conv_transpose2d", "batch_norm", "group_norm", "layer_norm", "linear", "matmul", "add", "sub", "mul",
           "div", "relu", "silu", "gelu", "sigmoid", "cat", "upsample_bilinear2d", "upsample_nearest2d", "avg_pool2d",
           "max_pool2d", "adaptive_avg_pool2d")  # fmt: skip
@@ -54,7 +54,7 @@ def pick(value: Any, output: str | None = None) -> Tensor:
     """
     if isinstance(value, Tensor):
         if output:
-            raise UsageError(f"output={output!r}: there the module gives one tensor; leave that out.")
+            raise UsageError(f"output={output!r}: the module returns one tensor; leave output= out.")
         return value
     there = _entries(value)
     first, _, rest = (output or "").partition(".")
@@ -87,7 +87,9 @@ def exported(module: nn.Module, example: Tensor, output: str | None) -> torch.ex
     NetworkError where what it computes depends on the numbers in the frame, or where it keeps a state.
     """
     if any(weight.is_inference() for weight in module.parameters()):
-        raise UsageError("the module was made inside torch.inference_mode(), so that it can't train; make it outside.")
+        raise UsageError(
+            "the module was created inside torch.inference_mode(), so it can't be trained; create it outside."
+        )
     try:
         # With gradients, so that no module takes a way of its own that only inference may.
         with _evaluating(module), torch.inference_mode(False), torch.enable_grad(), _quietly():
@@ -202,8 +204,8 @@ def _check(program: torch.export.ExportedProgram) -> None:
     changed = list(program.graph_signature.buffers_to_mutate.values())
     if changed:
         raise NetworkError(
-            f"the module changes its own buffer {changed[0].removeprefix(INNER)!r} as it runs: it keeps a state from frame "
-            f"to frame, which stages that hold would upset. {WAYS_OUT}"
+            f"the module changes its own buffer {changed[0].removeprefix(INNER)!r} when it runs: it keeps a state from frame "
+            f"to frame, which would be wrong when a stage holds. {WAYS_OUT}"
         )
     for node in program.graph.nodes:
         value = node.meta.get("val")

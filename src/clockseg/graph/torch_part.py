@@ -45,7 +45,7 @@ def device_called(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UsageError(f"device {name!r} isn't there ({str(error).splitlines()[0]}); give cpu.") from error
+        raise UsageError(f"device {name!r} isn't available ({str(error).splitlines()[0]}); give cpu.") from error
     return device
 
 

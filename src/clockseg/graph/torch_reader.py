@@ -45,7 +45,7 @@ class Names:
         if name not in self.known:
             close = difflib.get_close_matches(name, self.known, n=3)
             hint = f"Did you mean {', '.join(close)}?" if close else "clockseg.candidates tells where it may be cut."
-            raise NetworkError(f"{name!r} is no tensor of this network. {hint}")
+            raise NetworkError(f"{name!r} is not a tensor of this network. {hint}")
         return self.chosen[self.known[name]]
 
 

@@ -67,7 +67,7 @@ def gives_instances(net: StagedNetwork) -> bool:
 def instance_network(
     function: Callable[[Image], Instances], classes: Sequence[str], *, name: str = "instances"
 ) -> StagedNetwork:
-    """Make an instance network of a function from a frame, uint8 RGB [h, w, 3], to its ``Instances``.
+    """Return an instance network that calls a function with a frame, uint8 RGB [h, w, 3], to get its ``Instances``.
 
     ``classes``: the names of the classes, by id.
 

@@ -52,7 +52,7 @@ def recognise(model: onnx.ModelProto) -> Recognised | None:
     shapes = output_shapes(model)
     if (task := told.get("task")) in _OTHER_TASKS:
         raise NetworkError(
-            f"the file's metadata says task {task!r}, which gives {_OTHER_TASKS[task]}: its outputs are {shown(shapes)}. "
+            f"the file's metadata says task {task!r}, which outputs {_OTHER_TASKS[task]}: its outputs are {shown(shapes)}. "
             f"Export the network for segmentation. {KINDS}"
         )
     found = _by_shapes(model, shapes, _names(told))

@@ -153,7 +153,7 @@ def played(
 ) -> Iterator[Arrived]:
     """The frames of ``clip`` at its own speed: each comes when it is due, or when it is decoded, if that is later."""
     if clip.kind == "images":
-        raise Gone(f"{clip.path}: pictures have no speed of their own; give clockseg segment pictures.")
+        raise Gone(f"{clip.path}: images have no frame rate; use clockseg segment for images.")
     period = float(1 / (clip.fps or 25))
     return paced((Arrived(frame, now()) for frame in clip), pause, ready, period=period, now=now)
 
@@ -241,7 +241,7 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
 def _check_pipe() -> None:
     """Raise ``Gone`` if standard input is a terminal, or a pipe that is closed before its first byte."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise Gone(f"it is no pipe. {ALLOWED}")
+        raise Gone(f"standard input is not a pipe. {ALLOWED}")
     if not any(event & _DATA for event in _events(None)):
         raise Gone("nothing came through the pipe; the command that writes to it failed or had nothing to send.")
 
@@ -292,7 +292,7 @@ def parsed_options(texts: list[str] | None) -> dict[str, str]:
         if not (given and name.isidentifier()):
             raise UsageError(f"option {text!r}; give FFmpeg's options as NAME=VALUE, such as video_size=1280x720.")
         if name in _OURS:
-            raise UsageError(f"option {name} is not to be changed: what a stream may lead to is fixed by its kind.")
+            raise UsageError(f"option {name} can't be set: the protocols that a stream may open are fixed by its kind.")
         found[name] = value
     return found
 

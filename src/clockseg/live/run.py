@@ -116,7 +116,7 @@ def _check(found: Sequence[Source], latency_seconds: float, carry: Carry | None,
     if not found:
         raise UsageError("no source. Give a video file, - for a pipe, a camera such as /dev/video0, or a URL.")
     if [one.kind for one in found].count("pipe") > 1:
-        raise UsageError("- twice: there is one standard input.")
+        raise UsageError("- is given twice, but there is only one standard input.")
     if not 0 <= latency_seconds <= 60:
         raise UsageError(f"a latency of {latency_seconds:g} s; give 0 to 60 s.")
     asked = schedule.carry if isinstance(schedule, Schedule) else carry

@@ -81,7 +81,7 @@ def source(text: str) -> Source:
     if not found or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return Source(text, "file", text)
     if scheme.lower() not in SCHEMES:
-        raise UsageError(f"{scheme}:// can't be watched. {ALLOWED}")
+        raise UsageError(f"{scheme}:// is not a protocol that can be read. {ALLOWED}")
     return Source(text.replace(scheme, scheme.lower(), 1), "url", _without_secrets(text))
 
 

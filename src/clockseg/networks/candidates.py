@@ -56,10 +56,10 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """List the cuts that ``network`` allows: a bundled one, an ONNX file with or without a sidecar, or a torch module.
 
-    From the frame on; shares are of multiply-adds. ``output``: the tensor that all is for; by default the sidecar's, or
-    the first one. ``size``, of a file: the working size, as for ``load``; by default the sidecar's or the file's own, else
-    512x256. ``example``, for a module: a tensor such as it reads, as for ``cut``. ``NetworkError``, ``UsageError``: what
-    can't be read, or what to give.
+    They are in order from the frame to the output; shares are of multiply-adds. ``output``: the tensor that the cuts must
+    lead to; by default the sidecar's, or the first one. ``size``, of a file: the working size, as for ``load``; by default
+    the sidecar's or the file's own, else 512x256. ``example``, for a module: a tensor like those it reads, as for ``cut``.
+    ``NetworkError`` if the file can't be read, ``UsageError`` if an argument does not fit the network.
 
     >>> found = candidates("street")
     >>> [(one.tensors, one.stride) for one in found if one.tensors in (("stride8",), ("stride16",))]

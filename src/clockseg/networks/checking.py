@@ -111,7 +111,7 @@ def check_cut(
             _check_ids(theirs, classes)
     if not (found.difference <= tolerance and found.labels <= UNEQUAL_IDS):
         raise NetworkError(
-            f"the network in parts does not give the output of the whole: they are {found.difference:.1e} of the largest value apart, "
+            f"the network in stages does not give the output of the whole: they are {found.difference:.1e} of the largest value apart, "
             f"{100 * found.labels:.2f} % of labels unequal. That is a fault of the cut rule or of the engine: try another "
             "--engine or other cuts, and report it. Nothing was written."
         )
@@ -145,7 +145,7 @@ def apart(ours: Array, theirs: Array, tolerance: float = TOLERANCE) -> Apart:
         return Apart(0.0, float((ours != theirs).mean()))
     if not np.isfinite(theirs).all():
         raise NetworkError(
-            "the network gives values that are no finite numbers (NaN or infinity) on a plain picture, so nothing can be "
+            "the network outputs NaN or infinity for a plain picture, so nothing can be "
             "compared: are --mean, --std and --scale right, and does the file work in other programs?"
         )
     largest = max(float(np.abs(theirs).max()), 1e-30)

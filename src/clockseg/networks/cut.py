@@ -25,15 +25,15 @@ def cut(
 ) -> StagedNetwork:
     """Cut ``module`` into stages that compute with its own weights, on their device and also while they are trained.
 
-    ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes
-    may come; the module is exported anew for each. ``at``: one tensor a stage, or several for trunks of branches, from
-    the frame on; "auto": chosen for ``stages`` and ``purpose``. A tensor is called by the path of the submodule that
-    gives it ("layer3", "encoder.0" for the first of several, "relu@1" for a second call), or as ``candidates`` names it.
-    ``names`` and ``scores``, per stage, as in a sidecar; ``output``: which of the tensors it gives ("out", 0, "aux.0").
+    ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes may
+    come; the module is exported again for each. ``at``: the last tensor of each stage in order, or several where branches
+    cross; "auto": chosen for ``stages`` and ``purpose``. A tensor has the path of the submodule that returns it as its name
+    ("layer3", "encoder.0" for the first of several, "relu@1" for a second call), or as ``candidates`` names it. ``names``
+    and ``scores``, per stage, as in a sidecar; ``output``: which of the module's outputs to use ("out", 0, "aux.0").
 
-    Without ``input``, the network reads what the module reads and gives the tensor that it gives, in torch's own grad
-    mode: it trains. With it, it reads frames, uint8 RGB [h, w, 3], and gives its output at the frame's size: labels if
-    there are ``classes``. NetworkError, with the reason, where the module can't be exported or cut.
+    Without ``input``, the network maps tensors to tensors as the module does, in torch's own grad mode, so it can be
+    trained. With ``input``, it reads frames, uint8 RGB [h, w, 3], and returns its output at the frame's size: labels if
+    there are ``classes``. ``NetworkError`` gives the reason if the module can't be exported or cut.
 
     >>> import torch
     >>> from torch import nn

@@ -65,7 +65,7 @@ def frame_input(model: onnx.ModelProto) -> FrameInput:
         said = ", ".join(dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
         raise NetworkError(
             f"the network's input {name!r} is [{said}]; it must be a frame, "
-            "[1, 3, height, width] or [1, height, width, 3]. Export it so: what else it needs can be done inside."
+            "[1, 3, height, width] or [1, height, width, 3]. Export it with such an input: other preprocessing can be part of the graph."
         )
     if dims[0] > 1:
         model = one_frame(model, name)
@@ -129,7 +129,7 @@ def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
         return said.size
     if said.size not in (None, frame.size):
         raise UsageError(
-            f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it anew "
+            f"--size {_shown(said.size)}: the file is fixed to {_shown(frame.size)}; leave --size out, or export it again "
             "with a free height and width."
         )
     if said.size is None and all(one.what != "size" for one in frame.told):

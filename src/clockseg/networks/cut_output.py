@@ -77,7 +77,7 @@ def outcome(
     if channels == 1 and classes is None:
         raise UsageError(
             f"{found.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
-            "--classes none if it is no labelling (depth, edges, a matte)."
+            "--classes none if it does not score classes (depth, edges, a matte)."
         )
     if channels == 1 and classes == 2:
         edited = appended(model, above_zero(found.tensor, LABELS), TensorProto.UINT8)
@@ -126,7 +126,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
     if kind in extraction.SCORES or len(shape) < 2:
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)} and is neither a map of class scores [1, classes, h, w] nor of "
-            f"class ids: give another --output, or --classes none if it is no labelling (depth, edges). {KINDS}"
+            f"class ids: give another --output, or --classes none if it does not score classes (depth, edges). {KINDS}"
         )
     if classes is None:
         raise UsageError(f"the output {output!r} is a map of class ids: give --classes FILE with the classes' names.")

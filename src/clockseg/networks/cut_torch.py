@@ -75,9 +75,11 @@ def _checked(example: Any, input: Input | None, classes: Sequence[str]) -> Tenso
     if not isinstance(example, Tensor):
         raise UsageError(f"the example is a {type(example).__name__}; give a tensor such as the module reads.")
     if input is None and classes:
-        raise UsageError("classes without input=: labels are given for frames; say how frames come in, with input=.")
+        raise UsageError(
+            "classes needs input=, because labels are computed from frames; describe the frames with input=."
+        )
     if input is not None and tuple(example.shape[:2]) != (1, 3):
-        raise UsageError(f"an example of shape {list(example.shape)} with input=: frames come in as [1, 3, h, w].")
+        raise UsageError(f"an example of shape {list(example.shape)} with input=: frames are read as [1, 3, h, w].")
     if len(classes) > MOST_CLASSES:
         raise UsageError(f"{len(classes)} classes; label maps are bytes, so at most {MOST_CLASSES}.")
     return example
@@ -100,7 +102,7 @@ def _cuts(at: Cuts, stages: int, purpose: Purpose, program: Program) -> list[Seq
         )
         return list(chosen.cuts)
     if not _names_tensors(at):
-        raise UsageError(f'at={at!r}: give a list, one tensor a stage, such as at=["layer2", "layer4"], or "auto".')
+        raise UsageError(f'at={at!r}: give a list, one tensor per stage, such as at=["layer2", "layer4"], or "auto".')
     return [[names] if isinstance(names, str) else names for names in at]
 
 

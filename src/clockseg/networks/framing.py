@@ -17,22 +17,26 @@ from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 class Framing:
     """The fitting of frames of any size to a network of one working size.
 
-    A frame is scaled, its aspect kept, to fit in ``width`` x ``height``, then padded right and below with ``pad_value``
-    (RGB, 0..255) to a multiple of ``pad_multiple``; if ``fixed``, to exactly ``width`` x ``height``.
+    A frame is scaled, its aspect kept, to fit in ``width`` x ``height`` (0 x 0: it keeps its own size), then padded right and
+    below with ``pad_value`` (RGB, 0..255) to a multiple of ``pad_multiple``; if ``fixed``, to exactly ``width`` x ``height``.
 
     >>> framing = Framing(480, 360, pad_multiple=32)
     >>> framing.scaled((960, 540)), framing.padded((960, 540))
     ((480, 270), (480, 288))
+    >>> Framing(pad_multiple=32).prepare(np.zeros((20, 40, 3), np.uint8))["image"].shape
+    (1, 32, 64, 3)
     """
 
-    width: int
-    height: int
+    width: int = 0
+    height: int = 0
     pad_multiple: int = 1
     pad_value: tuple[int, int, int] = (0, 0, 0)
     fixed: bool = False
 
     def scaled(self, size: Size) -> Size:
         """Return the size to which a frame is scaled, without padding."""
+        if not self.width:
+            return size
         width, height = size
         scale = min(self.width / width, self.height / height)
         return max(1, round(width * scale)), max(1, round(height * scale))
@@ -99,39 +103,6 @@ class Framing:
             planes = np.stack([opencv().resize(plane, full, interpolation=opencv().INTER_LINEAR) for plane in planes])
         window = planes[:, : frame[1], : frame[0]]
         return window if output.ndim == 4 else window[0]
-
-
-@dataclass(frozen=True)
-class OwnSize:
-    """The fitting of frames to a network that takes any size: unscaled, padded to a multiple of ``pad_multiple``.
-
-    >>> OwnSize(32).prepare(np.zeros((20, 40, 3), np.uint8))["image"].shape
-    (1, 32, 64, 3)
-    """
-
-    pad_multiple: int = 1
-    pad_value: tuple[int, int, int] = (0, 0, 0)
-
-    def scaled(self, size: Size) -> Size:
-        """Return the frame's own size (see ``Framing.scaled``)."""
-        return size
-
-    def padded(self, size: Size) -> Size:
-        """Return the working size (see ``Framing.padded``)."""
-        return Framing(*size, self.pad_multiple).padded(size)
-
-    def prepare(self, image: Image) -> dict[str, Array]:
-        """Pad a frame (see ``Framing.prepare``); without padding it is not copied."""
-        _check(image)
-        return self._framing(image).prepare(image)
-
-    def restore(self, value: Tensors, image: Image) -> Array:
-        """Bring an output back to the frame's size (see ``Framing.restore``)."""
-        return self._framing(image).restore(value, image)
-
-    def _framing(self, image: Image) -> Framing:
-        height, width = image.shape[:2]
-        return Framing(width, height, self.pad_multiple, self.pad_value)
 
 
 def _scale(image: Image, size: Size) -> Image:

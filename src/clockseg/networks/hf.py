@@ -46,7 +46,7 @@ def hf_source(
     normalisation(said)
     working = said.size
     if working is None:
-        raise UsageError(f"{path} doesn't say what size its pictures have: give --size WIDTHxHEIGHT.")
+        raise UsageError(f"{path} doesn't state the size of its pictures: give --size WIDTHxHEIGHT.")
     name = name or path.resolve().name
     task, task_told = _task(folder, name, task)
     adapter = _adapter(folder, said.classes or (), task)
@@ -71,7 +71,7 @@ def _task(folder: Folder, name: str, task: str | None) -> tuple[str | None, tupl
     """Return the task of a network that gives masks, by default the one that its name says; None for other networks."""
     if folder.gives != MASKS:
         if task is not None:
-            raise UsageError(f"task={task} is for networks that give masks; {name} is a {folder.architecture}.")
+            raise UsageError(f"task={task} is for networks that output masks; {name} is a {folder.architecture}.")
         return None, ()
     if task is not None:
         return task, ()

@@ -95,7 +95,7 @@ def _json(path: Path) -> dict[str, Any]:
             "and the weights."
         ) from None
     if not isinstance(found, dict):
-        raise NetworkError(f"{path} holds {type(found).__name__}, no object.")
+        raise NetworkError(f"{path} contains {type(found).__name__}, not an object.")
     return found
 
 
@@ -104,7 +104,7 @@ def _architecture(config: Mapping[str, Any], path: Path) -> tuple[str, str]:
     architectures = config.get("architectures")
     found = architectures[0] if isinstance(architectures, list) and architectures else None
     if not isinstance(found, str):
-        raise NetworkError(f"{path / CONFIG} names no architecture, so that one can't tell what the network gives.")
+        raise NetworkError(f"{path / CONFIG} names no architecture, so the network's output is unknown.")
     gives = next((output for end, output in GIVES.items() if found.endswith(end)), None)
     if gives is None:
         ends = ", ".join(end for end, output in GIVES.items() if output is not None)
@@ -127,7 +127,7 @@ def _classes(config: Mapping[str, Any], path: Path, gives: str) -> tuple[tuple[s
             raise NetworkError(f"{path / CONFIG} has no id2label; give --classes FILE.")
         found = {int(key): str(value) for key, value in labels.items()}
     except ValueError:
-        raise NetworkError(f"{path / CONFIG}: id2label has keys that are no ids; give --classes FILE.") from None
+        raise NetworkError(f"{path / CONFIG}: id2label has keys that are not ids; give --classes FILE.") from None
     twice = {name for name in found.values() if list(found.values()).count(name) > 1}
     renamed = {str(key): f"{name} {key}" if name in twice else name for key, name in found.items()}
     why = f"{CONFIG}; those of the same name got their ids: {', '.join(sorted(twice)[:3])}" if twice else CONFIG
@@ -144,7 +144,9 @@ def _normalisation(processor: Mapping[str, Any], path: Path) -> tuple[Triple, Tr
     if not wanted:
         return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if mean is None or std is None:
-        raise NetworkError(f"{path / PROCESSOR} normalises, and doesn't say by what: give --mean and --std.")
+        raise NetworkError(
+            f"{path / PROCESSOR} normalises pixels, but does not state mean and std: give --mean and --std."
+        )
     return _three(mean, path), _three(std, path)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from clockseg.networks.checking import picture
 from clockseg.networks.load import WorkingSize, load
 from clockseg.types import Array, Image, Size
 
+EVERY, WHOLE = "every stage", "whole"
+"""What ``part_seconds`` calls all parts together, and the uncut network."""
 WORTH = 0.5
 """Of the uncut network's time: what a frame on which only stage 1 fires may take for clocks on stages to be worth trying."""
 
@@ -124,9 +128,10 @@ def inspect(
     image = _frame(graph)
     height, width = graph.prepare(image)["image"].shape[1:3]
     running = by_name(engine, precision=precision, threads=threads)(graph)
-    net, seconds, staged_seconds = _measure(running, image, repeat)
-    values = _values(net, image)
-    total = sum(value for name, value in seconds.items() if name != "whole")
+    frame = running.prepare(image)
+    [seconds] = part_seconds([running], [frame], repeat)
+    values = run_parts(running, frame)
+    total = sum(value for name, value in seconds.items() if name not in (EVERY, WHOLE))
     table = _Table(graph, (width, height), values, seconds, total)
     said = graph.sidecar
     return Inspection(
@@ -138,9 +143,9 @@ def inspect(
         said.classes,
         said.schedule,
         table.parts(),
-        table.row("whole", "whole", graph.whole, (), None),
-        staged_seconds,
-        table.correction(_correcting(net, image, repeat)),
+        table.row(WHOLE, WHOLE, graph.whole, (), None),
+        seconds[EVERY],
+        table.correction(_correcting(running, image, repeat)),
     )
 
 
@@ -148,7 +153,8 @@ def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
     """Measure the correction, if there is one, on scores that weren't moved: seconds, the median over ``repeat`` runs."""
     if net.correction is None:
         return 0.0
-    trunk, values = net.prepare(image), _values(net, image)
+    trunk = net.prepare(image)
+    values = run_parts(net, trunk)
     reads = trunk if net.correction.reads is None else values[f"{net.correction.reads}.body"]
     fused = net.fused(values[net.last])
     height, width = next(array.shape[-2:] for name, array in fused.items() if name != FRAME_SIZE)
@@ -191,25 +197,42 @@ def _frame(net: StagedNetwork) -> Image:
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
 
 
-def _measure(running: StagedNetwork, image: Image, repeat: int) -> tuple[StagedNetwork, dict[str, float], float]:
-    net, times = timed(running)
-    uncut = net.uncut()
-    runs: list[dict[str, float]] = []
-    for _ in range(repeat + 1):
-        times.clear()
-        net(image)
-        uncut(image)
-        runs.append(dict(times.seconds))
+def part_seconds(nets: Sequence[StagedNetwork], frames: Sequence[Tensors], repeat: int) -> list[dict[str, float]]:
+    """Measure each part of networks by turns on prepared frames; medians of ``repeat`` runs by the names of the parts.
+
+    Under ``EVERY`` are the seconds of all parts of a run together, under ``WHOLE`` those of the uncut network, if there is one.
+    """
+    clocked = [timed(net) for net in nets]
+    runs: list[list[dict[str, float]]] = [[] for _ in nets]
+    for number in range(repeat + 1):
+        frame = frames[number % len(frames)]
+        for place in random.Random(number).sample(range(len(nets)), len(nets)):
+            net, times = clocked[place]
+            # Another network that ran in between leaves the processor's cache to itself: its turn begins with a warm-up.
+            for _ in nets[:2]:
+                times.clear()
+                run_parts(net, frame)
+                if net.whole is not None:
+                    net.whole(frame)
+            runs[place].append(_by_part(times.seconds))
     # The first run compiled.
-    runs = runs[1:]
-    staged = statistics.median(sum(run.values()) - run.get("whole", 0.0) for run in runs)
-    return net, {key: statistics.median(run[key] for run in runs) for key in runs[0]}, staged
+    return [{name: statistics.median(run[name] for run in done[1:]) for name in done[0]} for done in runs]
 
 
-def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
-    """Return each part's value for ``image``: bodies under ``STAGE.body``, cached values under the stage's name."""
+def _by_part(seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of bodies and heads under their stage's name, then those of all parts and of the uncut network."""
+    found: dict[str, float] = {}
+    for key, spent in seconds.items():
+        name = key.removesuffix(".body").removesuffix(".head")
+        found[name] = found.get(name, 0.0) + spent
+    whole = found.pop(WHOLE, 0.0)
+    return found | {EVERY: sum(found.values()), WHOLE: whole}
+
+
+def run_parts(net: StagedNetwork, frame: Tensors) -> dict[str, Tensors]:
+    """Return each part's value for a prepared frame: bodies under ``STAGE.body``, cached values under the stage's name."""
     values: dict[str, Tensors] = {}
-    trunk = net.prepare(image)
+    trunk = frame
     for stage in net.stages:
         trunk = values[f"{stage.name}.body"] = stage.body(trunk)
         values[stage.name] = stage.head(trunk)
@@ -258,7 +281,7 @@ class _Table:
         self, name: str, kind: str, part: Part | None, reads: tuple[str, ...], cut: tuple[str, ...] | None
     ) -> Inspected:
         cost = _cost(part, self.size)
-        seconds = sum(self.seconds.get(key, 0.0) for key in (name, f"{name}.body", f"{name}.head"))
+        seconds = self.seconds.get(name, 0.0)
         held = _tensors(self.values.get(name, {}))
         trunk = self.values.get(f"{name}.body", {})
         return Inspected(
@@ -271,7 +294,7 @@ class _Table:
             cost.parameters,
             cost.multiply_adds,
             seconds,
-            None if kind == "whole" else seconds / self.total,
+            None if kind == WHOLE else seconds / self.total,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
@@ -17,7 +17,7 @@ from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
 from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named, uncut
-from clockseg.networks.framing import Framing, OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.types import Size
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def load(
     (``clockseg.networks.uncut``).
     "hf:ORG/NAME[@REVISION]", "hf:DIRECTORY" and "torchvision:NAME" are downloaded and cut on first use, which needs torch,
     and come from the cache after that (``clockseg.networks.named``).
-    ``engine``: "openvino", "onnxruntime" and its kin (``clockseg.engines.ENGINES``), a function over staged networks, or
-    None for the uncompiled network. "auto" is the fastest of those installed, measured once for this network, size and
-    machine and remembered.
+    ``engine``: a name of ``clockseg.engines.ENGINES``, such as "openvino"; a function from a staged network to a compiled
+    one; or None for the uncompiled network. "auto" is the fastest engine installed, measured once for this network, size
+    and machine.
     ``size``: the working size, as the longer side or (WIDTH, HEIGHT), or "own": each frame at its own; default: the
     sidecar's. ``threads``: of the engine.
 
@@ -116,14 +116,13 @@ def assemble(
     return compile(net)
 
 
-def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing | OwnSize:
+def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize | None = None) -> Framing:
     """Return the framing of this network at that working size, which makes its ``prepare`` and ``restore``.
 
     >>> framing(*read("street")).padded((960, 540))
     (480, 288)
     """
-    working = _working(said.input, input_size(model, said.input.name), size)
-    return OwnSize(working.pad_multiple, working.pad_value) if size == "own" else working
+    return _for_frames(_working(said.input, input_size(model, said.input.name), size), size)
 
 
 def path_of(network: str | Path) -> Path:
@@ -183,18 +182,19 @@ def _uncut(
 
 
 def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:
+    framing = _for_frames(working, size)
+    instances = net.sidecar.instances
+    restore = framing.restore if instances is None else Decoding(Head.read(instances), framing.scaled)
+    return replace(net, prepare=framing.prepare, restore=restore)
+
+
+def _for_frames(working: Framing, size: WorkingSize | None) -> Framing:
+    """Return ``working``, or where ``size`` is "own" the framing of each frame at its own size."""
     if size != "own":
-        return replace(net, prepare=working.prepare, restore=_restore(net, working))
+        return working
     if working.fixed:
         raise UsageError(f'size "own": this network\'s file is fixed to {working.width}x{working.height}.')
-    own = OwnSize(working.pad_multiple, working.pad_value)
-    return replace(net, prepare=own.prepare, restore=_restore(net, own))
-
-
-def _restore(net: StagedNetwork, working: Framing | OwnSize) -> Callable[[Any, Any], Any]:
-    if net.sidecar.instances is None:
-        return working.restore
-    return Decoding(Head.read(net.sidecar.instances), working.scaled)
+    return Framing(pad_multiple=working.pad_multiple, pad_value=working.pad_value)
 
 
 def _working(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:

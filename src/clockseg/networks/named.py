@@ -83,7 +83,7 @@ def parse(network: str) -> Name:
     name, at, revision = rest.partition("@")
     if not _NAME.fullmatch(name) or (at and not re.fullmatch(r"[\w./-]+", revision)) or ".." in revision:
         raise NetworkError(
-            f"{network}: there is no folder {rest}, and it is no name on the hub. hf: takes a folder as save_pretrained "
+            f"{network}: there is no folder {rest}, and it is not a name on the hub. hf: takes a folder as save_pretrained "
             "writes it, or ORG/NAME, or ORG/NAME@REVISION."
         )
     return Name(kind, name, revision, None, words, task)
@@ -96,8 +96,8 @@ def _option(network: str, text: str) -> tuple[tuple[str, ...], str]:
     words = [word.strip() for word in value.split(",")] if key == "words" else []
     if not words or not all(words):
         raise UsageError(
-            f"{network}: behind the ? give words=WORD,WORD, the classes of a network that finds what words name, or "
-            f"task={' or '.join(TASKS)} of one that gives masks."
+            f"{network}: after the ?, give words=WORD,WORD (the classes of a network that finds what words name), or "
+            f"task={' or '.join(TASKS)} (of a network that outputs masks)."
         )
     return checked(words, network), ""
 

@@ -7,8 +7,6 @@ and judged on others.
 
 from __future__ import annotations
 
-import random
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +18,6 @@ import onnx
 from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
-from clockseg.engines import timed
 from clockseg.errors import DataError, UsageError
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
@@ -30,11 +27,12 @@ from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
 from clockseg.graph.sidecar import Input
-from clockseg.networks.framing import Framing, OwnSize
+from clockseg.networks.framing import Framing
+from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.networks.quantizer import ends as end_layers
 from clockseg.networks.quantizer import layers, quantized, ready
-from clockseg.types import Array, Image, Size
+from clockseg.types import PICTURE_SIZE, Array, Image, Size
 
 Item = TypeVar("Item")
 Ends: TypeAlias = Literal["auto", "int8", "float"]
@@ -115,7 +113,7 @@ def quantize(
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.UsageError: the network is quantized already; give the one it was made from.
+    clockseg.errors.UsageError: the network is quantized already; give the original network.
     """
     if frames < 1 or repeat < 1:
         raise UsageError(f"frames={frames}, repeat={repeat}; both are at least 1.")
@@ -134,7 +132,8 @@ def quantize(
     made, left, net = work.best(float_net, found, ends)
     say("comparing")
     judged = agreement(float_net, net, found.held_out)
-    parts = seconds(float_net, net, found.held_out or found.calibration, repeat)
+    measured = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
+    parts = tuple(Seconds(name, *(one.get(name, 0.0) for one in measured)) for name in measured[1])
     before = model.ByteSize()
     made = made if added is None else with_addition(made, added)
     write_network(made, _said(said, work.framing, out.stem), out)
@@ -150,7 +149,7 @@ class _Work:
 
     model: onnx.ModelProto
     said: sidecar.Sidecar
-    framing: Any
+    framing: Framing
     engine: str
     threads: int | None
     working: WorkingSize | None
@@ -160,8 +159,8 @@ class _Work:
     def running(self, model: onnx.ModelProto) -> StagedNetwork:
         return assemble(model, self.said, engine=self.engine, threads=self.threads, size=self.working)
 
-    def size(self, frame: Prepared) -> Size:
-        return frame.image.shape[2], frame.image.shape[1]
+    def size(self, frame: Tensors) -> Size:
+        return frame[IMAGE].shape[2], frame[IMAGE].shape[1]
 
     def best(
         self, float_net: StagedNetwork, frames: Frames, ends: Ends
@@ -192,31 +191,23 @@ def _score(found: Agreement) -> float:
     return found.mean_iu if found.mean_iu is not None else 1 - (found.difference or 0.0)
 
 
-def _said(said: sidecar.Sidecar, given: Any, name: str) -> sidecar.Sidecar:
-    if isinstance(given, Framing):
+def _said(said: sidecar.Sidecar, given: Framing, name: str) -> sidecar.Sidecar:
+    if given.width:
         said = replace(said, input=replace(said.input, width=given.width, height=given.height))
     return replace(said, name=name)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A frame as the network gets it: ``image`` uint8 RGB [1, H, W, 3], of which ``shown`` (w, h) is picture, not padding."""
-
-    image: Array
-    shown: Size
 
 
 @dataclass(frozen=True)
 class Frames:
     """Frames to calibrate on, and others between them to judge by; none of the latter where there is one frame only."""
 
-    calibration: tuple[Prepared, ...]
-    held_out: tuple[Prepared, ...]
+    calibration: tuple[Tensors, ...]
+    held_out: tuple[Tensors, ...]
 
 
 def gather(
     clips: Sequence[Clip],
-    framing: Framing | OwnSize,
+    framing: Framing,
     *,
     calibration: int = 60,
     held_out: int = 20,
@@ -227,7 +218,7 @@ def gather(
     ``DataError`` if the clips have no frame; ``VideoError`` for one that can't be read.
     """
     wanted = calibration + held_out
-    kept = spread((_prepared(image, framing) for image in _images(clips, problem)), wanted)
+    kept = spread(map(framing.prepare, _images(clips, problem)), wanted)
     if not kept:
         raise DataError("the clips have no frame; give videos, clips or pictures.")
     share = max(1, round(len(kept) * held_out / wanted)) if len(kept) > 1 else 0
@@ -261,14 +252,14 @@ def _evenly(there: int, count: int) -> list[int]:
     return [int((2 * index + 1) * there / (2 * count)) for index in range(count)]
 
 
-def normalised(frame: Prepared, given: Input) -> Array:
+def normalised(frame: Tensors, given: Input) -> Array:
     """Return the network's input, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
 
-    >>> grey = Prepared(np.full((1, 2, 2, 3), 51, np.uint8), (2, 2))
+    >>> grey = {"image": np.full((1, 2, 2, 3), 51, np.uint8)}
     >>> normalised(grey, Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))).round(3)[0, :, 0, 0].tolist()
     [0.0, 1.0, 2.0]
     """
-    image = frame.image[..., ::-1] if given.colour == "bgr" else frame.image
+    image = frame[IMAGE][..., ::-1] if given.colour == "bgr" else frame[IMAGE]
     factor, offset = given.affine()
     pixels = image.transpose(0, 3, 1, 2).astype(np.float32)
     return np.ascontiguousarray(pixels * _channels(factor) + _channels(offset))
@@ -282,13 +273,8 @@ def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[I
     for clip in clips:
         unlabelled = replace(clip, labels=(None,) * len(clip.images))
         for frame in unlabelled.frames(problem=problem):
-            yield frame.image
-
-
-def _prepared(image: Image, framing: Framing | OwnSize) -> Prepared:
-    prepared = framing.prepare(image)[IMAGE]
-    # A decoder may use the frame's memory again.
-    return Prepared(prepared.copy(), framing.scaled((image.shape[1], image.shape[0])))
+            # A decoder may use the frame's memory again.
+            yield frame.image.copy()
 
 
 class Agreement(NamedTuple):
@@ -316,7 +302,7 @@ class Seconds:
         return self.before / self.now if self.now else 1.0
 
 
-def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared]) -> Agreement:
+def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensors]) -> Agreement:
     """Compare the output of ``now`` with that of ``before``, both uncut, over ``frames``; padding is left out."""
     pairs = [(_output(before, frame), _output(now, frame)) for frame in frames]
     if not pairs:
@@ -329,12 +315,12 @@ def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepar
     return Agreement(finite(total.mean_iu_of()), finite(total.pixel_acc))
 
 
-def _output(net: StagedNetwork, frame: Prepared) -> Array:
-    value: Tensors = _whole(net)({IMAGE: frame.image})
+def _output(net: StagedNetwork, frame: Tensors) -> Array:
+    value: Tensors = _whole(net)(frame)
     [output] = [array for name, array in value.items() if name != FRAME_SIZE]
     if LABELS not in value:
         return np.asarray(output)
-    width, height = frame.shown
+    width, height = frame[PICTURE_SIZE]
     # Bytes that an engine lends are written again at its next run.
     return np.array(output[0, :height, :width])
 
@@ -342,52 +328,3 @@ def _output(net: StagedNetwork, frame: Prepared) -> Array:
 def _whole(net: StagedNetwork) -> Any:
     """Return the uncut network, or all its parts one after the other."""
     return net.whole or net.map(lambda name, part: part)
-
-
-def seconds(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Prepared], repeat: int) -> tuple[Seconds, ...]:
-    """Measure each part in either network, then "every stage" (their sum) and "whole" (uncut): medians of ``repeat`` runs."""
-    runs = [_Timed(before), _Timed(now)]
-    for number in range(repeat + 1):
-        frame = frames[number % len(frames)]
-        for one in random.Random(number).sample(runs, 2):
-            one.run(frame, counted=number > 0)
-    names = [*(stage.name for stage in now.stages), *(group.name for group in now.groups), "finish"]
-    found = [Seconds(name, *(one.of(name) for one in runs)) for name in names]
-    return (
-        *found,
-        Seconds("every stage", *(one.of(*names) for one in runs)),
-        Seconds("whole", *(one.of("whole") for one in runs)),
-    )
-
-
-class _Timed:
-    """A network run in parts and whole, and what each run took."""
-
-    def __init__(self, net: StagedNetwork) -> None:
-        self.net, self.times = timed(net)
-        self.runs: list[dict[str, float]] = []
-
-    def run(self, frame: Prepared, *, counted: bool) -> None:
-        """Run once in parts and once whole, twice; the first time warms up."""
-        for _ in range(2):
-            self.times.clear()
-            _parts(self.net, frame)
-            _output(self.net, frame)
-        if counted:
-            self.runs.append(dict(self.times.seconds))
-
-    def of(self, *names: str) -> float:
-        """Return the median seconds of these parts together."""
-        keys = [key for name in names for key in (name, f"{name}.body", f"{name}.head")]
-        return statistics.median(sum(run.get(key, 0.0) for key in keys) for run in self.runs)
-
-
-def _parts(net: StagedNetwork, frame: Prepared) -> None:
-    trunk: Any = {IMAGE: frame.image}
-    values: dict[str, Any] = {}
-    for stage in net.stages:
-        trunk = stage.body(trunk)
-        values[stage.name] = stage.head(trunk)
-    for group in net.groups:
-        values[group.name] = group.function(*(values[name] for name in group.reads))
-    net.finish(values[net.last])

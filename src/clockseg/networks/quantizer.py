@@ -64,7 +64,7 @@ def ready(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
     onnxruntime_quantization()
     if any(node.op_type in _DONE for node in model.graph.node):
-        raise UsageError("the network is quantized already; give the one it was made from.")
+        raise UsageError("the network is quantized already; give the original network.")
     version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
     if version < _OPSET:
         try:

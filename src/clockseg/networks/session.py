@@ -104,7 +104,7 @@ class Session(clockwork.Session):
 
     The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
     of instances gives ``Instances``, and one without a sidecar whatever its last part returns.
-    ``reset()`` and a change of the frames' size start anew. ``tally``: the sums so far. ``UsageError`` if the schedule does
+    ``reset()`` and a change of the frames' size start again. ``tally``: the sums so far. ``UsageError`` if the schedule does
     not fit the network.
 
     >>> session = Session("street")

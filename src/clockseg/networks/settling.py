@@ -28,7 +28,7 @@ from clockseg.instances.recognising import Recognised, recognise
 from clockseg.networks.checking import in_half_precision, whole_part
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
 from clockseg.networks.cut_output import Outcome, outcome, output_named
-from clockseg.networks.framing import OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.networks.source import Said, Source, Told, numbered
 
 NO_SKIP = (
@@ -103,7 +103,7 @@ def _by(source: Source, given: Said) -> dict[str, str]:
 
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
     """Return ``model`` at its working size."""
-    width, height = OwnSize(reads.pad_multiple).padded((reads.width, reads.height))
+    width, height = Framing(pad_multiple=reads.pad_multiple).padded((reads.width, reads.height))
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
@@ -124,7 +124,7 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
     if made.channels > MOST_CLASSES:
         raise NetworkError(
             f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
-            "--output, or --classes none if it is no labelling."
+            "--output, or --classes none if it does not score classes."
         )
     if made.channels < 2:
         raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
@@ -215,7 +215,7 @@ def tensor_named(name: str, graph: Graph) -> str:
     ]
     found = made or inside[-1:]
     if not found:
-        raise NetworkError(f"{name!r} is no tensor of this network, and no node or module. {_nearest(name, graph)}")
+        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {_nearest(name, graph)}")
     return found[0]
 
 
@@ -238,7 +238,9 @@ def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]
     """
     parts: Sequence[str] = [part.strip() for part in text.split(",")]
     if len(parts) > stages or not all(parts):
-        raise NetworkError(f"scores {text!r}: give one name a stage, {stages} at most, or - for a stage without.")
+        raise NetworkError(
+            f"scores {text!r}: give one name per stage, {stages} at most, or - for a stage without scores."
+        )
     found = [None if part == "-" else tensor_named(part, graph) for part in parts]
     return (*found, *[None] * (stages - len(found)))
 

@@ -56,7 +56,7 @@ def names_of(found: Any, source: str) -> tuple[str, ...]:
         labels = found.get("id2label", found)
         found = _by_id(labels, source) if isinstance(labels, dict) else labels
     if not isinstance(found, list):
-        raise DataError(f"{source} holds {type(found).__name__}, no names of classes. {FORMS}")
+        raise DataError(f"{source} contains {type(found).__name__}, not names of classes. {FORMS}")
     return checked(found, source)
 
 
@@ -64,10 +64,10 @@ def checked(names: Sequence[Any], source: str) -> tuple[str, ...]:
     """Return ``names`` if a sidecar can hold them: 1 to 255 texts, no two alike."""
     bad = [name for name in names if not isinstance(name, str) or not name]
     if bad:
-        raise DataError(f"{source}: {bad[0]!r} is no name of a class. {FORMS}")
+        raise DataError(f"{source}: {bad[0]!r} is not the name of a class. {FORMS}")
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
-        raise DataError(f"{source}: {', '.join(twice[:3])} stands there twice; each class needs a name of its own.")
+        raise DataError(f"{source}: {', '.join(twice[:3])} is there twice; each class needs a different name.")
     if not 1 <= len(names) <= MOST_CLASSES:
         raise DataError(f"{source}: {len(names)} classes; label maps are bytes, so there are 1 to {MOST_CLASSES}.")
     return tuple(names)
@@ -78,7 +78,7 @@ def _by_id(labels: dict[str, Any], source: str) -> list[Any]:
     try:
         found = {int(key): value for key, value in labels.items()}
     except ValueError:
-        raise DataError(f"{source}: {next(iter(labels))!r} is no id of a class. {FORMS}") from None
+        raise DataError(f"{source}: {next(iter(labels))!r} is not the id of a class. {FORMS}") from None
     missing = next((number for number in range(len(found)) if number not in found), None)
     if missing is not None:
         raise DataError(
@@ -100,7 +100,7 @@ def read_class_names(path: Path) -> ClassNames:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise DataError(f"{path} can't be read ({reason}). {FORMS}") from None
     if path.suffix.lower() != ".json":
         return ClassNames(checked(_lines(text, path), str(path)))
@@ -122,7 +122,7 @@ def _json(text: str, path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no JSON ({error}). {FORMS}") from None
+        raise DataError(f"{path} is not JSON ({error}). {FORMS}") from None
 
 
 def read_palette(path: Path, classes: int) -> tuple[Colour, ...]:

@@ -112,7 +112,7 @@ def read_state(file: Path) -> dict[str, Tensor]:
     for key in ("model", "state_dict"):
         found = found[key] if isinstance(found, Mapping) and isinstance(found.get(key), Mapping) else found
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise NetworkError(f"{file} holds {type(found).__name__}, no state dict: names and tensors.")
+        raise NetworkError(f"{file} contains {type(found).__name__}, not a state dict of names and tensors.")
     return {name.removeprefix("module."): value for name, value in found.items()}
 
 
@@ -136,7 +136,7 @@ def _classes(state: Mapping[str, Tensor], file: Path) -> int:
     last = next((state[key] for key in _LAST if key in state), None)
     if last is None:
         raise NetworkError(
-            f"{file} has no {' or '.join(_LAST)}, so it isn't of a segmentation network of torchvision; "
+            f"{file} has no {' or '.join(_LAST)}, so it does not belong to a segmentation network of torchvision; "
             "a backbone alone can't be cut."
         )
     return int(last.shape[0])

@@ -91,7 +91,7 @@ def read(path: Path, *, engine: str, precision: str = "f32", threads: int | None
                 return reader()
             except (RuntimeError, ValueError) as error:
                 errors.append(f"{name}: {first_line(error)}")
-    raise NetworkError(f"{path} can't be read ({'; '.join(errors)}). Is it whole, with its weights beside it?")
+    raise NetworkError(f"{path} can't be read ({'; '.join(errors)}). Is it complete, with its weights next to it?")
 
 
 def _in_openvino(path: Path, precision: str, threads: int | None) -> File:
@@ -240,7 +240,7 @@ def _check_classes(beside: Path, file: File, output: Port, classes: Sequence[str
             + (
                 "cut it (clockseg cut), which takes two names for one channel, or give []."
                 if scored == 1
-                else "give a name for each, in the order of its channels, or [] if it is no labelling."
+                else "give a name for each, in the order of its channels, or [] if it does not score classes."
             )
         )
 

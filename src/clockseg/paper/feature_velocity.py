@@ -81,7 +81,7 @@ class Velocity:
         for name, numbers in (("depths", self.depths), ("accuracies", self.accuracies)):
             if len(numbers) not in (0, len(self.stages)):
                 raise UsageError(
-                    f"{len(numbers)} {name} for network {self.network!r} of {len(self.stages)} stages; give one a stage."
+                    f"{len(numbers)} {name} for network {self.network!r} of {len(self.stages)} stages; give one per stage."
                 )
 
     @property

@@ -181,12 +181,12 @@ def plan(
     most_bytes: int = BYTES,
     callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
 ) -> Plan:
-    """Return the best schedule, and the best of ``variants`` to run it on, for video like ``clips``.
+    """Find the best schedule, and the best of ``variants`` to run with it, for video like ``clips``.
 
     ``variants``: the first is the reference, whose labels are the truth and whose uncut time is 1; the others must have the
     same classes (``classes``: their names; default: those of the reference's sidecar). ``also``: more clocks to try, as
-    text, with ``{}`` in place of a number. ``limit``: frames looked at; ``most_bytes``: see ``BYTES``. ``UsageError`` for
-    networks that give no label maps or have other classes, ``DataError`` if the clips have too few frames.
+    text, with ``{}`` in place of the threshold. ``limit``: the largest number of frames; ``most_bytes``: see ``BYTES``.
+    ``UsageError`` for networks that output no label maps or have other classes, ``DataError`` if the clips have too few frames.
 
     >>> plan([], [], Goal(keep=0.99))
     Traceback (most recent call last):

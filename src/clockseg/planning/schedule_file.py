@@ -172,4 +172,4 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(element) for element in value)}]"
-    raise UsageError(f"{value!r} can't be written to a schedule file; give texts, numbers and lists of them.")
+    raise UsageError(f"{value!r} can't be written to a schedule file; only strings, numbers and lists of them can be.")

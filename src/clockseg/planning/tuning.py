@@ -130,11 +130,11 @@ def tune(
 ) -> Tuned:
     """Find the threshold at which the fire rate of the last stage, over all recordings, is closest to ``fire_rate`` (0..1).
 
-    ``schedule``: a function of the threshold, such as ``adaptive``, or a clock with a threshold. The fire rate is a step function of the threshold,
-    and not quite a monotone one. A replay shows all signals, so its result holds for every threshold between the largest
-    signal that did not fire and the smallest that did. The search goes from piece to piece of that function: first by
-    bisection to a curve of about ``points``, then by bisection around the rate asked for, then to the neighbours of the best.
-    The threshold returned is the shortest number in its piece. ``DataError`` if no recording has a second frame.
+    ``schedule``: a function of the threshold, such as ``adaptive``, or a clock with a threshold. The fire rate is a step
+    function of the threshold, and not quite monotone. A replay shows all signals, so its result holds for every threshold
+    between the largest signal that did not fire and the smallest that did, which is one step. The search bisects to a curve
+    of about ``points`` steps, then around the requested rate, and then tries the neighbours of the best step. The threshold
+    returned is the shortest number in its step. ``DataError`` if no recording has a second frame.
 
     >>> from clockseg.clocks import adaptive
     >>> tune([], adaptive, 0.5)

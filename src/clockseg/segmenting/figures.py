@@ -246,14 +246,6 @@ def looked_at(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def mean_confidence(net: StagedNetwork, image: Any) -> float:
-    """Return the mean over all pixels of the largest class probability, 0..1, with every stage run on this frame.
-
-    The network must give class scores, as one that states a confidence does.
-    """
-    return confidence_of(net.fused(net.fusion(image)))
-
-
 def confidence_of(maps: Any) -> float:
     """Return the mean of the largest class probability, 0..1; ``maps``: class scores [1, classes, h, w], or a mapping with them."""
     scores = next(iter(maps.values())) if isinstance(maps, Mapping) else maps

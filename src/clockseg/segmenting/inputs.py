@@ -80,7 +80,7 @@ def _named(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
         matches = [match for match in matches if not _of_result(Path(match))]
         if not matches:
             raise UsageError(
-                f"nothing matches {text!r} but results of earlier runs, if any. Give a pattern of files that exist, in quotes."
+                f"no input matches {text!r} (results of earlier runs do not count). Give a pattern, in quotes, that matches files."
             )
         for match in matches:
             yield from _of_path(match, warn)

@@ -102,7 +102,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"{path}: can't be written ({error.strerror}). Give an --out that can be written, has room and stays."
+            f"{path}: can't be written ({error.strerror}). Give an --out that is writable and has room."
         ) from error
 
 
@@ -117,7 +117,7 @@ def manifest(out: Path) -> Iterator[Manifest]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{out}: can't be made ({error.strerror}). Give an --out that can be written.") from error
+        raise DataError(f"{out}: can't be created ({error.strerror}). Give an --out that is writable.") from error
     with _alone(out), (out / MANIFEST).open("ab", buffering=0) as file:
         found = Manifest(out / MANIFEST, file)
         try:

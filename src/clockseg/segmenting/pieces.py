@@ -301,7 +301,7 @@ def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
         raise UsageError(
             f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)} for a frame of "
             f"{frame.size[0]}x{frame.size[1]}; maps of floats, [h, w] or [channels, h, w] of its size, can be written. "
-            "If these are class ids or scores, name the classes in its sidecar; anything else comes out of a Session."
+            "If these are class ids or scores, name the classes in its sidecar; use a Session for any other output."
         )
 
 

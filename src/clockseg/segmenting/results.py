@@ -248,7 +248,7 @@ class ResultFolder:
                 with whole(result.part / _MARK) as part:
                     part.write_text(json.dumps(mark))
         except OSError as error:
-            raise DataError(f"{path}: can't be made ({error.strerror}). Give an --out that can be written.") from error
+            raise DataError(f"{path}: can't be created ({error.strerror}). Give an --out that is writable.") from error
         return result
 
     @classmethod
@@ -261,7 +261,7 @@ class ResultFolder:
             raise UsageError(f"{path} holds a result already ({', '.join(old)}); {replace}{leave}.")
         if not (resume or overwrite) and cls(path).begun():
             on = "give another --out" if resume is None else "--resume goes on with it"
-            raise UsageError(f"{path} holds an unfinished result; {on}, --overwrite begins it anew.")
+            raise UsageError(f"{path} holds an unfinished result; {on}, --overwrite starts again.")
 
     @property
     def part(self) -> Path:

@@ -56,16 +56,19 @@ def segment(
 ) -> Segmented:
     """Segment a video file, an image or a folder of images into a result folder.
 
-    ``folder`` gets ``summary.json`` and, of ``labels.mkv``, ``overlay.mp4``, ``trace.jsonl`` and ``png/``, those that ``write``
-    names (default: the first three). Networks of numbers write ``values.mkv`` and ``npy/`` in place of labels, networks of instances
-    ``instances.jsonl``. Files get their names once all are complete, and none is left if anything fails. ``every`` takes each n-th
-    frame only, ``limit`` at most so many of them, ``start_seconds`` and ``end_seconds`` a part of the video, ``stream`` another of
-    its video streams (from 0). ``flicker`` adds the flicker of labels or numbers to the summary, and ``name`` names the schedule in
-    it. ``strip`` selects one activity bar or a row per stage for the overlay. Only ``classes`` are drawn and written, if any are
-    given; all others become 255. A long video is cut at key frames at least a minute apart, each piece with its own session.
+    ``folder`` gets ``summary.json`` and the files for ``write``: labels (``labels.mkv``), overlay (``overlay.mp4``), trace
+    (``trace.jsonl``) and png (``png/``); by default the first three. A network that outputs numbers has values
+    (``values.mkv``) and npy (``npy/``) instead of labels and png, an instance network instances (``instances.jsonl``) instead
+    of labels. If anything fails, no file is left.
 
-    ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced meanwhile. Of a damaged clip, all that
-    can be decoded is written, and ``problems`` lists what was lost.
+    ``every``: process every n-th frame only. ``limit``: stop after so many processed frames. ``start_seconds``,
+    ``end_seconds``: process a part of the video. ``stream``: index of the video stream, from 0. ``flicker``: add the flicker to
+    the summary. ``name``: the schedule's name in the summary. ``strip``: the overlay's bar, "activity" or "stages".
+    ``classes``: draw and write only these; all other pixels get 255.
+    A long video is cut at key frames at least a minute apart, and each piece has its own session.
+
+    ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced during the run. Of a damaged clip, all
+    frames that can be decoded are written, and ``problems`` says what was lost.
 
     >>> import tempfile
     >>> import numpy as np

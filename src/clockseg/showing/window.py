@@ -149,7 +149,7 @@ def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Mo
     if parts:
         return average(parts)
     if before is None:
-        raise RuntimeError("a clip begins with a frame on which everything fires.")
+        raise RuntimeError("the first frame of a clip must be one on which every stage fires.")
     # A shot without a key frame shows the last one unmoved.
     return before.averaged
 

@@ -128,6 +128,6 @@ def _sparse(output: Any) -> Array:
     """Return labels at every fourth row and column; ``UsageError`` for an output that is no label map."""
     if not isinstance(output, np.ndarray) or output.ndim != 2 or output.dtype.kind not in "ui":
         raise UsageError(
-            "a clock learns from labels [height, width], and this network gives none; cut it with its argmax."
+            "training a clock needs labels [height, width], which this network does not output; cut it with its argmax."
         )
     return output[::EVERY, ::EVERY].copy()

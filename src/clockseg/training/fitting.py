@@ -42,7 +42,7 @@ class Recipe:
 
 
 def log_to(file: Path, say: Log, *, fresh: bool) -> Log:
-    """Return a function that appends an entry to ``file`` and passes it to ``say``; ``fresh`` starts the file anew."""
+    """Return a function that appends an entry to ``file`` and passes it to ``say``; ``fresh`` starts the file again."""
     if fresh:
         file.unlink(missing_ok=True)
 

@@ -29,7 +29,7 @@ from clockseg.graph.heads import FeatureMap, Head, feature_map, score_name, with
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import fix
-from clockseg.networks.framing import Framing, OwnSize
+from clockseg.networks.framing import Framing
 from clockseg.networks.load import WorkingSize, assemble, read
 from clockseg.networks.load import framing as framing_of
 from clockseg.training import Trained
@@ -112,12 +112,12 @@ def _chosen(said: sidecar.Sidecar, stages: Sequence[str]) -> list[int]:
     """Return the stages that get a head (0 is the first); ``UsageError`` if there are none."""
     if not said.classes:
         raise UsageError(
-            f"network {said.name!r} has no classes in its sidecar, so no labels for a head to learn; "
-            'clock it by difference(threshold, of="features") or of="pixels".'
+            f"network {said.name!r} has no classes in its sidecar, so there are no labels to train a head on; "
+            'use difference(threshold, of="features") or of="pixels".'
         )
     names = said.stage_names[:-1]
     if not names:
-        raise UsageError(f"network {said.name!r} has one stage, which no clock can watch; cut it into more.")
+        raise UsageError(f"network {said.name!r} has one stage, which no clock can watch; cut it into more stages.")
     if unknown := [name for name in stages if name not in names]:
         raise UsageError(
             f"there is no stage {unknown[0]!r} that a clock could watch; all but the last one can be. "
@@ -142,14 +142,14 @@ def _maps(model: onnx.ModelProto, said: sidecar.Sidecar, chosen: Sequence[int], 
         earlier = {name for cut in said.cuts[:index] for name in cut}
         own = next((name for name in said.cuts[index] if name not in earlier), said.cuts[index][0])
         if own not in static.types:
-            raise NetworkError(f"cut {own!r} is no tensor of this network. {nearest(own, static.types)}")
+            raise NetworkError(f"cut {own!r} is not a tensor of this network. {nearest(own, static.types)}")
         found.append(feature_map(model, static, own, size=size, stage=names[index]))
     return found
 
 
 def _gather(
     net: StagedNetwork,
-    framing: Framing | OwnSize,
+    framing: Framing,
     chosen: Sequence[int],
     plans: Plan,
     *,
@@ -177,7 +177,7 @@ def _gather(
 
 def _agreement(
     net: StagedNetwork,
-    framing: Framing | OwnSize,
+    framing: Framing,
     chosen: Sequence[int],
     parts: Sequence[Part],
     *,
@@ -229,7 +229,7 @@ class Grid:
     frame: Size
 
     @classmethod
-    def of(cls, cells: tuple[int, int], framing: Framing | OwnSize, frame: Size) -> Grid:
+    def of(cls, cells: tuple[int, int], framing: Framing, frame: Size) -> Grid:
         """Return the grid of a map of ``cells`` rows and columns."""
         scaled, padded = framing.scaled(frame), framing.padded(frame)
         rows, columns = (_inside(cells[axis], padded[1 - axis], scaled[1 - axis]) for axis in (0, 1))

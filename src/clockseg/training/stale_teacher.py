@@ -112,7 +112,7 @@ def teacher(
     no score map to propagate.
     """
     if not said.classes:
-        raise UsageError(f"network {said.name!r} has no classes in its sidecar, so no scores that could be corrected.")
+        raise UsageError(f"network {said.name!r} has no classes in its sidecar, so there are no scores to correct.")
     working = framing(model, said, size=size).padded((said.input.width, said.input.height))
     static = fix(model, {said.input.name: (1, 3, working[1], working[0])})
     fused = assemble(model, said, engine=None, size=size).fused

@@ -160,5 +160,5 @@ def check_pixels(width: int, height: int, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise VideoError(
             f"a picture of {width}x{height} pixels is over the limit of {max_pixels / 1e6:g} megapixels. "
-            "Raise max_pixels (of segment and live: --max-pixels) if it is really meant."
+            "Raise max_pixels (of segment and live: --max-pixels) if this is intended."
         )

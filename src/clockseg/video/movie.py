@@ -106,7 +106,7 @@ def coded_axes(size: Size, matrix: tuple[int, ...] | None, crop: Crop = NO_CROP)
 
 
 Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
-"""Opens the file anew: the container, and the stream to decode."""
+"""Opens the file again: the container, and the stream to decode."""
 # How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
 # before any key frame that a search by bytes may have run past.
 _BACK_SECONDS = (0, 2, 20)

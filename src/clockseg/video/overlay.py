@@ -177,7 +177,7 @@ class OverlayWriter(FrameWriter):
         name = encoder()
         stream = self._part.container.add_stream(name, rate=self._fps, options={**_ENCODERS[name], **self._options})
         if not isinstance(stream, av.VideoStream):
-            raise VideoError(f"{name} is no video encoder")
+            raise VideoError(f"{name} is not a video encoder")
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         context = stream.codec_context
         context.time_base, context.thread_count = _TIME_BASE, self._threads
@@ -208,7 +208,7 @@ def encoder() -> str:
     for name in _ENCODERS:
         if name in av.codecs_available:
             return name
-    raise VideoError("this build of PyAV has no H.264 or MPEG-4 encoder. Install it anew: pip install --upgrade av")
+    raise VideoError("this build of PyAV has no H.264 or MPEG-4 encoder. Install it again: pip install --upgrade av")
 
 
 def fitted(image: Image, size: tuple[int, int]) -> Image:

@@ -109,7 +109,7 @@ def _images(path: Path, files: list[Path], max_pixels: int) -> Clip:
 
 def _check_timed(path: Path, span: Span | None) -> None:
     if span not in (None, WHOLE):
-        raise UsageError(f"{path}: images have no times, so there is nothing {span} in them. Leave start and end out.")
+        raise UsageError(f"{path}: images have no times, so nothing is {span} in them. Leave start and end out.")
 
 
 def source_identity(path: str | os.PathLike[str]) -> str:
@@ -158,7 +158,7 @@ def _check_file(path: Path) -> None:
         for of_kind, kind in _NO_FILES:
             if of_kind(mode):
                 raise VideoError(
-                    f"{path}: {kind}, which can be read only once, and a clip is read several times. Save it as a file, or "
+                    f"{path}: {kind}, which can be read only once, but a clip is read several times. Save it as a file, or "
                     "use clockseg live."
                 )
         with path.open("rb") as file:

@@ -22,7 +22,7 @@ _PARTS = 10
 
 
 class Band(Protocol):
-    """A band below the picture that shows when the network ran; it is drawn anew for each frame."""
+    """A band below the picture that shows when the network ran; it is drawn again for each frame."""
 
     height: int
 
@@ -60,7 +60,7 @@ class Activity:
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the bar after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
-            raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one a stage.")
+            raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
         share = 1.0 if fill else sum(map(bool, fired)) / self._stages
         self._history.append(share)
         self._frames, self._whole = self._frames + 1, self._whole + (share == 1)
@@ -143,7 +143,7 @@ class Strip:
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the strip after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
-            raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one a stage.")
+            raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
         self._history.append((tuple(map(bool, fired)), fill))
         canvas = self._back.copy()
         for age, (states, filled) in enumerate(reversed(self._history)):

@@ -132,7 +132,7 @@ class Outcome:
         if others and output is None:
             raise UsageError(
                 f"beside {str(key)!r} the module gives {', '.join(map(repr, others))}, which would not be updated. Give "
-                f"output={str(key)!r} to have that alone, or switch the others off in the module."
+                f"output={str(key)!r} to get this one only, or disable the others in the module."
             )
         return cls(type(given), {name: None if _holds_tensors(item) else item for name, item in entries.items()}, key)
 

@@ -90,7 +90,7 @@ class Clocked:
         if self.is_on:
             return self
         if isinstance(own, Forward):
-            raise UsageError("the module is on a clock already; switch that off first: clocked.off().")
+            raise UsageError("the module is wrapped already; call off() on the earlier wrapper first.")
         self._calls = Calls.of(self.module, self.module.forward)
         self.module.forward = Forward(self._call, self.module, own)  # type: ignore[method-assign,assignment]
         self.reset()

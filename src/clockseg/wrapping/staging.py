@@ -114,13 +114,13 @@ def _tensor(value: dict[str, Array], frame: Any) -> Tensor:
 def check_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
     """Raise ``NetworkError`` unless the output of the parts equals the module's: max |a - b| / max |b| <= tolerance."""
     if ours.shape != theirs.shape:
-        raise NetworkError(f"in parts the module returns {list(ours.shape)}, uncut {list(theirs.shape)}.")
+        raise NetworkError(f"in stages the module returns {list(ours.shape)}, uncut {list(theirs.shape)}.")
     difference = float(
         (ours.double().cpu() - theirs.double().cpu()).abs().max() / theirs.double().abs().max().clamp(min=1e-30)
     )
     if not difference <= tolerance:
         raise NetworkError(
-            f"in parts the output of the module differs by {difference:.1e} of its largest value; at most {tolerance:.0e} is "
+            f"in stages the output of the module differs by {difference:.1e} of its largest value; at most {tolerance:.0e} is "
             "allowed. In f32 that is a fault: try another engine or other cuts (at=), and report it. In 16 bits, allow more: "
             "tolerance=0.05."
         )
