@@ -15,7 +15,7 @@ Of: TypeAlias = Literal["auto", "output", "fused", "held"]
 
 
 class Carry(Protocol):
-    """Propagates values of earlier frames to the current one.
+    """Propagates values of earlier frames to the current one. As they stand here, its members move nothing.
 
     A session keeps each value as it was computed, and the motion composed since then, so ``move`` resamples a value only once.
     A motion of None means that nothing has moved.
@@ -24,45 +24,45 @@ class Carry(Protocol):
     @property
     def estimates_motion(self) -> bool:
         """True if it estimates motion; ``see`` is then called on every frame."""
-        ...
+        return False
 
     @property
     def reads_vectors(self) -> bool:
         """True if it reads the codec's motion vectors; the decoder then exports them."""
-        ...
+        return False
 
     @property
     def of(self) -> Of:
         """The value that is moved when nothing fires; when some stages fire, the held values of the others are moved."""
-        ...
+        return "held"
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
         """Return the data of a frame for motion estimation, from the ``prepared`` frame and the original ``image``.
 
         ``vectors``: the codec's motion vectors (``clockseg.video.Frame``), None if there are none.
         """
-        ...
+        return None
 
     def observe(self, before: Any, now: Any) -> Any:
         """Return the motion between two frames from what ``see`` returned for them."""
-        ...
+        return None
 
     def compose(self, first: Any, then: Any) -> Any:
         """Return the composition of two consecutive motions."""
-        ...
+        return None
 
     def move(self, value: Any, motion: Any) -> Any:
         """Return ``value`` moved along ``motion``."""
-        ...
+        return value
 
     def unexplained(self, value: Any, motion: Any) -> Any:
         """Return the motion-compensated residual at the resolution of ``value``: {"unexplained": float32 [1, 1, h, w], 0..1}."""
-        ...
+        return {}
 
 
 @dataclass(frozen=True)
-class Identity:
-    """The paper's carry: a held value is reused as it is (f_H = I).
+class Identity(Carry):
+    """The paper's carry: a held value is reused as it is (f_H = I). A carry of your own may inherit what it does not change.
 
     >>> Identity().move("score_fr of frame 3", None)
     'score_fr of frame 3'
@@ -71,23 +71,6 @@ class Identity:
     estimates_motion: ClassVar[bool] = False
     reads_vectors: ClassVar[bool] = False
     of: ClassVar[Of] = "held"
-
-    def see(self, prepared: Any, image: Any, vectors: Any) -> None:
-        """Return nothing."""
-
-    def observe(self, before: None, now: None) -> None:
-        """Return no motion."""
-
-    def compose(self, first: None, then: None) -> None:
-        """Return no motion."""
-
-    def move(self, value: Any, motion: None) -> Any:
-        """Return the value itself."""
-        return value
-
-    def unexplained(self, value: Any, motion: None) -> Any:
-        """Return an empty dict: there is no motion."""
-        return {}
 
     def __str__(self) -> str:
         return "identity"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 CLOCK, MOTION, FUSE, FINISH = "clock", "motion", "fuse", "finish"
 Kind: TypeAlias = int | str
@@ -25,36 +25,24 @@ class Lazy:
     pending: bool = True
 
 
-class Executor(Protocol):
-    """Runs pending calls in batches, which are ordered: a call comes after those whose values it takes."""
-
-    def force(self, batch: Sequence[Lazy]) -> None:
-        """Set the value of each call, and the seconds that it took."""
-        ...
-
-    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Prepare for the next frames, given a fill's ``memory`` and frame; an executor may compile models here."""
-        ...
-
-
-class Interpreter:
-    """The simplest executor: it runs one call after another.
+class Executor:
+    """Runs pending calls. This one makes one call after another; others look values up, or run several calls as one model.
 
     >>> call = Lazy(0, "a.body", str.upper, ("x",))
-    >>> Interpreter().force([call])
+    >>> Executor().force([call])
     >>> call.value
     'X'
     """
 
     def force(self, batch: Sequence[Lazy]) -> None:
-        """Make each call."""
+        """Set the value of each call, and the seconds that it took. A call comes after those whose values it takes."""
         for call in batch:
             start = time.perf_counter()
             call.value = call.part(*[one.value if type(one) is Lazy else one for one in call.args])
             call.seconds = time.perf_counter() - start
 
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Do nothing: there is nothing to compile."""
+        """Prepare for the next frames, given a fill's ``memory`` and frame; an executor may compile models here."""
 
 
 def force(executor: Executor, wanted: Iterable[Any]) -> list[Lazy]:
@@ -62,7 +50,7 @@ def force(executor: Executor, wanted: Iterable[Any]) -> list[Lazy]:
 
     >>> trunk = Lazy(0, "a.body", str.upper, ("x",))
     >>> head = Lazy(0, "a.head", str.__add__, (trunk, "!"))
-    >>> [call.value for call in force(Interpreter(), [head])]
+    >>> [call.value for call in force(Executor(), [head])]
     ['X', 'X!']
     """
     batch: dict[int, Lazy] = {}

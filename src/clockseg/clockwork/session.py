@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clockseg.clockwork.lazy import Executor, Interpreter
+from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, check, schedule_for
 from clockseg.clockwork.step import Memory, advance
@@ -35,7 +35,7 @@ class Session:
         check(net, self.schedule)
         self.memory: Memory | None = None
         self.tally = Tally(net.names)
-        own = Interpreter() if net.executor is None else net.executor(net, self.schedule)
+        own = Executor() if net.executor is None else net.executor(net, self.schedule)
         self._executor = own if executor is None else executor
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:

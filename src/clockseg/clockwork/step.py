@@ -11,7 +11,7 @@ import numpy as np
 
 from clockseg.clockwork.carry import call_carry
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Interpreter, Lazy, force
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Lazy, force
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.propagate import propagate, propagation
 from clockseg.clockwork.schedule import Schedule
@@ -308,7 +308,7 @@ def fill(
     >>> fill(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2)(1), "w")[0]
     'W'
     """
-    memory = advance(net, schedule, None, image, vectors, executor or Interpreter())
+    memory = advance(net, schedule, None, image, vectors, executor or Executor())
     return memory.output.value, memory
 
 
@@ -334,5 +334,5 @@ def step(
     """
     if np.shape(image) != memory.shape:
         raise UsageError(f"a frame of shape {np.shape(image)} after frames of {memory.shape}; call fill for it.")
-    after = advance(net, schedule, memory, image, vectors, executor or Interpreter())
+    after = advance(net, schedule, memory, image, vectors, executor or Executor())
     return after.output.value, after

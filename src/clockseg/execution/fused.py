@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from clockseg.clockwork.lazy import Executor, Interpreter, Lazy
+from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, advance
@@ -40,7 +40,7 @@ JOINTS = 32
 """Largest number of joints of a network."""
 Compiled: TypeAlias = Callable[[GraphPart], Part]
 """Compiles a part; returns the same object for the same part."""
-ALONE = Interpreter()
+ALONE = Executor()
 
 
 class Verdict(NamedTuple):
@@ -140,7 +140,7 @@ def named_parts(net: StagedNetwork) -> dict[str, Any]:
 
 
 @dataclass
-class Fused:
+class Fused(Executor):
     """The executor of one session.
 
     ``live``: the values that later batches read. ``plans``: the pieces of a batch and their joints, by its calls; ``failed``:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from clockseg.clockwork.clock import Clock, Decision, Tick
 from clockseg.clockwork.facts import facts
-from clockseg.clockwork.lazy import Lazy
+from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import advance
@@ -92,7 +92,7 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
 
 
 @dataclass
-class _Dry:
+class _Dry(Executor):
     """An executor that computes nothing, and notes which calls take values of earlier batches."""
 
     live: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -103,6 +103,3 @@ class _Dry:
             for given in call.args:
                 if type(given) is Lazy and id(given) not in here:
                     self.live[given.name].add(call.name)
-
-    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Do nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from clockseg.clockwork.clock import PICTURE, Clock, Tick, View, Watch, ask
-from clockseg.clockwork.lazy import Kind, Lazy
+from clockseg.clockwork.lazy import Executor, Kind, Lazy
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import StandIn
 
@@ -78,7 +78,7 @@ class Shot(Promise):
         return self.value.__array__(dtype)
 
 
-class Replay:
+class Replay(Executor):
     """An executor that looks the values of a recording up instead of computing them. ``carry``: identity, or a warp.
 
     The value of a call is a promise; for the data that a carry keeps of a frame, it is the frame's number. Bodies and heads
@@ -93,9 +93,6 @@ class Replay:
         for call in batch:
             args = tuple([one.value if type(one) is Lazy else one for one in call.args])
             call.value = self._promised(call.kind, call.name, call.part, args)
-
-    def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
-        """Do nothing: there is nothing to compile."""
 
     def _promised(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if name == "see":

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Value, same
+from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record
 from clockseg.errors import UsageError
 from clockseg.execution.pipeline import segments
@@ -174,7 +176,7 @@ def pipeline(stages: Sequence[Map], delays: Sequence[int]) -> Network:
     >>> [y_H.tolist() for y_H, y_O in unroll(pipeline([double] * 3, (0, 1, 1)), [1, 2, 3])]
     [[2, 4, 8], [4, 4, 8], [6, 8, 8]]
     """
-    parts = segments(delays)
+    parts = segments(Schedule((ALWAYS,) * len(stages), tuple(delays)).delays)
     first, later = stages[: len(parts[0])], parts[1:]
 
     def f_I(x: Value) -> Array:
