@@ -120,7 +120,7 @@ def test_names_of_classes_may_be_given_as_a_list(tmp_path: Path) -> None:
 def test_a_file_that_is_no_network_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / "names.txt").write_text("road\ncar")
     assert main(["cut", str(tmp_path / name), *FLAGS, "--out", str(tmp_path / "net.onnx")]) == 1
-    assert "Give a whole ONNX file, NAME.onnx" in capsys.readouterr().err.replace("\n", " ")
+    assert "Give a complete ONNX file, NAME.onnx" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

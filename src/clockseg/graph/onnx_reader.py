@@ -128,7 +128,7 @@ OLDEST_OPSET = 11
 _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32)
 
 _BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT16, onnx.TensorProto.UINT16)
-_EXPECTED = "Give a whole ONNX file, NAME.onnx, as torch.onnx.export and other exporters write it."
+_EXPECTED = "Give a complete ONNX file, NAME.onnx, as torch.onnx.export and other exporters write it."
 
 
 def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:

@@ -71,7 +71,7 @@ def cut_network(
     >>> cut_network(Path("nowhere.onnx"), Path("net.onnx"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.NetworkError: nowhere.onnx can't be read: No such file or directory. Give a whole ONNX file,
+    clockseg.errors.NetworkError: nowhere.onnx can't be read: No such file or directory. Give a complete ONNX file,
     NAME.onnx, as torch.onnx.export and other exporters write it.
     """
     if out.suffix != ".onnx":

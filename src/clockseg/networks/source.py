@@ -24,8 +24,8 @@ A clock on stages pays in few networks, and only ``clockseg plan`` and ``evaluat
 all of the picture moves, its stages fire on every frame, and running them one by one costs more than the uncut network.
 """
 FORMS = (
-    "Give a name a line in the order of the ids, a JSON list of names, a JSON object of id: name "
-    '(as a transformers config.json holds under "id2label"), or the classes.json of a folder of clips.'
+    "Give one name per line in the order of the ids, a JSON list of names, a JSON object of id: name "
+    '(as in a transformers config.json under "id2label"), or the classes.json of a folder of clips.'
 )
 
 
@@ -93,8 +93,8 @@ def read_class_names(path: Path) -> ClassNames:
     >>> read_class_names(Path("nowhere.txt"))
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give a name a line in the order of
-    the ids, a JSON list of names, a JSON object of id: name (as a transformers config.json holds under "id2label"), or
+    clockseg.errors.DataError: nowhere.txt can't be read (No such file or directory). Give one name per line in the order of
+    the ids, a JSON list of names, a JSON object of id: name (as in a transformers config.json under "id2label"), or
     the classes.json of a folder of clips.
     """
     try:
@@ -131,10 +131,10 @@ def read_palette(path: Path, classes: int) -> tuple[Colour, ...]:
     >>> read_palette(Path("nowhere.txt"), 2)
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere.txt can't be read. Give 2 colours: a JSON list of [r, g, b], 0 to 255, or one a line
+    clockseg.errors.DataError: nowhere.txt can't be read. Give 2 colours: a JSON list of [r, g, b], 0 to 255, or one per line
     as "r g b" or "#rrggbb".
     """
-    forms = f'Give {classes} colours: a JSON list of [r, g, b], 0 to 255, or one a line as "r g b" or "#rrggbb".'
+    forms = f'Give {classes} colours: a JSON list of [r, g, b], 0 to 255, or one per line as "r g b" or "#rrggbb".'
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
         rows = json.loads(text) if text.startswith(("[", "{")) else [_colour(line) for line in text.splitlines()]

@@ -216,5 +216,5 @@ def _check_classes(net: StagedNetwork) -> None:
     if count > MOST_CLASSES:
         raise UsageError(
             f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
-            "(a byte a pixel, 255 for none). Give a network of class scores."
+            "(one byte per pixel, 255 for none). Give a network of class scores."
         )
