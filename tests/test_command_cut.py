@@ -555,7 +555,7 @@ def test_a_frame_of_bytes_normalises_itself(tmp_path: Path) -> None:
             UsageError,
             "4 outputs: give --output with the one of class scores",
         ),
-        (Said(output="scorse").over(SAID), NetworkError, "'scorse' is not a tensor of this network"),
+        (Said(output="scorse").over(SAID), NetworkError, "'scorse' is not a tensor, node or module of this network"),
         (
             Said(classes=("a", "b", "c")).over(SAID),
             NetworkError,

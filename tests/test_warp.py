@@ -313,7 +313,7 @@ def test_a_carry_by_name_and_back(text: str, told: str) -> None:
         ('warp(flow, of="labels")', "give one of auto, output, fused, held"),
         ("warp(flow(), scale=0.5)", "options once"),
         ("warp(3)", "pass a motion estimator"),
-        ("flow", "no carry"),
+        ("flow", "not a carry"),
         ("drift", "no carry 'drift'"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from clockseg.clocks.change import Change
 from clockseg.clocks.combine import PerStage, per_stage
-from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask
+from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, name_of
 from clockseg.clockwork.facts import facts
 from clockseg.errors import UsageError, number
 
@@ -42,7 +42,7 @@ class Paced:
         declared = facts(self.clock)
         if declared.threshold is None or declared.below or declared.parts:
             raise UsageError(
-                f"{self.clock!r} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
+                f"{name_of(self.clock).lower()} can't be paced; give a clock whose threshold can adapt: adaptive or difference. "
                 "Use either and both around paced(..), not inside it."
             )
         if not 0 < number(self.rate, "paced's rate") < 1:

@@ -64,9 +64,9 @@ def _carried(inner: Any, carry: Any = None, *, imports: bool) -> ByStages:
 
 def _check_whole(found: Any) -> None:
     """Raise ``UsageError`` for a carry, and for a name that needs arguments."""
-    for name, carry in CARRIES.items():
-        if found is carry:
-            raise UsageError(f"{name} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
+    carries = [name for name, carry in CARRIES.items() if found is carry]
+    if carries or hasattr(found, "compose"):
+        raise UsageError(f"{(*carries, found)[0]} is a carry, not a schedule; combine it with a schedule: {_CARRIED}.")
     bare = found.func if isinstance(found, partial) else found
     for function, example in (*_EXAMPLES.values(), (_carried, _CARRIED)):
         if bare is function and example:

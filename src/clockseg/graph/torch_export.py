@@ -19,9 +19,7 @@ from torch import Tensor, fx, nn
 
 from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line, nearest
 
-WAYS_OUT = (
-    "Export it to ONNX and cut that file, or build a clockseg.StagedNetwork from clockseg.Stage objects."
-)
+WAYS_OUT = "Export it to ONNX and cut that file, or build a clockseg.StagedNetwork from clockseg.Stage objects."
 INNER = "module."
 """What stands before the names of a module's parameters and submodules in its exported graph."""
 _USUAL = ("out", "logits")
