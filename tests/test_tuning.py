@@ -28,7 +28,7 @@ from clockseg.clocks import paced
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.execution.recording import Recording, needs, record, replay
 from clockseg.planning.schedule_file import read_schedule_file
-from clockseg.planning.tuning import NEVER, tried, tune, tune_near
+from clockseg.planning.tuning import NEVER, tried, tune
 from video_making import picture, write_video
 
 NET = StagedNetwork("watched", (Stage("a", np.asarray), Stage("b", np.asarray)))
@@ -199,8 +199,9 @@ def test_a_paced_schedule_holds_its_rate_on_other_blocks() -> None:
     still, moving = halves(record(NET, images), 40)
     fixed = tune(still, adaptive, 0.5).point.threshold
     assert tried(moving, adaptive(fixed)).fire_rate > 0.9
-    start = tune_near(still, lambda threshold: paced(adaptive(threshold), 0.5), 0.5, fixed).point
-    assert fixed / 2 <= start.threshold <= 2 * fixed
+    near = (fixed / 2, 2 * fixed)
+    start = tune(still, lambda threshold: paced(adaptive(threshold), 0.5), 0.5, points=2, between=near).point
+    assert near[0] <= start.threshold <= near[1]
     assert abs(start.fire_rate - 0.5) < 0.01
     assert tried(moving, paced(adaptive(start.threshold), 0.5)).fire_rate < 0.7
 

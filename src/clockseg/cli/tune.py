@@ -86,8 +86,8 @@ def run(args: argparse.Namespace) -> int:
 
         draw_tuning(found.fixed, file, schedule=found.fixed_schedule)
 
-    clock = clock_text(args.clock, watch=args.watch, cap=args.cap)
-    if args.keep == "rate" and clock.name == "confidence":
+    clock = clock_text(args.clock, watch=args.watch)
+    if args.keep == "rate" and clock.startswith("confidence("):
         raise UsageError(
             "confidence can't be paced, because it has no reference to compare with. Add --keep threshold."
         )
@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
     setting = {"precision": args.precision, "every": args.every}
     setting |= {} if args.size is None else {"size": args.size}
-    found = at_fire_rate(net, clock, recorded, args.fire_rate, paced=args.keep == "rate", setting=setting)
+    paced = args.keep == "rate"
+    found = at_fire_rate(net, clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
     publish_schedule(args, found.facts(), found.file(), lambda: _text(found), draw)
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)

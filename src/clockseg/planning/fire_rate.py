@@ -5,51 +5,27 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from clockseg.carry.expressions import MARK, marked
+from clockseg.clocks.change import NEVER
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs
+from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
-from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune, tune_near
+from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune
 
 CLOCKS = ("adaptive", "difference", "confidence")
 
 
-@dataclass(frozen=True)
-class ClockText:
-    """A clock as text, by its threshold; ``pace``: the rate to keep, None for a fixed threshold; ``cap``: most frames held.
+def clock_text(text: str, *, watch: int | None = None) -> str:
+    """Return a clock with ``{}`` for its threshold; ``watch``: the stage it looks at. ``UsageError`` for anything else.
 
-    >>> ClockText('difference', 'of="pixels"', cap=8).text(0.1)
-    'either(difference(0.1, of="pixels"), at_least_every(8))'
-    >>> ClockText("adaptive", pace=0.5).text(0.02)
-    'paced(adaptive(0.02), 0.5)'
-    """
-
-    name: str
-    arguments: str = ""
-    cap: int | None = None
-    pace: float | None = None
-
-    def text(self, threshold: float) -> str:
-        """Return the clock with this threshold."""
-        clock = f"{self.name}({', '.join(filter(None, (repr(threshold), self.arguments)))})"
-        paced = clock if self.pace is None else f"paced({clock}, {self.pace!r})"
-        return paced if self.cap is None else f"either({paced}, at_least_every({self.cap}))"
-
-    def __call__(self, threshold: float) -> ScheduleLike:
-        return parse_schedule(self.text(threshold))
-
-
-def clock_text(text: str, *, watch: int | None = None, cap: int | None = None) -> ClockText:
-    """Parse a clock without its threshold; ``watch``: the stage it looks at. ``UsageError`` for anything else.
-
-    >>> clock_text("adaptive()", watch=1).text(0.25)
-    'adaptive(0.25, watch=1)'
+    >>> clock_text("adaptive()", watch=1)
+    'adaptive({}, watch=1)'
     """
     try:
         node = ast.parse(marked(text.strip()), mode="eval").body
@@ -57,24 +33,23 @@ def clock_text(text: str, *, watch: int | None = None, cap: int | None = None) -
         node = ast.Constant(None)
     call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
     name = ast.unparse(call.func).replace(MARK, ":")
-    # As in plan, {} may stand for the threshold.
-    if [ast.unparse(one) for one in call.args] not in ([], ["{}"]) or not (
+    if [ast.unparse(one) for one in call.args] not in ([], [PLACE]) or not (
         name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)
     ):
         raise UsageError(
             f"--clock {text!r}: give {', '.join(CLOCKS)} or package.module:name, with all arguments but the threshold by "
             'name, such as difference(of="pixels").'
         )
-    arguments = [ast.unparse(keyword).replace("'", '"') for keyword in call.keywords]
+    arguments = [PLACE, *(ast.unparse(keyword).replace("'", '"') for keyword in call.keywords)]
     if watch is not None:
         arguments.append(f"watch={watch}")
-    return ClockText(name, ", ".join(arguments), cap)
+    return f"{name}({', '.join(arguments)})"
 
 
-def to_record(net: StagedNetwork, clock: ClockText) -> frozenset[Key]:
+def to_record(net: StagedNetwork, clock: str) -> frozenset[Key]:
     """Return what a recording must hold: what the clock watches, and the last stage's labels, which tell what holding costs."""
     last = {label_map(len(net))} if net.stages[-1].scores is not None else set()
-    return needs(net, [clock(0.5)]) | last
+    return needs(net, [parse_schedule(clock.replace(PLACE, "0.5"))]) | last
 
 
 @dataclass(frozen=True)
@@ -127,25 +102,36 @@ class FireRate:
 
 def at_fire_rate(
     net: StagedNetwork,
-    clock: ClockText,
+    clock: str,
     recorded: Sequence[tuple[str, Recording]],
     rate: float,
     *,
+    cap: int | None = None,
     paced: bool = True,
     setting: Mapping[str, Any] | None = None,
 ) -> FireRate:
     """Find the threshold at which ``clock`` fires on a share ``rate`` of the frames of the recordings, each with its path.
 
-    ``paced``: adapt the threshold while it runs, to keep the rate. Errors as of ``tune``.
+    ``clock``: text with ``{}`` for the threshold; ``cap``: the most frames held. ``paced``: adapt the threshold while it runs,
+    to keep the rate. Errors as of ``tune``.
     """
+
+    def text(threshold: float, pace: bool = False) -> str:
+        found = clock.replace(PLACE, repr(threshold))
+        found = f"paced({found}, {rate!r})" if pace else found
+        return found if cap is None else f"either({found}, at_least_every({cap}))"
+
     recordings = [recording for _, recording in recorded]
-    fixed = tune(recordings, clock, rate)
-    chosen, point = clock, fixed.point
+    fixed = tune(recordings, lambda threshold: parse_schedule(text(threshold)), rate)
+    point, schedule = fixed.point, text(fixed.point.threshold)
+    start = schedule
     if paced and 0 < rate < 1 and point.threshold > 0:
-        chosen = replace(clock, pace=rate)
-        point = tune_near(recordings, chosen, rate, point.threshold).point
-    clips = tuple((path, len(recording), tried([recording], chosen(point.threshold))) for path, recording in recorded)
-    schedule, start = chosen.text(point.threshold), clock.text(fixed.point.threshold)
+        # The rate of a paced clock depends little on where its threshold starts.
+        near = (point.threshold / 2, min(2 * point.threshold, NEVER))
+        point = tune(recordings, lambda one: parse_schedule(text(one, pace=True)), rate, points=2, between=near).point
+        schedule = text(point.threshold, pace=True)
+    chosen = parse_schedule(schedule)
+    clips = tuple((path, len(recording), tried([recording], chosen)) for path, recording in recorded)
     return FireRate(net, schedule, start, point, fixed, clips, setting or {})
 
 

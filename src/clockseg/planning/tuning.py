@@ -150,23 +150,10 @@ def tune(
     if not any(len(recording) > 1 for recording in recordings):
         raise DataError("nothing to tune on: no clip has two frames or more.")
     search = _Search([recording for recording in recordings if len(recording)], by_threshold, fire_rate, between)
-    search.spread(points)
-    search.close_in()
+    search.close_in(points)
     search.look_around()
     best = search.best()
     return Tuned(fire_rate, search.at(_short(best.low, best.high)), tuple(search.points))
-
-
-def tune_near(recordings: Sequence[Recording], schedule: ByThreshold, fire_rate: float, threshold: float) -> Tuned:
-    """Call ``tune`` between half and twice a ``threshold``, for paced schedules, whose rate depends little on their start.
-
-    >>> from clockseg.clocks import adaptive, paced
-    >>> tune_near([], lambda threshold: paced(adaptive(threshold), 0.5), 0.5, 0.02)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nothing to tune on: no clip has two frames or more.
-    """
-    return tune(recordings, schedule, fire_rate, points=2, between=(threshold / 2, min(2 * threshold, NEVER)))
 
 
 class _Search:
@@ -187,21 +174,18 @@ class _Search:
         self.points = sorted([*others, point], key=lambda known: known.threshold)
         return point
 
-    def spread(self, count: int) -> None:
-        """Bisect where the rate makes its widest steps, until there are ``count`` points."""
-        while self.replays < count and (pairs := [pair for pair in pairwise(self.points) if _between(*pair)]):
-            left, right = max(pairs, key=lambda pair: abs(pair[0].fire_rate - pair[1].fire_rate))
-            if left.fire_rate == right.fire_rate:
+    def close_in(self, count: int) -> None:
+        """Bisect where the rate makes its widest steps until there are ``count`` points, then where it passes the one asked for."""
+        while self.replays < MOST_REPLAYS:
+            pairs = [pair for pair in pairwise(self.points) if _between(*pair)]
+            stepping = [pair for pair in pairs if pair[0].fire_rate != pair[1].fire_rate]
+            if self.replays < count and stepping:
+                left, right = max(stepping, key=lambda pair: abs(pair[0].fire_rate - pair[1].fire_rate))
+            elif passing := [pair for pair in pairs if self._passes(*pair)]:
+                left, right = passing[0]
+            else:
                 return
             self.at(_short(left.high, right.low))
-
-    def close_in(self) -> None:
-        """Bisect where the rate passes the one asked for, until no threshold is in between."""
-        while self.replays < MOST_REPLAYS:
-            pairs = [pair for pair in pairwise(self.points) if _between(*pair) and self._passes(*pair)]
-            if not pairs:
-                return
-            self.at(_short(pairs[0][0].high, pairs[0][1].low))
 
     def look_around(self) -> None:
         """Try the pieces next to the best one, on both sides."""
