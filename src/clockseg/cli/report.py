@@ -28,7 +28,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--video", choices=("auto", "embed", "reference", "none"), default="auto", help=help)
     help = "path of the video, if it has moved since it was segmented"
     parser.add_argument("--source", type=Path, metavar="VIDEO", help=help)
-    parser.add_argument("--plan", type=Path, metavar="FILE.toml", help="also show the frontier of this plan")
     help = "also write, for each frame of the first RUN, the share of the picture that each class covers"
     parser.add_argument("--areas", type=Path, metavar="FILE.csv", help=help)
     add_options(parser, "--overwrite", help="replace existing files")
@@ -46,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():
         check_new_files(out, *([] if args.areas is None else [args.areas]), overwrite=args.overwrite)
-    write(args.runs, out, video=args.video, source=args.source, plan=args.plan, overwrite=args.overwrite, warn=warn)
+    write(args.runs, out, video=args.video, source=args.source, overwrite=args.overwrite, warn=warn)
     if args.areas is not None:
         write_areas(args.runs[0], args.areas)
     if not args.quiet:

@@ -1,16 +1,13 @@
-"""Tables of a report: the settings and the cost of each run; and the frontier of a plan."""
+"""Tables of a report: the settings and the cost of each run."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clockseg.planning.schedule_file import read_schedule_file
 from clockseg.report.run import Run
 from clockseg.report.trace import PARTS, seconds_of
 
@@ -89,31 +86,3 @@ _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
     ("frames per second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
 )
 """Rows from the summary: name, key, format, explanation."""
-
-
-def plan_facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a plan written by ``clockseg plan --out`` as plain values; ``DataError`` for another file.
-
-    ``points``: those of the frontier, fastest first; the chosen one is separate, as promised and on held-back frames.
-    """
-    file = read_schedule_file(path)
-    tuned = file.tuned
-    rows = tuned.get("frontier")
-    names = ("time", "agreement", "schedule", "network")
-    points = [dict(zip(names, row, strict=False)) for row in rows] if isinstance(rows, list) else []
-    return {
-        "file": Path(path).name,
-        "schedule": file.schedule,
-        "network": file.run.get("network", file.network),
-        "measure": "mIoU" if tuned.get("measure") == "mean_iu" else "pixels",
-        "reference": str(tuned.get("reference", "")),
-        "frames": tuned.get("frames"),
-        "points": [point for point in points if _pair(point.get("time"), point.get("agreement"))],
-        "promised": _pair(tuned.get("relative_time"), tuned.get("promised")),
-        "held_back": _pair(tuned.get("held_back_relative_time"), tuned.get("held_back")),
-    }
-
-
-def _pair(time: Any, agreement: Any) -> dict[str, float] | None:
-    known = all(isinstance(value, int | float) and value == value for value in (time, agreement))
-    return {"time": time, "agreement": agreement} if known else None

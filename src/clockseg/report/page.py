@@ -17,7 +17,7 @@ from clockseg.types import Array
 
 SCRIPTS = (
     "packed", "masks", "player", "data", "words", "theme", "view", "painting", "lanes", "panels", "timeline", "moment",
-    "controls", "compared", "frontier", "tables", "keys", "main",
+    "controls", "compared", "tables", "keys", "main",
 )  # fmt: skip
 """The modules of ``page/``, each after those that it imports. Their top-level names differ."""
 _TYPES = {"u1": "Uint8Array", "u4": "Uint32Array", "f4": "Float32Array", "f8": "Float64Array"}

@@ -14,7 +14,7 @@ import numpy as np
 from clockseg import __version__
 from clockseg.errors import ClocksegError, DataError, UsageError
 from clockseg.files import whole
-from clockseg.report.figures import conditions, costs, plan_facts
+from clockseg.report.figures import conditions, costs
 from clockseg.report.maps import Scan, comparable, scan
 from clockseg.report.page import packed, page
 from clockseg.report.picture import Choice, picture
@@ -36,15 +36,13 @@ def write(
     *,
     video: Choice = "auto",
     source: str | os.PathLike[str] | None = None,
-    plan: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     warn: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
     """Write a page on one result folder, or on several of one video: the first is shown, the others compared with it.
 
     ``video``: embed the video ("embed"), link to it ("reference"), show none ("none"), or embed it if it is short ("auto").
-    ``source``: its current path, if it was moved. ``plan``: a file written by ``clockseg plan --out``, whose frontier is
-    shown. ``warn`` gets a sentence on whatever could not be shown.
+    ``source``: its current path, if it was moved. ``warn`` gets a sentence on whatever could not be shown.
     ``UsageError`` if ``file`` exists and may not be replaced, ``DataError`` if a folder has no result.
     """
     target = Path(file)
@@ -57,11 +55,10 @@ def write(
         notes.append(sentence)
         warn(sentence)
 
-    plan_found = None if plan is None else plan_facts(plan)
     try:
         facts, shown = _facts(runs, target, video, note)
         name = str(runs[0].summary.get("input") or runs[0].folder.resolve().name)
-        text = page(f"{name} – clockseg", facts | {"name": name, "plan": plan_found, "notes": notes}, shown)
+        text = page(f"{name} – clockseg", facts | {"name": name, "notes": notes}, shown)
     except ClocksegError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:

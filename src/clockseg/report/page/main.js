@@ -3,7 +3,6 @@
 import { compared } from './compared.js';
 import { MaskControls, firingFrom, modes, transport } from './controls.js';
 import { readFacts } from './data.js';
-import { frontier } from './frontier.js';
 import { setUpKeys } from './keys.js';
 import { Moment } from './moment.js';
 import { bytesOf } from './packed.js';
@@ -85,7 +84,6 @@ async function main() {
   parts.timeline = new Timeline(byId('lanes'), facts, view, actions.go);
   view.on((changed) => update(changed, facts, view, parts));
   compared(facts, view);
-  frontier(facts.plan);
   tables(facts);
   byId('compared').addEventListener('click', ({ target }) => {
     if (target.id === 'worst') actions.go(Number(target.dataset.frame));
