@@ -28,9 +28,8 @@ from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.values import Deviation
 from clockseg.paper import adaptive_curve
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity
-from clockseg.paper.plots import draw_published, draw_rates, draw_velocity
+from clockseg.paper.plots import draw_rates, draw_velocity
 from clockseg.paper.report import Row, records
-from clockseg.paper.tables import TABLES
 from clockseg.planning.planner import Goal, Plan
 from clockseg.planning.tuning import Point, Trial, Tuned
 from clockseg.report import style
@@ -113,18 +112,11 @@ def plan(name: str = "skip_frame(2)") -> Any:
     return Plan(ByPixels(keep=0.9), variants, trials[3], tuple(trials[1:]), tuple(trials), 0.04, 400, 0)  # type: ignore[arg-type]
 
 
-ROWS = [
-    Row("NYUDv2", "frame oracle", "paper", 31.1),
-    Row("NYUDv2", "skip-frame", "paper", 27.7),
-    Row("CamVid", "frame oracle", "measured", 72.0),
-    Row("CamVid", "skip-frame", "measured", 68.4),
-]
 DRAWN = {
     "velocity": lambda path: draw_velocity(velocity(), path),
     "tuning": lambda path: draw_tuning(tuned(), path, schedule=LONG),
     "frontier": lambda path: draw_plan(plan(LONG), path),
     "evaluation": lambda path: draw_evaluation([*evaluations(), evaluation(LONG, 0.5, 0.4)], path),
-    "published": lambda path: draw_published("All schedules", records(TABLES["schedules"].rows()), path),
     "rates": lambda path: draw_rates("Curve", records(adaptive_curve.PUBLISHED), path),
 }
 
@@ -312,21 +304,6 @@ def test_of_networks_that_give_numbers_errors_are_shown(page) -> None:
     assert times.get_ylabel() == "relative error, %"
 
 
-def test_published_numbers_stand_beside_measured_ones(page) -> None:
-    draw_published("Schedules", records(ROWS), "published.svg")
-    loss, score = page[0].axes
-    assert [label.get_text() for label in loss.get_yticklabels()] == ["frame oracle", "skip-frame"]
-    [(losses, _)] = lines(loss, "NYUDv2: published")
-    assert losses == pytest.approx([0, 100 * (1 - 27.7 / 31.1)])
-    [(scores, places)] = lines(score, "CamVid: measured here")
-    assert scores == [72.0, 68.4]
-    assert [round(place) for place in places] == [0, 1]
-    by_name = {line.get_label(): line for line in score.lines}
-    assert by_name["NYUDv2: published"].get_markerfacecolor() == "white"
-    assert by_name["CamVid: measured here"].get_markerfacecolor() != "white"
-    assert by_name["NYUDv2: published"].get_marker() != by_name["CamVid: measured here"].get_marker()
-
-
 def test_rates_go_by_kind_and_data_set(page) -> None:
     measured = [
         Row("CamVid", "frame oracle", "measured", 72.0, full_frames=100.0),
@@ -341,11 +318,14 @@ def test_rates_go_by_kind_and_data_set(page) -> None:
     [(rates, _)] = lines(score, "YouTube-Objects, adaptive: authors' notebook")
     assert rates == sorted(rates)
     assert len(rates) == 5
+    by_name = {line.get_label(): line for line in score.lines}
+    assert by_name["YouTube-Objects, adaptive: published"].get_markerfacecolor() == "white"
+    assert by_name["CamVid, adaptive: measured here"].get_markerfacecolor() != "white"
 
 
 def test_nothing_to_put_beside_each_other() -> None:
     with pytest.raises(DataError, match="no scores"):
-        draw_published("Nothing", records([Row("NYUDv2", "skip-frame", "paper")]), "nothing.svg")
+        draw_rates("Nothing", records([Row("NYUDv2", "skip-frame", "paper")]), "nothing.svg")
 
 
 # The commands; velocity's and plan's are in test_velocity and test_planning
@@ -394,19 +374,6 @@ def test_without_matplotlib_it_says_what_to_install(name, clips, monkeypatch, ca
 def test_streaming_has_no_plot(clips, capsys) -> None:
     assert main([*commands(clips)["evaluate"], "--streaming", "30", "--plot", "plot.svg"]) == 2
     assert "can't draw --streaming" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "plot", "message"),
-    [
-        ("qualitative", "p.svg", "give --out DIR"),
-        ("all", "p.svg", "give --out DIR"),
-        ("schedules", "p.pdf", ".svg or .png"),
-    ],
-)
-def test_reproduce_refuses_what_it_can_not_draw(name, plot, message, tmp_path, capsys) -> None:
-    assert main(["reproduce", name, "--data", str(tmp_path), "--standin", "--plot", plot]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_drawing_without_matplotlib(monkeypatch) -> None:

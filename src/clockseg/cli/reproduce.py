@@ -14,12 +14,10 @@ from clockseg.cli.options import (
     ENGINE,
     add_group,
     add_options,
-    add_plot_option,
     check_new_files,
     engine_options,
     need,
     new_command,
-    plots,
 )
 from clockseg.cli.progress import status_line
 from clockseg.cli.terminal import align, fail
@@ -39,9 +37,6 @@ EXPERIMENTS = {
     "adaptive-videos": "single videos: when the adaptive clock fires, and what it costs",
     "qualitative": "the windows in which a pipeline gains the most and the least over skip-frame",
 }
-
-PLOTTED = ("velocity", "pipeline-pascal", "pipeline", "fixed-rate", "schedules", "adaptive-curve")
-"""Those with numbers in the paper that fit one picture."""
 
 DRAWN = ("velocity", "adaptive-curve", "all")
 """Those whose reports have figures drawn with matplotlib."""
@@ -74,7 +69,6 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--standin", nargs="?", const="street", metavar="NETWORK", help=help)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the report and its figures into this folder")
-    add_plot_option(parser, f"published numbers beside measured ones: of {', '.join(PLOTTED)}")
     add_options(parser, "--json", "--quiet")
     add_group(parser, "network", *ENGINE)
 
@@ -86,9 +80,6 @@ def run(args: argparse.Namespace) -> int:
         check_new_files(args.out / "report", overwrite=True)
         if args.name in DRAWN:
             need("matplotlib", what="--out, which draws figures,", extra="plots")
-    if args.plot is not None and args.name not in PLOTTED:
-        raise UsageError(f"--plot is for one of {', '.join(PLOTTED)}; give --out DIR for the pictures of {args.name}.")
-    check_new_files(*plots(args), overwrite=True)
     reports = {}
     for name in EXPERIMENTS if args.name == "all" else [args.name]:
         try:
@@ -109,10 +100,6 @@ def _run_one(name: str, args: argparse.Namespace, setting: Setting) -> Report:
     report = experiment(name)(setting)
     if not args.json:
         print(text(report))
-    if args.plot is not None:
-        from clockseg.paper.plots import draw_report
-
-        draw_report(report, args.plot)
     if args.out is not None:
         given = f"--standin {args.standin}" if args.standin else "--weights DIR"
         files = write(report, args.out, command=f"clockseg reproduce {name} --data DIR {given}")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from clockseg.errors import DataError
-from clockseg.paper.report import Report, records
 from clockseg.report.style import CYCLE, DASHES, HALF, INK, MARKERS, MUTED, dashed, figure, marked, short
 from clockseg.types import Array
 
@@ -28,70 +26,35 @@ Record = Mapping[str, Any]
 MEASURED = "measured"
 KINDS = ("adaptive", "(1,1,n)", "pixel clock")
 """Methods that exist at several rates."""
-METHODS = 30
-"""The most methods that have a line."""
 QUANTITIES = {"loss": "loss against the frame oracle, %", "mean_iu": "mean IU, %"}
 """The panels: the key in a record, and its label."""
 _SOURCES = {"paper": "published", "notebook": "authors' notebook", MEASURED: "measured here"}
 
 
 class _Series(NamedTuple):
-    """The rows of one data set from one source, their look, and their distance from the line of their method."""
+    """The rows of one kind of method of a data set from one source, and their look."""
 
     name: str
     rows: tuple[Record, ...]
+    kind: str
     look: dict[str, Any]
-    aside: float
-
-
-def draw_report(report: Report, path: str | os.PathLike[str]) -> None:
-    """Draw the rows of a report, published beside measured, or without rows its own figure, which shows both."""
-    if report.rows:
-        draw = draw_rates if report.name == "adaptive-curve" else draw_published
-        draw(report.title, records(report.rows), path)
-    else:
-        report.figures[0].draw(Path(path))
-
-
-def draw_published(title: str, rows: Sequence[Record], path: str | os.PathLike[str]) -> None:
-    """Plot the loss of each method against the frame oracle, and its mean IU.
-
-    Markers are hollow if published by the paper, half filled if from the authors' notebook, filled if measured here; data sets
-    differ in colour and marker. Losses can be compared between data sets, scores only within one. ``rows``: as
-    ``clockseg.paper.report.records`` returns them; ``DataError`` if none of them has a score.
-    """
-    series = _series(title, rows)
-    methods = list(dict.fromkeys(row["method"] for one in series for row in one.rows))[:METHODS]
-    height = 1.35 + 0.3 * len(methods) + 0.17 * -(-len(series) // 2)
-    with figure(path, size=(HALF + 1.2, height)) as drawn:
-        panels = drawn.subplots(1, 2, sharey=True)
-        for panel, (key, label) in zip(panels, QUANTITIES.items(), strict=True):
-            for one in series:
-                there = [row for row in one.rows if row[key] is not None and row["method"] in methods]
-                lines = [methods.index(row["method"]) + one.aside for row in there]
-                panel.plot([row[key] for row in there], lines, linestyle="", label=one.name, **one.look)
-            for line in range(len(methods)):
-                panel.axhline(line + 0.5, color=MUTED, linewidth=0.4, alpha=0.4, zorder=0)
-            panel.grid(axis="x")
-            panel.set_xlabel(label)
-        panels[0].set_yticks(range(len(methods)), methods)
-        panels[0].set_ylim(len(methods) - 0.5, -0.5)
-        _finish(drawn, panels[0], title)
 
 
 def draw_rates(title: str, rows: Sequence[Record], path: str | os.PathLike[str]) -> None:
-    """Plot the same of methods at several rates, by the share of frames on which all stages run.
+    """Plot the loss of methods against the frame oracle, and their mean IU, by the share of frames on which all stages run.
 
-    There is a line for each kind of method of a data set: the adaptive clock solid, others dashed.
+    Markers are hollow if published by the paper, half filled if from the authors' notebook, filled if measured here; data sets
+    differ in colour and marker. There is a line for each kind of method of a data set: the adaptive clock solid, others
+    dashed. ``rows``: as ``clockseg.paper.report.records`` returns them; ``DataError`` if none of them has a score.
     """
-    series = _series(title, [{**row, "kind": _kind(row["method"])} for row in rows])
+    series = _series(title, rows)
     with figure(path, size=(HALF + 1.2, 3.2 + 0.17 * -(-len(series) // 2))) as drawn:
         panels = drawn.subplots(1, 2)
         for panel, (key, label) in zip(panels, QUANTITIES.items(), strict=True):
             for one in series:
                 there = [row for row in one.rows if row[key] is not None and row.get("full_frames") is not None]
                 there.sort(key=lambda row: row["full_frames"])
-                look = {"linewidth": 1, **one.look, "linestyle": DASHES[KINDS.index(one.rows[0]["kind"])]}
+                look = {"linewidth": 1, **one.look, "linestyle": DASHES[KINDS.index(one.kind)]}
                 panel.plot([row["full_frames"] for row in there], [row[key] for row in there], label=one.name, **look)
             panel.grid()
             panel.set(xlabel="full frames, %", ylabel=label)
@@ -121,15 +84,11 @@ def _series(title: str, records: Sequence[Record]) -> list[_Series]:
     data = list(dict.fromkeys(row["data"] for row in records))
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for row in scored:
-        groups.setdefault((row["data"], row.get("kind", ""), row["source"]), []).append(row)
-    found = []
-    for number, ((one, kind, source), rows) in enumerate(groups.items()):
-        aside = 0.6 * (number + 0.5) / len(groups) - 0.3
-        name = f"{one}, {kind}" if kind else one
-        found.append(
-            _Series(f"{name}: {_SOURCES.get(source, source)}", tuple(rows), _look(data.index(one), source), aside)
-        )
-    return found
+        groups.setdefault((row["data"], _kind(row["method"]), row["source"]), []).append(row)
+    return [
+        _Series(f"{one}, {kind}: {_SOURCES.get(source, source)}", tuple(rows), kind, _look(data.index(one), source))
+        for (one, kind, source), rows in groups.items()
+    ]
 
 
 def _look(place: int, source: str) -> dict[str, Any]:
