@@ -280,13 +280,6 @@ def test_shortest_stages() -> None:
     assert found.stages == (pytest.approx(30 / 52), pytest.approx(22 / 52))
 
 
-def test_finest_detail() -> None:
-    """Skips at strides 4 and 8 are both fresh."""
-    found = chosen(SEGFORMER, 3, "detail")
-    assert found.cuts == (("b",), ("c",), ("d",))
-    assert found.note == ""
-
-
 def test_a_network_without_skips_gets_even_stages() -> None:
     found = chosen(RESIDUAL, 2)
     assert found.cuts == (("s",), ("f",))
@@ -329,7 +322,7 @@ def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
     assert max(found.stages[1:]) < 0.35
 
 
-@pytest.mark.parametrize("purpose", ["time", "latency", "detail"])
+@pytest.mark.parametrize("purpose", ["time", "latency"])
 @pytest.mark.parametrize("text", [SEGFORMER, UNET, RESIDUAL])
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0.93, 1.07), min_size=60, max_size=60))
@@ -367,7 +360,7 @@ def test_without_a_place_to_cut_there_is_one_stage_and_the_reason() -> None:
     work = dict.fromkeys("abcde", 1.0)
     [only] = candidates(graph, shapes, work, output="ids")
     assert (only.tensors, only.every_frame, only.then) == (("ids",), 1.0, ())
-    for purpose in ("time", "latency", "detail"):
+    for purpose in ("time", "latency"):
         found = choose(graph, shapes, work, output="ids", purpose=purpose)
         assert (found.cuts, found.stages) == ((("ids",),), (1.0,))
         assert found.note == (
@@ -429,7 +422,7 @@ def test_every_candidate_is_accepted_and_exact(made: tuple[Graph, Shapes, dict[s
 
 
 @settings(max_examples=40, deadline=None)
-@given(drawn(), st.integers(1, 4), st.sampled_from(["time", "latency", "detail"]))
+@given(drawn(), st.integers(1, 4), st.sampled_from(["time", "latency"]))
 def test_every_choice_is_accepted(made: tuple[Graph, Shapes, dict[str, float]], stages: int, purpose: str) -> None:
     graph, shapes, work = made
     found = choose(graph, shapes, work, output="y", stages=stages, purpose=purpose)  # type: ignore[arg-type]
@@ -488,7 +481,7 @@ def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["inspect", str(path), "--cuts", "--json", "--stages", "2", "--size", "96x64"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["size"] == [96, 64]
-    assert [choice["purpose"] for choice in found["choices"]] == ["time", "latency", "detail"]
+    assert [choice["purpose"] for choice in found["choices"]] == ["time", "latency"]
     assert all(len(choice["cuts"]) == 2 for choice in found["choices"])
     assert [one["tensors"] for one in found["candidates"]] == [["relu_1"], ["low"], ["mid"], ["relu_8"], ["scores_3"]]
 

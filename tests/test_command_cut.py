@@ -144,13 +144,13 @@ def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     palette.write_text("1 2 3\n#040506")
     flags = ["--size", "96x64", "--mean", "120", "--std", "60,61,62", "--scale", "1/128", "--colour", "bgr"]
     flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes), "--palette", str(palette)]
-    flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2", "--for", "detail"]
+    flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2", "--for", "latency"]
     assert main(["cut", str(saved(tmp_path, networks.tiny())), *flags, "--out", str(tmp_path / "net.onnx")]) == 1
     [(source, said, wanted, name)] = seen
     assert said == Said(
         "scores", ("a", "b"), ((1, 2, 3), (4, 5, 6)), 7, SIZE, (120.0,) * 3, (60.0, 61.0, 62.0), 1 / 128, "bgr", 8
     )
-    assert wanted == Cutting(stages=2, purpose="detail", scores="-,mid", schedule="alternating")
+    assert wanted == Cutting(stages=2, purpose="latency", scores="-,mid", schedule="alternating")
     assert (source.name, name) == ("model", "net")
 
 

@@ -84,10 +84,10 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
     group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
     help = (
-        "with --at auto: minimize the time of frames on which only stage 1 fires, balance the stages for a pipeline, or keep "
-        "fine maps in the stage that always fires (default: time)"
+        "with --at auto: minimize the time of frames on which only stage 1 fires, or balance the stages for a pipeline "
+        "(default: time)"
     )
-    group.add_argument("--for", dest="purpose", choices=("time", "latency", "detail"), help=help)
+    group.add_argument("--for", dest="purpose", choices=("time", "latency"), help=help)
     help = (
         "class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
         "(default: found automatically)"

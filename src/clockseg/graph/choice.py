@@ -11,15 +11,13 @@ from typing import Literal, TypeAlias
 
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph.candidates import Trunk, split_load, trunk_of
-from clockseg.graph.load import FRAME, Cut, Load
+from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
 from clockseg.graph.rule import divide
 from clockseg.graph.split import Shapes, priced, splits
 
 SPARED = 0.03
 """Share of work that has to rest on a frame on which the first stage fires alone for its skip to be worth one."""
-FINE = 8
-"""The coarsest stride that counts as fine."""
 
 
 @dataclass(frozen=True)
@@ -76,27 +74,6 @@ class Row:
         """The share of measured time of the longest stage, with what is fused after it."""
         return 0.0 if self.timed is None else _longest(stage_shares(self.timed, self.owners, len(self.indices)))
 
-    @cached_property
-    def fine(self) -> int:
-        """The number of maps of stride 8 or finer that are fused from the first stage with later ones."""
-        given = {
-            one
-            for before, made in zip(self.load.reads, self.owners, strict=True)
-            if made & 1 and made > 1
-            for one in before
-            if one != FRAME and self.owners[one] == 1
-        }
-        return sum((self._stride(node) or FINE + 1) <= FINE for node in given)
-
-    def _stride(self, node: int) -> int | None:
-        """Return the stride of the map that ``node`` makes; nodes of splits have that of their input."""
-        while node != FRAME:
-            grid = self.trunk.grids.get(self.load.nodes[node].outputs[0])
-            if grid is not None:
-                return grid.stride
-            node = self.load.reads[node][0]
-        return None
-
 
 def stage_shares(load: Load, owners: Sequence[int], count: int) -> tuple[float, ...]:
     """Return the share of all work that each of ``count`` stages has alone, of what is made from it and no other."""
@@ -118,16 +95,14 @@ def row_of(trunk: Trunk, timed: Load | None, indices: tuple[int, ...]) -> Row | 
     return made if made is not None and made.reaching >> len(indices) - 1 & 1 else None
 
 
-Purpose: TypeAlias = Literal["time", "latency", "detail"]
-PURPOSES: tuple[Purpose, ...] = ("time", "latency", "detail")
+Purpose: TypeAlias = Literal["time", "latency"]
+PURPOSES: tuple[Purpose, ...] = ("time", "latency")
 _TRIES, _BEAM = 600, 20
 """Rows of cuts up to which all are tried; beyond, each of so many of the best shorter rows with one cut more."""
 _SAME = 0.01
 """Shares of work that differ by less count as the same."""
 _NOISE = 0.05
 """The same of measured time: so far shares of it may be apart from one run to the next."""
-_RESTING = 0.25
-"""Share of work that has to rest, for detail, on a frame on which the first stage fires alone, as far as it can be had."""
 
 
 @dataclass(frozen=True)
@@ -170,11 +145,9 @@ def choose(
       rows within a percent of that, the one in which most stages reach the output, then the least work on frames on
       which some of the later ones fire too;
     * "latency": the shortest stages, for pipelining: the least of the longest stage and of what is fused after it,
-      the last one up to the trunk's end or behind what is fused;
-    * "detail": most skips of stride 8 or finer fresh on every frame on which a quarter of the work still rests; of such
-      rows the least work.
+      the last one up to the trunk's end or behind what is fused.
 
-    A network without skips has no fresh part to fuse: then "time" and "detail" give stages of even work, as "latency"
+    A network without skips has no fresh part to fuse: then "time" gives stages of even work, as "latency"
     does. With fewer candidates than ``stages`` there are fewer stages. ``note`` tells either.
 
     >>> from clockseg.graph.neutral import ENLARGE, Node
@@ -191,7 +164,7 @@ def choose(
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
-    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose)
+    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose), ""
     told = work if seconds is None else seconds
 
     def judge(cuts: tuple[Cut, ...]) -> Choice | None:
@@ -200,7 +173,7 @@ def choose(
     chosen = _chosen(rows, output, judge)
     if purpose != "latency" and not chosen.reaching[0]:
         shorter = (_rows(trunk, timed, count, purpose) for count in range(len(chosen.cuts) - 1, 1, -1))
-        others = (judge(row.cuts) for found in shorter for row in _ranked(found, purpose)[0] if row.skip)
+        others = (judge(row.cuts) for found in shorter for row in _ranked(found, purpose) if row.skip)
         note = _without_skip(chosen, next((other for other in others if other and other.reaching[0]), None))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
@@ -235,7 +208,7 @@ def _rows(trunk: Trunk, timed: Load | None, stages: int, purpose: Purpose) -> li
     if math.comb(len(before), stages - 1) <= _TRIES:
         chosen = set(itertools.combinations(before, stages - 1))
     else:
-        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1, purpose), purpose)[0])
+        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1, purpose), purpose))
         longer = ({*row.indices, new} - ends for row in shorter[:_BEAM] for new in before)
         chosen = {tuple(sorted(row)) for row in longer if len(row) == stages - 1}
     made = (row_of(trunk, timed, (*row, end)) for row in sorted(chosen) for end in ends if not row or row[-1] < end)
@@ -248,28 +221,18 @@ def _unlike(rows: list[Row]) -> list[Row]:
     return list({tuple(round(share, 2) for share in row.stages): row for row in reversed(rows)}.values())[::-1]
 
 
-def _ranked(rows: list[Row], purpose: Purpose) -> tuple[list[Row], str]:
-    """Return ``rows``, the best first, and a note on what cannot be had."""
+def _ranked(rows: list[Row], purpose: Purpose) -> list[Row]:
+    """Return ``rows``, the best first."""
     useful = _filled([row for row in rows if row.skip])
-    if purpose == "latency" or not useful:
-        near, others = _near(_filled(rows), lambda row: row.longest_time)
-        return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others], ""
-    wanted = useful if purpose == "time" else _finest(useful)
-    note = "no skip of stride 8 or finer" if purpose == "detail" and not wanted[0].fine else ""
-    others = [row for row in useful if row not in wanted]
-    return [*_quickest(wanted), *(_quickest(others) if others else [])], note
+    if purpose == "time" and useful:
+        return _quickest(useful)
+    near, others = _near(_filled(rows), lambda row: row.longest_time)
+    return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others]
 
 
 def _filled(rows: list[Row]) -> list[Row]:
     """Return the rows in which every stage has some work, if there are any; else all."""
     return [row for row in rows if min(row.stages) >= _SAME] or rows
-
-
-def _finest(rows: list[Row]) -> list[Row]:
-    """Return the rows with the most fine skips that are fresh, among those in which enough work rests."""
-    resting = [row for row in rows if row.running[0] <= 1 - _RESTING] or rows
-    most = max(row.fine for row in resting)
-    return [row for row in resting if row.fine == most]
 
 
 def _quickest(rows: list[Row]) -> list[Row]:

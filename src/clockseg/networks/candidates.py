@@ -93,7 +93,7 @@ def inspect_cuts(
 
     >>> found = inspect_cuts("street", repeat=0)
     >>> found.output, found.size, [choice.purpose for choice in found.choices]
-    ('scores', (480, 384), ['time', 'latency', 'detail'])
+    ('scores', (480, 384), ['time', 'latency'])
     """
     found = _Network.read(network, output, size)
     found.candidates()  # says what is wrong with the output before anything is timed
