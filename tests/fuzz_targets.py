@@ -25,7 +25,7 @@ from clockseg.datasets.layouts import parse_layout
 from clockseg.errors import ClocksegError
 from clockseg.graph import sidecar
 from clockseg.networks.load import load
-from clockseg.networks.source import read_class_names, read_palette
+from clockseg.networks.source import read_class_names
 from clockseg.paper.import_caffe import import_caffe
 from clockseg.planning.schedule_file import ScheduleFile, dump, read_schedule_file
 from clockseg.report import write as write_report
@@ -225,8 +225,8 @@ def _broken_names(chance: random.Random, folder: Path) -> str:
 def _read_names(folder: str) -> None:
     file = Path(folder) / "names.json"
     text = file.with_suffix(".txt")
-    _each([partial(read_class_names, file), partial(read_class_map, file), partial(read_palette, file, classes=2)])
-    _each([partial(read_class_names, text), partial(read_class_map, text), partial(read_palette, text, classes=2)])
+    _each([partial(read_class_names, file), partial(read_class_map, file)])
+    _each([partial(read_class_names, text), partial(read_class_map, text)])
 
 
 def _broken_clips(chance: random.Random, folder: Path) -> str:

@@ -24,7 +24,7 @@ from clockseg.networks.cut_output import _class_axis
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
 from clockseg.networks.settling import Cutting, Settled, settle
-from clockseg.networks.source import Said, onnx_source, read_class_names, read_palette
+from clockseg.networks.source import Said, onnx_source, read_class_names
 
 SIZE = (96, 64)
 SAID = Said(size=SIZE, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), output="scores")
@@ -139,11 +139,10 @@ def test_what_is_settled_is_told_with_the_reason(tmp_path: Path, capsys: pytest.
 def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     seen = []
     monkeypatch.setattr(cutting, "settle", lambda *given: seen.append(given) or _end())
-    classes, palette = tmp_path / "c.txt", tmp_path / "p.txt"
-    classes.write_text("a\nb")
-    palette.write_text("1 2 3\n#040506")
+    classes = tmp_path / "classes.json"
+    classes.write_text('{"classes": ["a", "b"], "palette": [[1, 2, 3], [4, 5, 6]]}')
     flags = ["--size", "96x64", "--mean", "120", "--std", "60,61,62", "--scale", "1/128", "--colour", "bgr"]
-    flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes), "--palette", str(palette)]
+    flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes)]
     flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2", "--for", "latency"]
     assert main(["cut", str(saved(tmp_path, networks.tiny())), *flags, "--out", str(tmp_path / "net.onnx")]) == 1
     [(source, said, wanted, name)] = seen
@@ -638,7 +637,6 @@ def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
         (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for need --at auto"),
         (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE works only with torchvision:NAME"),
-        (["--out", "net.onnx", "--palette", "x.txt"], "--palette needs --classes FILE"),
         (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
     ],
 )
@@ -705,16 +703,6 @@ def test_files_that_name_no_classes(tmp_path: Path, name: str, text: str, said: 
     with pytest.raises(DataError) as raised:
         read_class_names(tmp_path / name)
     assert said in str(raised.value)
-
-
-def test_colours(tmp_path: Path) -> None:
-    (tmp_path / "p.json").write_text("[[0, 0, 255], [255, 128, 0]]")
-    (tmp_path / "p.txt").write_text("0 0 255\n#ff8000\n")
-    assert read_palette(tmp_path / "p.json", 2) == read_palette(tmp_path / "p.txt", 2) == ((0, 0, 255), (255, 128, 0))
-    for text, count in (("0 0 255", 2), ("0 0 256\n1 1 1", 2), ("0 0\n1 1", 2), ("red\nblue", 2)):
-        (tmp_path / "p.txt").write_text(text)
-        with pytest.raises(DataError, match="Give 2 colours"):
-            read_palette(tmp_path / "p.txt", count)
 
 
 # The check itself

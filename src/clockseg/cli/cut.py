@@ -119,11 +119,9 @@ def _add_class_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output", metavar="NAME", help=help)
     help = (
         "class names, separated by commas, or a file of them: one per line, a JSON list, a JSON object of id: name, or a data "
-        "set's classes.json; none if the output is a map of numbers, such as depth"
+        "set's classes.json, which may have their colours; none if the output is a map of numbers, such as depth"
     )
     group.add_argument("--classes", metavar="NAMES|FILE|none", help=help)
-    help = "one colour per class: JSON, or lines of r g b or #rrggbb"
-    group.add_argument("--palette", type=Path, metavar="FILE", help=help)
     group.add_argument("--ignore", type=int, metavar="ID", help="id of pixels without a class (default: 255)")
 
 
@@ -168,13 +166,11 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError("--weights FILE works only with torchvision:NAME.")
     if args.ignore is not None and not 0 <= args.ignore <= 255:
         raise UsageError(f"--ignore {args.ignore}: label maps are bytes; give 0 to 255.")
-    if args.palette is not None and args.classes in (None, "none"):
-        raise UsageError("--palette needs --classes FILE.")
 
 
 def _said(args: argparse.Namespace) -> Said:
     """Return what the options specify about the network."""
-    from clockseg.networks.source import ClassNames, Said, checked, read_class_names, read_palette
+    from clockseg.networks.source import ClassNames, Said, checked, read_class_names
 
     if args.classes in (None, "none"):
         named = ClassNames(())
@@ -182,11 +178,10 @@ def _said(args: argparse.Namespace) -> Said:
         named = ClassNames(checked(kinds(args.classes), "--classes"))
     else:
         named = read_class_names(Path(args.classes))
-    palette = named.palette if args.palette is None else read_palette(args.palette, len(named.names))
     return Said(
         output=args.output,
         classes=None if args.classes is None else named.names,
-        palette=palette or None,
+        palette=named.palette or None,
         ignore=named.ignore if args.ignore is None else args.ignore,
         size=args.size,
         mean=args.mean,

@@ -125,43 +125,6 @@ def _json(text: str, path: Path) -> Any:
         raise DataError(f"{path} is not JSON ({error}). {FORMS}") from None
 
 
-def read_palette(path: Path, classes: int) -> tuple[Colour, ...]:
-    """``classes`` RGB colours from a JSON list of [r, g, b], or from lines ``r g b`` or ``#rrggbb``.
-
-    >>> read_palette(Path("nowhere.txt"), 2)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.DataError: nowhere.txt can't be read. Give 2 colours: a JSON list of [r, g, b], 0 to 255, or one per line
-    as "r g b" or "#rrggbb".
-    """
-    forms = f'Give {classes} colours: a JSON list of [r, g, b], 0 to 255, or one per line as "r g b" or "#rrggbb".'
-    try:
-        text = path.read_text(encoding="utf-8-sig").strip()
-        rows = json.loads(text) if text.startswith(("[", "{")) else [_colour(line) for line in text.splitlines()]
-        rows = rows["palette"] if isinstance(rows, dict) else rows
-        colours = [tuple(row) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        raise DataError(f"{path} can't be read. {forms}") from None
-    fits = all(len(row) == 3 and all(type(c) is int and 0 <= c <= 255 for c in row) for row in colours)
-    if not fits or len(colours) != classes:
-        raise DataError(
-            f"{path} holds {len(colours)} {'colours' if fits else 'rows, not all of them colours'}. {forms}"
-        )
-    return tuple((red, green, blue) for red, green, blue in colours)
-
-
-def _colour(line: str) -> list[int]:
-    """One line as a colour.
-
-    >>> _colour("#ff8000"), _colour("1, 2, 3")
-    ([255, 128, 0], [1, 2, 3])
-    """
-    line = line.strip()
-    if line.startswith("#") and len(line) == 7:
-        return list(bytes.fromhex(line[1:]))
-    return [int(part) for part in line.replace(",", " ").split()]
-
-
 Triple = tuple[float, float, float]
 
 
