@@ -18,8 +18,9 @@ from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
+from clockseg.engines.model_cache import model_folder, prune
 from clockseg.errors import UsageError
-from clockseg.execution.cache import cache_limit, model_folder, prune
+from clockseg.execution.cache import cache_limit
 from clockseg.execution.machine import cores, machine, threads_or_all
 from clockseg.files import whole
 from clockseg.graph.part import Built

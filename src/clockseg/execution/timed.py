@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +15,8 @@ from clockseg.clockwork.network import Part, StagedNetwork
 class Times:
     """Seconds and calls per part (``STAGE.body``, ``STAGE.head``, the groups, ``finish``, ``whole``), growing as it runs."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    calls: dict[str, int] = field(default_factory=dict)
-
-    def add(self, name: str, seconds: float) -> None:
-        """Count one call."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-        self.calls[name] = self.calls.get(name, 0) + 1
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[str] = field(default_factory=Counter)
 
     def clear(self) -> None:
         """Reset the sums, for example after calls that compiled."""
@@ -42,7 +38,8 @@ def timed(net: StagedNetwork, clock: Callable[[], float] = time.perf_counter) ->
         def call(*values: Any) -> Any:
             start = clock()
             value = part(*values)
-            times.add(name, clock() - start)
+            times.seconds[name] += clock() - start
+            times.calls[name] += 1
             return value
 
         return call

@@ -1,0 +1,89 @@
+"""Compiled models on disk, which make the next start quick. Their size is limited: the least recently used is deleted first."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from clockseg.execution.cache import NAMED, cache_directory, cache_limit
+
+ENGINES = ("openvino", "tensorrt")
+"""The subfolders of the cache, one for each engine that stores compiled models."""
+
+
+def model_folder(engine: str, model: bytes) -> Path | None:
+    """Return the cache folder of one model, marked as used now; None if there is no cache or it can't be written to.
+
+    ``engine``: one of ``ENGINES``. The engine itself checks whether what lies there fits its version, its options and the
+    processor.
+    """
+    if cache_limit() == 0:
+        return None
+    folder = cache_directory() / engine / hashlib.sha256(model).hexdigest()[:32]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return None
+    return folder
+
+
+def prune() -> None:
+    """Delete the least recently used models until the cache is within its limit.
+
+    Other processes may prune or read at the same time: what one of them deletes first is passed over, and an engine that
+    finds a file missing or incomplete compiles again.
+    """
+    entries = sorted((_used(entry), _bytes(entry), entry) for entry in _entries())
+    excess = sum(size for _, size, _ in entries) - cache_limit()
+    for _, size, entry in entries:
+        if excess <= 0:
+            return
+        _delete(entry)
+        excess -= size
+
+
+def clear_cache() -> int:
+    """Delete all compiled and downloaded networks on disk and the measured speeds of engines; return the bytes freed."""
+    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused", "prices"))
+    remembered = [file for files in named for file in files if file.is_file()]
+    freed = 0
+    for entry in (*_entries(), *remembered, cache_directory() / NAMED):
+        freed += _bytes(entry)
+        _delete(entry)
+    return freed
+
+
+def _entries() -> list[Path]:
+    """The folders of models, and files that older versions wrote."""
+    found: list[Path] = []
+    for engine in ENGINES:
+        with contextlib.suppress(OSError):
+            found += (cache_directory() / engine).iterdir()
+    return found
+
+
+def _used(entry: Path) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bytes(entry: Path) -> int:
+    size = 0
+    for file in (entry, *entry.rglob("*")):
+        with contextlib.suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            entry.unlink()
