@@ -20,7 +20,7 @@ class Interpolate:
     more accurate and flickers less.
 
     Outputs come late, by at most one interval between key frames, so this is for files: for ``clockseg.segment``,
-    ``evaluate``, ``plan`` and ``run``, and for ``live --lookahead``. A ``Session`` answers at once and refuses it.
+    ``evaluate``, ``plan`` and ``run``, and for ``live --lookahead``. A ``Session`` answers at once, so it can't use it.
 
     >>> from clockseg.carry.flow import Flow
     >>> print(Interpolate(Flow()), Interpolate(Flow(0.25), keys=1))

@@ -185,12 +185,12 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float) -> str:
     goal, chosen = plan.goal, plan.chosen
     measure = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mIoU)"
     told = (
-        f"Time 1 is {plan.variants[0].name}, uncut, on every frame: {1000 * plan.uncut_seconds:.1f} ms in "
-        f"{plan.variants[0].net.engine}. {len(plan.trials)} schedules on {plan.frames} frames ({plan.reason}) in "
+        f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
+        f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames ({plan.reason}) in "
         f"{seconds:.0f} s.\n"
-        f"* {chosen.candidate.text} on {plan.variant.name}: {measure} {_percent(plan.promised)} promised in "
-        f"{plan.promised_time:.3f} of the network's time; {_percent(goal.agreement(chosen.held_back))} in "
-        f"{chosen.held_back.relative_time:.3f} on the blocks held back."
+        f"* {chosen.candidate.text} on {plan.variant.name}: promised {_percent(plan.promised)} {measure} in "
+        f"{plan.promised_time:.3f} of the time; measured on held-back blocks {_percent(goal.agreement(chosen.held_back))} in "
+        f"{chosen.held_back.relative_time:.3f}."
     )
     told += "" if command is None else f"\n{_told(command)}"
     return f"{columns(_shown(plan), cells, left=2)}\n\n{told}"

@@ -99,7 +99,8 @@ class Session(clockwork.Session):
 
     ``net``: a network, or a name or file for ``load``. ``schedule``: a ``Schedule``, a function of the number of stages
     (``alternating``), a clock (``adaptive(0.25)``), or text as on the command line; None: the one that the network
-    recommends. The carry ``interpolate``, which needs later frames, is replaced by ``warp`` (``clockseg.run`` interpolates).
+    recommends. The carry ``interpolate`` needs later frames (``clockseg.run`` reads ahead). In text and in the recommended
+    schedule, it is replaced by ``warp``; a ``Schedule`` with it is refused at the first frame.
     ``bgr``: images are BGR, as OpenCV reads them, instead of RGB. ``executor``: runs the parts; None: the network's own.
 
     The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
