@@ -30,7 +30,7 @@ from clockseg.planning import command_time, planner
 from clockseg.planning import search as search_module
 from clockseg.planning.candidates import Candidate, Kind, possible
 from clockseg.planning.command_time import CommandTime
-from clockseg.planning.costs import Costs, Sample, forced, measured
+from clockseg.planning.costs import Costs, forced, measured
 from clockseg.planning.frontier import frontier
 from clockseg.planning.planner import Goal, Plan, Variant, plan
 from clockseg.planning.taping import UNKNOWN, Taped, bytes_per_frame, shares, slots
@@ -152,7 +152,11 @@ def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
         ("adaptive", "identity"): adaptive(0.9, 0.9)(3),
     }
     net = toy()
-    found = measured(net, {key: (net, one) for key, one in made.items()}, [Sample(image) for image in images(20)])
+    found = measured(
+        net,
+        {key: (net, one) for key, one in made.items()},
+        [ClipFrame(index, image, None) for index, image in enumerate(images(20))],
+    )
     none, first, two, every = ((True,) * n + (False,) * (3 - n) for n in range(4))
     assert set(found.seconds["skip", "flow"]) == {(every, ""), (none, "output")}
     assert set(found.seconds["exponential", "identity"]) == {(first, ""), (two, ""), (every, "")}

@@ -384,7 +384,7 @@ def test_a_clip_of_a_data_set_is_the_same_in_every_pass(dark, light) -> None:
 
 
 def test_a_tape_is_of_one_video(net, tmp_path) -> None:
-    from clockseg.planning.taping import Asked, taped
+    from clockseg.planning.taping import Callbacks, taped
 
     dark, light = video(tmp_path / "clip.mkv", DARK, 90), video(tmp_path / "other.bin", LIGHT, 90)
     seen = iter(range(1000))
@@ -394,7 +394,7 @@ def test_a_tape_is_of_one_video(net, tmp_path) -> None:
             swap(dark, light)
 
     with pytest.raises(InputChanged):
-        taped([net], [[]], read_data(dark), 4, Asked(40, 10**9, False, progress, print))
+        taped([net], [[]], read_data(dark), 4, most=40, most_bytes=10**9, callbacks=Callbacks(progress))
 
 
 def test_a_live_file_that_is_replaced_leaves_no_result(net, dark, light, tmp_path) -> None:

@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
 from clockseg.clockwork.clock import ask
@@ -15,22 +15,15 @@ from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, frame_oracle
 from clockseg.clockwork.trace import Record
+from clockseg.datasets.clips import ClipFrame
 from clockseg.execution.liveness import StandIn
 from clockseg.planning.candidates import Family
 from clockseg.showing.stream import stream
-from clockseg.types import Image
 
 PERIOD = 3
 """While it is measured, a clock fires on every third frame, one after it on every sixth."""
 WARM = 4
 """Frames run once before measuring, since engines compile and allocate on the first."""
-
-
-class Sample(NamedTuple):
-    """A frame to measure on."""
-
-    image: Image
-    vectors: Any = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Costs:
 
 
 def measured(
-    reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[Sample]
+    reference: StagedNetwork, families: Mapping[Family, tuple[StagedNetwork, Schedule]], samples: Sequence[ClipFrame]
 ) -> Costs:
     """Medians over ``samples``, consecutive frames, each through the uncut ``reference`` and every family's network."""
     streams = {family: stream(net, forced(schedule)) for family, (net, schedule) in families.items()}

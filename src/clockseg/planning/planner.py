@@ -7,7 +7,7 @@ cost of its frames in sessions measured here. Blocks of the video alternately ch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ from clockseg.planning.frontier import Goal as Goal
 from clockseg.planning.frontier import frontier
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.search import Search
-from clockseg.planning.taping import Asked, first_frame, taped
+from clockseg.planning.taping import Callbacks as Callbacks
+from clockseg.planning.taping import first_frame, taped
 from clockseg.planning.trial import Trial as Trial
 
 FRAMES = 400
@@ -162,14 +163,6 @@ class Plan:
         return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)
 
 
-class Callbacks(NamedTuple):
-    """Callbacks during planning: ``frames`` done and expected, the step that begins, and what could not be decoded."""
-
-    frames: Callable[[int, int], None] = lambda done, of: None
-    step: Callable[[str], None] = lambda sentence: None
-    problem: Callable[[str], None] = lambda sentence: None
-
-
 def plan(
     variants: Sequence[Variant],
     clips: Sequence[Clip],
@@ -206,7 +199,7 @@ def plan(
         _check_asked(kind, nets, carries)
     every = [_every(net, carries, kinds) for net in nets]
     found = taped(
-        nets, every, clips, len(names), Asked(limit, most_bytes, vectors, callbacks.frames, callbacks.problem)
+        nets, every, clips, len(names), most=limit, most_bytes=most_bytes, vectors=vectors, callbacks=callbacks
     )
     search = Search(goal, found.scenes, found.samples)
     callbacks.step(

@@ -14,7 +14,8 @@ from clockseg.networks.load import load
 from clockseg.networks.source import Told
 from clockseg.planning.candidates import SKIP
 from clockseg.planning.frontier import Goal
-from clockseg.planning.planner import Callbacks, Plan, Trial, Variant, plan
+from clockseg.planning.planner import Plan, Trial, Variant, plan
+from clockseg.planning.taping import Callbacks
 from clockseg.planning.trial import Sums
 
 SHARE = 1 / 3

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from clockseg.datasets.clips import ClipFrame
 from clockseg.planning.candidates import ORACLE, SKIP, Candidate, Family, Kind, possible, schedule_of
-from clockseg.planning.costs import Costs, Sample, measured
+from clockseg.planning.costs import Costs, measured
 from clockseg.planning.frontier import Goal
 from clockseg.planning.trial import Scene, Trial
 
@@ -21,7 +22,7 @@ BEST_CARRIES = 2
 class Search:
     """The trials so far on all scenes (one per variant, the reference's first), and the measured costs of schedules."""
 
-    def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[Sample]) -> None:
+    def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[ClipFrame]) -> None:
         self.goal, self.scenes, self.samples = goal, scenes, samples
         self.trials: list[Trial] = []
         self._costs: list[Costs | None] = [None] * len(scenes)

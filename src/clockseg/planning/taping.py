@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError
 from clockseg.execution.recording import Recording, needs
 from clockseg.planning.candidates import Candidate, schedule_of
-from clockseg.planning.costs import Sample
 from clockseg.planning.trial import Scene, Slot, Truth, labels_of
 from clockseg.video.threads import prefetch
 
@@ -37,17 +36,12 @@ UNKNOWN = 1 << 40
 """Number of frames of a clip whose header does not tell."""
 
 
-class Asked(NamedTuple):
-    """Limits: ``frames`` of all clips together, ``bytes`` of all recordings; ``vectors``: True if a carry reads them.
+class Callbacks(NamedTuple):
+    """Callbacks during planning: ``frames`` done and expected, the step that begins, and what could not be decoded."""
 
-    ``progress(done, of)`` and ``problem(sentence)`` are called meanwhile.
-    """
-
-    frames: int
-    bytes: int
-    vectors: bool
-    progress: Callable[[int, int], None]
-    problem: Callable[[str], None]
+    frames: Callable[[int, int], None] = lambda done, of: None
+    step: Callable[[str], None] = lambda sentence: None
+    problem: Callable[[str], None] = lambda sentence: None
 
 
 @dataclass(eq=False)
@@ -58,7 +52,7 @@ class Taped:
     """
 
     scenes: list[Scene]
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ClipFrame] = field(default_factory=list)
     reason: str = ""
 
     @classmethod
@@ -80,7 +74,7 @@ class Taped:
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
         # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
-            self.samples.append(Sample(frame.image.copy(), frame.vectors))
+            self.samples.append(replace(frame, image=frame.image.copy()))
 
     @property
     def bytes(self) -> int:
@@ -106,35 +100,40 @@ def taped(
     candidates: Sequence[Sequence[Candidate]],
     clips: Sequence[Clip],
     classes: int,
-    asked: Asked,
+    *,
+    most: int,
+    most_bytes: int,
+    vectors: bool = False,
+    callbacks: Callbacks = Callbacks(),  # noqa: B008 - frozen
 ) -> Taped:
-    """Record every network over blocks of the clips, as many frames as ``asked`` allows.
+    """Record every network over blocks of the clips, ``most`` frames of all clips together, and ``most_bytes`` on disk.
 
-    ``candidates``: the schedules of each network that will be replayed. ``DataError`` if the clips are too short.
+    ``candidates``: the schedules of each network that will be replayed. ``vectors``: True if a carry reads the codec's motion
+    vectors. ``DataError`` if the clips are too short.
     """
     made, some = Taped.empty(nets, candidates, classes), Taped.empty(nets, candidates, classes)
-    room = max(1, asked.bytes // bytes_per_frame(some, clips, vectors=asked.vectors))
+    room = max(1, most_bytes // bytes_per_frame(some, clips, vectors=vectors))
     lengths = [clip_length(clip) for clip in clips]
-    counts = shares([count for count, _ in lengths], min(asked.frames, room))
+    counts = shares([count for count, _ in lengths], min(most, room))
     for clip, (length, fps), count in zip(clips, lengths, counts, strict=True):
-        block = round(BLOCK_SECONDS * fps / clip.every)
-        _take(made, clip, slots(length, count, block), asked._replace(frames=sum(counts)))
+        start = 1_000_000 * made.frames
+        chosen = slots(length, count, round(BLOCK_SECONDS * fps / clip.every))
+        for frame, slot in _frames_of(clip, chosen, vectors, callbacks.problem):
+            made.add(frame, slot._replace(block=start + slot.block))
+            callbacks.frames(made.frames, sum(counts))
         clip.check_unchanged()
-    made.reason = _reason(made.frames, room, asked)
+    if made.frames >= most:
+        made.reason = f"the limit of {most}"
+    elif made.frames >= room:
+        made.reason = f"all that {most_bytes / 1e6:,.0f} MB of disk space hold, {most} were allowed"
+    else:
+        made.reason = f"all there are, {most} were allowed"
     if made.frames < LEAST_FRAMES:
         raise DataError(
             f"{made.frames} frames ({made.reason}) are too few to plan on; give video with {LEAST_FRAMES} frames or more, a "
             "larger --limit or --disk, or a smaller --size."
         )
     return made
-
-
-def _reason(frames: int, room: int, asked: Asked) -> str:
-    if frames >= asked.frames:
-        return f"the limit of {asked.frames}"
-    if frames >= room:
-        return f"all that {asked.bytes / 1e6:,.0f} MB of disk space hold, {asked.frames} were allowed"
-    return f"all there are, {asked.frames} were allowed"
 
 
 def bytes_per_frame(empty: Taped, clips: Sequence[Clip], *, vectors: bool) -> int:
@@ -190,18 +189,19 @@ def _runs(frames: int, taken: int, length: int) -> Sequence[range]:
     return [range(start + gap, end + gap) for start, end, gap in zip(ends, ends[1:], gaps, strict=False)]
 
 
-def _take(made: Taped, clip: Clip, plan: Iterator[Slot], asked: Asked) -> None:
-    """Record the frames of one clip that are in ``plan``."""
-    next_slot, start = next(plan, None), made.frames
-    decoded = enumerate(clip.frames(problem=asked.problem, vectors=asked.vectors))
+def _frames_of(
+    clip: Clip, chosen: Iterator[Slot], vectors: bool, problem: Callable[[str], None]
+) -> Iterator[tuple[ClipFrame, Slot]]:
+    """Decode a clip, and yield the frames that are ``chosen``."""
+    slot = next(chosen, None)
+    decoded = enumerate(clip.frames(problem=problem, vectors=vectors))
     with closing(prefetch(frame for frame in decoded)) as frames:
         for index, frame in frames:
-            if next_slot is None:
+            if slot is None:
                 break
-            if index == next_slot.frame:
-                made.add(frame, next_slot._replace(block=next_slot.block + 1_000_000 * start))
-                asked.progress(made.frames, asked.frames)
-                next_slot = next(plan, None)
+            if index == slot.frame:
+                yield frame, slot
+                slot = next(chosen, None)
 
 
 def clip_length(clip: Clip) -> tuple[int, float]:
