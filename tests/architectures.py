@@ -132,6 +132,25 @@ def detr() -> Any:
     return hf.DetrForSegmentation(config)
 
 
+def rf_detr() -> Any:
+    backbone = hf.RfDetrDinov2Config(
+        **VIT, image_size=64, patch_size=8, num_windows=2, out_features=[f"stage{number}" for number in range(1, 5)]
+    )
+    config = hf.RfDetrConfig(
+        backbone_config=backbone,
+        d_model=32,
+        decoder_layers=2,
+        decoder_ffn_dim=32,
+        decoder_self_attention_heads=2,
+        decoder_cross_attention_heads=4,
+        num_queries=10,
+        group_detr=1,
+        intermediate_size=32,
+        **LABELS,
+    )
+    return hf.RfDetrForInstanceSegmentation(config)
+
+
 def eomt() -> Any:
     config = hf.EomtConfig(
         **{**VIT, "num_hidden_layers": 5},
@@ -241,6 +260,7 @@ ARCHITECTURES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Mask2Former": (mask2former, {}),
     "OneFormer": (oneformer, {}),
     "DETR": (detr, {}),
+    "RF-DETR": (rf_detr, SQUARE),
     "EoMT": (eomt, SQUARE),
     "CLIPSeg": (clipseg, SQUARE),
     "DPT, depth": (lambda: dpt(hf.DPTForDepthEstimation), SQUARE),

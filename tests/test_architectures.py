@@ -91,6 +91,20 @@ def test_instances_of_a_mask_transformer(checkpoint: Path, tmp_path: Path) -> No
     assert isinstance(net(picture((64, 48))), Instances)
 
 
+@pytest.mark.parametrize("checkpoint", ["RF-DETR"], indirect=True)
+def test_queries_of_an_rf_detr_are_those_of_transformers(checkpoint: Path, tmp_path: Path) -> None:
+    source = hf.hf_source(checkpoint, engine=openvino)
+    model = transformers.AutoModelForInstanceSegmentation.from_pretrained(checkpoint).eval()
+    with torch.inference_mode():
+        made = model(pixel_values=frame((64, 64)))
+    for name, wanted in (("dets", made.pred_boxes), ("labels", made.logits), ("masks", made.pred_masks)):
+        np.testing.assert_allclose(given_by(source, name), wanted, atol=1e-4 * wanted.abs().max().item())
+    found = cut_network(source, tmp_path / "net.onnx", engine="openvino", repeat=1)
+    assert found.sidecar.instances["layout"] == "detr"
+    assert found.sidecar.classes == NAMES
+    assert isinstance(clockseg.load(found.file, engine="openvino")(picture((64, 48))), Instances)
+
+
 @pytest.mark.parametrize("checkpoint", ["CLIPSeg"], indirect=True)
 def test_words_are_the_classes_of_clipseg(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))

@@ -162,6 +162,7 @@ KINDS = {
     "bytes with channels last": Kind(
         lambda: Net(lambda x: normalised(channels_first(x))), Said(), LAST.to(torch.uint8)
     ),
+    "no batch": Kind(lambda: Net(lambda x: x[None]), example=FRAME[0]),
     "channels last in and out": Kind(lambda: Net(channels_first, lambda y: y.permute(0, 2, 3, 1)), example=LAST),
     "float16": Kind(lambda: Net().half(), example=FRAME.half()),
     "float16 inside": Kind(lambda: Net(lambda x: x.half(), lambda y: y.float()).half()),
@@ -259,7 +260,6 @@ def refused(file: Path, said: Said, *words: str) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Tensor, Said, tuple[str, ...]]] = {
-    "no batch": (lambda: Net(lambda x: x[None]), FRAME[0], FLOATS, ("[3, 64, 96]", "Export it")),
     "one channel": (
         lambda: Net(lambda x: x.expand(-1, 3, -1, -1)),
         FRAME[:, :1],

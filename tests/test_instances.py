@@ -492,3 +492,74 @@ def test_pieces_of_a_video_count_frames_and_identities_on():
 
     told = json.loads(text)
     assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"], most) == (102, 102, 8, 8)
+
+
+# Uncut, by the name of the export.
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_an_export_runs_by_its_own_name_as_when_it_is_cut(engine, network, clip, tmp_path):
+    path = write_blobs(tmp_path)
+    command = ["segment", str(clip), "--engine", engine, "--limit", "8", "--write", "instances", "--quiet"]
+    assert main([*command, "--network", str(path), "--out", str(tmp_path / "uncut")]) == 0
+    assert main([*command, "--network", str(network), "--out", str(tmp_path / "cut")]) == 0
+
+    texts = [(tmp_path / name / "clip" / "instances.jsonl").read_text() for name in ("uncut", "cut")]
+    assert texts[0] == texts[1]
+    assert texts[0].count("track_id") == 24
+
+
+def test_an_export_of_free_size_reads_its_working_size_from_the_metadata(tmp_path):
+    outputs = [("output0", FLOAT, [1, 116, 84]), ("output1", FLOAT, [1, 32, 16, 16])]
+    model = outputs_model(*outputs, task="segment", imgsz="[96, 128]", stride="32")
+    for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, ("n", "c", "h", "w"), strict=True):
+        dim.dim_param = name
+    onnx.save(model, tmp_path / "free.onnx")
+
+    net = clockseg.load(tmp_path / "free.onnx", engine=ENGINE)
+
+    reads = net.sidecar.input
+    assert (reads.width, reads.height, reads.pad_multiple, reads.pad_value) == (128, 96, 32, (114, 114, 114))
+    assert (reads.scale, reads.mean, reads.std) == (1 / 255, (0, 0, 0), (1, 1, 1))
+    assert len(net.classes) == 80
+
+
+def test_thresholds_and_names_may_stand_in_a_json_file_beside_the_export(tmp_path):
+    path = write_blobs(tmp_path)
+    path.with_suffix(".json").write_text(json.dumps({"instances": {"score": 0.9}, "classes": ["a", "b", "c"]}))
+
+    net = clockseg.load(path, engine=ENGINE)
+
+    assert (net.sidecar.instances["score"], net.sidecar.instances["overlap"]) == (0.9, 0.3)
+    assert net.classes == ("a", "b", "c")
+
+
+def test_an_export_whose_normalisation_is_not_known_asks_for_it(tmp_path):
+    onnx.save(shaped_model("queries"), tmp_path / "masks.onnx")
+    with pytest.raises(UsageError, match=r'nor masks\.json says input\.scale.*"mean"') as told:
+        clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
+    (tmp_path / "masks.json").write_text(str(told.value).split("your own values: ")[1])
+    assert gives_instances(clockseg.load(tmp_path / "masks.onnx", engine=ENGINE))
+
+
+def test_openvinos_own_files_without_names_of_tensors_give_the_same_instances(network, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    model = openvino.convert_model(write_blobs(tmp_path))
+    for port in (*model.inputs, *model.outputs):
+        port.get_tensor().set_names(set())
+    for key, told in {"labels": "red traffic_light blue", "iou_threshold": "0.3"}.items():
+        model.set_rt_info(told, ["model_info", key])
+    openvino.save_model(model, tmp_path / "blobs.xml", compress_to_fp16=False)
+    net = clockseg.load(tmp_path / "blobs.xml")
+    image = scenes()["apart"].images[0]
+
+    found, expected = net(image), clockseg.load(network, engine="openvino")(image)
+
+    assert net.classes == ("red", "traffic_light", "blue")
+    assert found.classes.tolist() == expected.classes.tolist()
+    assert np.allclose(found.boxes, expected.boxes, atol=0.1)
+
+
+def test_commands_that_need_maps_refuse_instances_in_a_sentence(network, clip, tmp_path, capsys):
+    assert main(["quantize", str(network), str(clip), "--out", str(tmp_path / "int8.onnx")]) == 2
+    assert "gives instances, and this takes networks of class scores" in capsys.readouterr().err

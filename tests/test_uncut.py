@@ -200,3 +200,60 @@ def test_what_can_not_run(tmp_path: Path) -> None:
 def test_all_files_are_named(tmp_path: Path) -> None:
     path = bare(tmp_path, said=SAID, suffix=".xml")
     assert files_of(path) == (path, path.with_suffix(".json"), path.with_suffix(".bin"))
+
+
+def several(path: Path, outputs: dict[str, tuple[int, list[int]]]) -> Path:
+    """A network [1, 3, h, w] with these outputs, each a type and a shape, filled with the mean of the frame."""
+    nodes = [helper.make_node("ReduceMean", ["frame"], ["mean"], keepdims=0)]
+    ends, constants = [], []
+    for name, (kind, shape) in outputs.items():
+        constants.append(helper.make_tensor(f"{name}.shape", TensorProto.INT64, [len(shape)], shape))
+        nodes.append(helper.make_node("Expand", ["mean", f"{name}.shape"], [f"{name}.floats"]))
+        nodes.append(helper.make_node("Cast", [f"{name}.floats"], [name], to=kind))
+        ends.append(helper.make_tensor_value_info(name, kind, shape))
+    frames = helper.make_tensor_value_info("frame", TensorProto.FLOAT, [1, 3, HEIGHT, WIDTH])
+    graph = helper.make_graph(nodes, "several", [frames], ends, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    path.with_suffix(".json").write_text(json.dumps(SAID))
+    return path
+
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def test_of_several_outputs_the_only_one_of_classes_is_taken(tmp_path: Path) -> None:
+    depth, ids = (FLOAT, [1, 1, HEIGHT, WIDTH]), (INT64, [1, HEIGHT, WIDTH])
+    scores = {"depth": depth, "scores": (FLOAT, [1, 5, HEIGHT, WIDTH]), "ids": ids}
+    assert load(several(tmp_path / "a.onnx", scores)).sidecar.output == "scores"
+    beside = several(tmp_path / "b.onnx", {"sure": (FLOAT, [1, HEIGHT, WIDTH]), "ids": ids}).with_suffix(".json")
+    beside.write_text(json.dumps({**SAID, "classes": ["a", "b"]}))
+    assert load(tmp_path / "b.onnx").sidecar.output == "ids"
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".xml"])
+def test_of_several_that_may_be_it_one_must_be_named(tmp_path: Path, suffix: str) -> None:
+    maps = (FLOAT, [1, 5, HEIGHT, WIDTH])
+    path = several(tmp_path / "two.onnx", {"out": maps, "aux": maps})
+    openvino.save_model(openvino.convert_model(path), path.with_suffix(".xml"))
+    path = path.with_suffix(suffix)
+    with pytest.raises(UsageError, match=r'has 2 outputs: .*aux \[1, 5, 32, 48\].*\{"output": "') as told:
+        load(path)
+    assert "class scores are [1, classes, h, w]" in str(told.value)
+    path.with_suffix(".json").write_text(json.dumps({**SAID, "output": "aux"}))
+    assert load(path)(frame()).shape == (HEIGHT, WIDTH)
+
+
+def test_a_frame_without_an_axis_of_batches_is_taken(tmp_path: Path) -> None:
+    path = bare(tmp_path, said=SAID)
+    expected = load(path, engine="onnxruntime")(frame())
+    model = onnx.load(path)
+    [value] = model.graph.input
+    name, read = value.name, "batched"
+    for node in model.graph.node:
+        node.input[:] = [read if one == name else one for one in node.input]
+    model.graph.node.insert(0, helper.make_node("Unsqueeze", [name, "axis"], [read]))
+    model.graph.initializer.append(helper.make_tensor("axis", TensorProto.INT64, [1], [0]))
+    del value.type.tensor_type.shape.dim[0]
+    onnx.save(model, path)
+    for engine in ("onnxruntime", "openvino"):
+        assert (load(path, engine=engine)(frame()) == expected).mean() > 0.99

@@ -115,7 +115,7 @@ def _add_frame_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_class_options(group: argparse._ArgumentGroup) -> None:
-    help = "tensor of class scores or of class ids (default: the only output)"
+    help = "tensor of class scores or of class ids (default: the only such output)"
     group.add_argument("--output", metavar="NAME", help=help)
     help = (
         "class names, separated by commas, or a file of them: one per line, a JSON list, a JSON object of id: name, or a data "
@@ -285,6 +285,10 @@ def _next(found: CutNetwork) -> str:
         f"recommended schedule: {found.sidecar.schedule or 'none'}",
         "next:",
         f"  clockseg segment VIDEO --network {file} --out results",
+    ]
+    if found.sidecar.instances is not None:
+        return "\n".join(lines)
+    lines += [
         "  # which schedules pay, clocks on stages among them, measured on your video:",
         f"  clockseg plan VIDEO --network {file} --keep 0.98 --out {file.with_suffix('.toml')}",
     ]

@@ -42,20 +42,48 @@ class Recognised:
     stride: int | None = None
     plain: bool = False
 
+    @property
+    def pad_value(self) -> tuple[int, int, int] | None:
+        """The colour with which the network's own letterbox pads, RGB 0..255; None if it isn't known."""
+        return (114, 114, 114) if self.head.layout.startswith("yolo") else None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, numbered where the file has none; as many as COCO's ids if it doesn't say how many."""
+        twice = len(set(self.names)) < len(self.names)
+        return (
+            tuple(f"class {index}" for index in range(self.classes or COCO)) if twice or not self.names else self.names
+        )
+
+
+COCO = 91
+"""Classes of a network that doesn't say how many it has: COCO's ids, with which nearly all of these are trained."""
+
 
 def recognise(model: onnx.ModelProto) -> Recognised | None:
     """Return the instance head of a network; None if its outputs are not those of one.
 
     ``NetworkError`` if the file's metadata names a task that gives no masks, such as a detector's.
     """
-    told = {one.key: one.value for one in model.metadata_props}
-    shapes = output_shapes(model)
+    whole = {
+        value.name
+        for value in model.graph.output
+        if value.type.tensor_type.elem_type in (TensorProto.INT64, TensorProto.INT32)
+    }
+    return recognised(output_shapes(model), whole, {one.key: one.value for one in model.metadata_props})
+
+
+def recognised(shapes: Mapping[str, tuple[int, ...]], whole: set[str], told: Mapping[str, str]) -> Recognised | None:
+    """Return the instance head of a network by the shapes of its outputs; as ``recognise``.
+
+    ``shapes``: 0 for a side that is not known; ``whole``: the outputs of whole numbers; ``told``: the file's metadata.
+    """
     if (task := told.get("task")) in _OTHER_TASKS:
         raise NetworkError(
             f"the file's metadata says task {task!r}, which outputs {_OTHER_TASKS[task]}: its outputs are {shown(shapes)}. "
             f"Export the network for segmentation. {KINDS}"
         )
-    found = _by_shapes(model, shapes, _names(told))
+    found = _by_shapes(shapes, whole, _names(told))
     if found is None:
         return None
     head, why, classes = found
@@ -99,15 +127,14 @@ def shown(shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def _by_shapes(
-    model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]], whole: set[str], names: tuple[str, ...]
 ) -> tuple[Head, str, int | None] | None:
-    kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
     by_rank = {rank: [name for name, shape in shapes.items() if len(shape) == rank] for rank in (1, 2, 3, 4)}
     if len(by_rank[4]) != 1:
         return None
     [maps] = by_rank[4]
     if len(by_rank[2]) == 1 and len(by_rank[1]) == 2:
-        return _as_rcnn(by_rank[2][0], by_rank[1], maps, shapes, kinds)
+        return _as_rcnn(by_rank[2][0], by_rank[1], maps, shapes, whole)
     rows = by_rank[3]
     count = shapes[maps][1]
     if len(rows) == 2 and len(shapes) == 3 and {shapes[name][1] for name in rows} == {count}:
@@ -123,9 +150,9 @@ def _by_shapes(
 
 
 def _as_rcnn(
-    boxes: str, flat: list[str], maps: str, shapes: Mapping[str, tuple[int, ...]], kinds: Mapping[str, int]
+    boxes: str, flat: list[str], maps: str, shapes: Mapping[str, tuple[int, ...]], whole: set[str]
 ) -> tuple[Head, str, int | None] | None:
-    labels = [name for name in flat if kinds[name] in (TensorProto.INT64, TensorProto.INT32)]
+    labels = [name for name in flat if name in whole]
     if shapes[boxes][1] != 4 or len(labels) != 1 or shapes[maps][1] not in (0, 1):
         return None
     [scores] = {*flat} - {*labels}

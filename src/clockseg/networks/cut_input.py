@@ -47,6 +47,7 @@ class FrameInput(NamedTuple):
 
 def frame_input(model: onnx.ModelProto) -> FrameInput:
     """Make ``model`` read one frame, channels first; ``NetworkError`` if its input is no frame."""
+    model = one_batch(model)
     weights = {weight.name for weight in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     if len(inputs) != 1:
@@ -238,6 +239,27 @@ def _likely(found: Static, node: onnx.NodeProto, size: Size) -> Iterator[Size]:
 
 def _is_list(found: Static, name: str) -> bool:
     return name in found.folded and found.folded[name].ndim == 1 and found.folded[name].dtype == np.int64
+
+
+def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return ``model`` with an input [3, h, w] turned into one of [1, 3, h, w]."""
+    weights = {weight.name for weight in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    if len(inputs) != 1 or len(declared_shape(inputs[0])) != 3:
+        return model
+    name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
+    model = copied(model)
+    redirect(model.graph.node, name, inner)
+    [value] = [value for value in model.graph.input if value.name == name]
+    channels, height, width = declared_shape(value)
+    given = helper.make_tensor_value_info(
+        name, value.type.tensor_type.elem_type, [1, channels or 3, height or "height", width or "width"]
+    )
+    model.graph.input.remove(value)
+    model.graph.input.insert(0, given)
+    model.graph.initializer.append(helper.make_tensor(f"{inner}.axis", TensorProto.INT64, [1], [0]))
+    model.graph.node.insert(0, helper.make_node("Squeeze", [name, f"{inner}.axis"], [inner], name=inner))
+    return model
 
 
 def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:

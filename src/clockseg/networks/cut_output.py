@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from clockseg.graph import extraction
 from clockseg.graph.nodes import attribute, copied
 from clockseg.graph.places import Grid
 from clockseg.graph.static import Static
-from clockseg.instances.recognising import KINDS
+from clockseg.instances.recognising import KINDS, shown
 from clockseg.networks.source import Told
 from clockseg.types import Size
 
@@ -36,16 +36,40 @@ class Outcome(NamedTuple):
 
 
 def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tuple[str, tuple[Told, ...]]:
-    """Return ``name``, or the network's only output; ``UsageError`` if there are several."""
+    """Return ``name``, or the network's only output of classes; ``UsageError`` if there are several."""
     there = [value.name for value in model.graph.output]
     if name is not None:
         return name, ()
-    if len(there) == 1:
-        return there[0], (Told("output", there[0], "the only output"),)
-    shapes = ", ".join(f"{one} {list(static.shape(one))}" for one in there if one in static.types)
-    raise UsageError(
-        f"the network has {len(there)} outputs: give --output with the one of class scores: {shapes}. {KINDS}"
-    )
+    known = {
+        one: (static.types[one][0] in extraction.SCORES, static.shape(one)) for one in there if one in static.types
+    }
+    found = there[0] if len(there) == 1 else the_classes(known)
+    if found is None:
+        raise UsageError(
+            f"the network has {len(there)} outputs: give --output with the one of class scores: "
+            f"{shown({one: shape for one, (_, shape) in known.items()})}. {KINDS}"
+        )
+    return found, (Told("output", found, "the only output" if len(there) == 1 else "the only one that gives classes"),)
+
+
+def the_classes(outputs: Mapping[str, tuple[bool, tuple[int, ...]]]) -> str | None:
+    """Return the only output, else the only one of class scores, else of class ids; None if several may be it.
+
+    ``outputs``: by name, True for floats, and the shape.
+
+    >>> the_classes({"depth": (True, (1, 1, 8, 8)), "scores": (True, (1, 19, 8, 8)), "ids": (False, (1, 8, 8))})
+    'scores'
+    >>> the_classes({"out": (True, (1, 21, 8, 8)), "aux": (True, (1, 21, 8, 8))}) is None
+    True
+    """
+    scores = [
+        name
+        for name, (floats, shape) in outputs.items()
+        if floats and len(shape) == 4 and 1 not in (shape[1], shape[3])
+    ]
+    ids = [name for name, (floats, shape) in outputs.items() if not floats and len(shape) > 2]
+    found = next((one for one in ([*outputs], scores, ids) if len(one) == 1), None)
+    return None if found is None or (found is ids and scores) else found[0]
 
 
 def outcome(

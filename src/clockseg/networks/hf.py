@@ -10,7 +10,17 @@ from typing import Any
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.networks.cut_input import normalisation
-from clockseg.networks.hf_folder import DEPTH, MASKS, PROCESSOR, SCORES, WORDS, Folder, no_safetensors, read_folder
+from clockseg.networks.hf_folder import (
+    DEPTH,
+    INSTANCES,
+    MASKS,
+    PROCESSOR,
+    SCORES,
+    WORDS,
+    Folder,
+    no_safetensors,
+    read_folder,
+)
 from clockseg.networks.named import TASKS
 from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
@@ -50,7 +60,9 @@ def hf_source(
     name = name or path.resolve().name
     task, task_told = _task(folder, name, task)
     adapter = _adapter(folder, said.classes or (), task)
-    outputs = ("logits", "masks") if task == "instance" else (OUTPUT,)
+    outputs: tuple[str, ...] = ("logits", "masks") if task == "instance" else (OUTPUT,)
+    if folder.gives == INSTANCES:
+        outputs = ("dets", "labels", "masks")
     try:
         exported = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
     except NetworkError as error:
@@ -93,6 +105,8 @@ def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> nn.Mod
         return _Words(_loaded(folder, transformers.CLIPSegForImageSegmentation), tokens, there)
     if folder.gives == DEPTH:
         return _Depth(_loaded(folder, transformers.AutoModelForDepthEstimation))
+    if folder.gives == INSTANCES:
+        return _Boxes(_loaded(folder, transformers.AutoModelForInstanceSegmentation))
     if folder.gives == SCORES:
         return _Scores(_loaded(folder, transformers.AutoModelForSemanticSegmentation))
     model = _loaded(folder, transformers.AutoModelForUniversalSegmentation)
@@ -121,6 +135,14 @@ class _Depth(_Scores):
     def forward(self, image: Tensor) -> Tensor:
         found: Tensor = self.clockseg(pixel_values=image, return_dict=True).predicted_depth
         return found.unsqueeze(1)
+
+
+class _Boxes(_Scores):
+    """The queries of an RF-DETR: boxes [1, n, 4], class logits [1, n, classes] and mask logits [1, n, h, w]."""
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        made = self.clockseg(pixel_values=image, return_dict=True)
+        return made.pred_boxes, made.logits, made.pred_masks
 
 
 class _Queries(nn.Module):

@@ -11,7 +11,7 @@ from clockseg.errors import DataError, NetworkError
 from clockseg.networks.source import Said, Told, Triple, checked, names_of
 from clockseg.types import Size
 
-SCORES, DEPTH, MASKS, WORDS = "scores", "depth", "masks", "words"
+SCORES, DEPTH, MASKS, WORDS, INSTANCES = "scores", "depth", "masks", "words", "instances"
 GIVES = {
     "VideomtForUniversalSegmentation": None,
     "ForSemanticSegmentation": SCORES,
@@ -19,10 +19,11 @@ GIVES = {
     "ForUniversalSegmentation": MASKS,
     "MaskFormerForInstanceSegmentation": MASKS,
     "DetrForSegmentation": MASKS,
+    "RfDetrForInstanceSegmentation": INSTANCES,
     "CLIPSegForImageSegmentation": WORDS,
 }
-"""The output of an architecture, by the end of its name: class scores of pixels, depth, masks that have a class each, or a
-score of each pixel for each word that is given. None: it can't be used."""
+"""The output of an architecture, by the end of its name: class scores of pixels, depth, masks that have a class each, the same
+with a box each, or a score of each pixel for each word that is given. None: it can't be used."""
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 
 

@@ -16,7 +16,8 @@ from clockseg.graph.part import GraphPart
 from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
-from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named, uncut
+from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named, network_file, uncut
+from clockseg.networks.cut_input import frame_input
 from clockseg.networks.framing import Framing
 from clockseg.types import Size
 
@@ -56,11 +57,11 @@ def load(
     path = path_of(network)
     if uncut.is_uncut(path):
         return _uncut(path, engine, precision, threads, size)
-    return assemble(*read(path), engine=engine, precision=precision, threads=threads, size=size)
+    return assemble(*_with_sidecar(path), engine=engine, precision=precision, threads=threads, size=size)
 
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
-    """Read the graph and the sidecar of a bundled network or an ONNX file; ``NetworkError`` says what is missing or wrong.
+    """Read the graph and the sidecar of a bundled network or an ONNX file of maps; ``NetworkError`` says what is wrong.
 
     >>> read("street")[1].output
     'scores'
@@ -68,6 +69,13 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     path = path_of(network)
     if path.suffix in uncut.SUFFIXES:
         raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
+    model, said = _with_sidecar(path)
+    if said.instances is not None:
+        raise UsageError(f"network {said.name!r} gives instances, and this takes networks of class scores or numbers.")
+    return model, said
+
+
+def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     return read_graph(path), sidecar.read(path.with_suffix(".json"))
 
 
@@ -173,8 +181,11 @@ def _uncut(
     path: Path, engine: str | Engine | None, precision: str, threads: int | None, size: WorkingSize | None
 ) -> StagedNetwork:
     name = engine if isinstance(engine, str) else "auto"
-    file = uncut.read(path, engine=name, precision=precision, threads=threads)
+    file = network_file.read(path, engine=name, precision=precision, threads=threads)
     said = uncut.describe(file, size if isinstance(size, tuple) else None)
+    if said.instances is not None and path.suffix == ".onnx":
+        model = frame_input(onnx_reader.read(path)).model
+        return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size)
     net = _framed(uncut.staged(file, said), _working(said.input, file.size, size), size)
     if isinstance(net.finish, GraphPart):
         net = (engine if callable(engine) else engine_by_name(file.engine, threads=threads))(net)

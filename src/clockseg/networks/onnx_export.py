@@ -132,8 +132,9 @@ class _Plainly(TorchFunctionMode):
 
     Filling where a condition holds, ``x[torch.where(condition)] = value``, does without the list of these places, as its
     length depends on the frame. Patches that lie side by side are reshaped to and fro, and pooling to a grid, which ONNX
-    lacks, is two products with constant matrices, for one size. Positions to sample are cast to float32, as the exporter may
-    have made them float64, which ONNX Runtime does not sample at.
+    lacks, is two products with constant matrices, for one size. Position embeddings are resized with antialiasing, which it
+    lacks too, and become constants; where the frame is resized so, the comparison with the module fails. Positions to sample
+    are cast to float32, as the exporter may have made them float64, which ONNX Runtime does not sample at.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -145,6 +146,8 @@ class _Plainly(TorchFunctionMode):
             return filled.masked_fill_(places[(..., *[None] * (filled.ndim - places.ndim))], torch.as_tensor(value))
         if func is nn.functional.adaptive_avg_pool2d and args[1] not in (1, (1, 1)):
             return grid_means(args[0], cells=args[1])
+        if func is nn.functional.interpolate and kwargs.get("antialias"):
+            return torch.from_numpy(func(*args, **kwargs).detach().numpy().copy())
         if func is nn.functional.grid_sample:
             args = (args[0], args[1].double().float(), *args[2:])
         plain = {"dilation": 1, "padding": 0}  # torch passes the other arguments of fold and unfold by position

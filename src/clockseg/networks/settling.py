@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import onnx
-from onnx import helper
 
 from clockseg.engines.profile import node_seconds
 from clockseg.errors import ClocksegError, NetworkError, UsageError
@@ -16,13 +15,12 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, Purpose, choose
 from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
-from clockseg.graph.nodes import copied, redirect
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
-from clockseg.graph.static import Static, declared_shape, fix
+from clockseg.graph.static import Static, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import Recognised, recognise
 from clockseg.networks.checking import in_half_precision, whole_part
@@ -283,12 +281,6 @@ def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
     return met
 
 
-_UNKNOWN = 91
-"""Classes of a network that doesn't say how many it has: COCO's ids, with which nearly all of these are trained."""
-_GREY = (114, 114, 114)
-"""The colour with which YOLO's own letterbox pads."""
-
-
 def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -> Settled | None:
     """Settle everything of an instance network; None if ``source`` is none, or the user says that it gives numbers."""
     if given.classes == ():
@@ -298,16 +290,18 @@ def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -
         return None
     if cutting.at != "auto":
         raise UsageError("--at: an instance network runs as one stage; leave it out.")
-    frame = frame_input(_batched(source.model))
+    frame = frame_input(source.model)
     size = found.size if frame.size is None else None
     plain = Said(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), scale=1 / 255) if found.plain else Said()
     stride = found.stride if frame.size is None else None
     said = given.over(source.said).over(replace(plain, size=size, pad_multiple=stride))
     reads, told = describe(frame, said, {})
-    reads = replace(reads, pad_value=_GREY) if found.head.layout.startswith("yolo") else reads
+    reads = replace(reads, pad_value=found.pad_value or reads.pad_value)
     names, names_told = _instance_classes(found, said)
     head = found.head
+    read = (Told("mean, std", "0, 1", "as this kind of network reads pixels: 0..1"),) if found.plain else ()
     about = (
+        *(read if given.mean is None and given.std is None else ()),
         Told("output", ", ".join(head.outputs), found.why),
         Told(
             "instances",
@@ -336,28 +330,6 @@ def _instance_classes(found: Recognised, said: Said) -> tuple[tuple[str, ...], t
                 f"{len(said.classes)} classes are named, and the network scores {count}; give as many names."
             )
         return said.classes, ()
-    if found.names and len(set(found.names)) == len(found.names):
-        return found.names, (Told("classes", str(len(found.names)), "named in the file's metadata"),)
-    names = numbered(count or _UNKNOWN).names
-    return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
-
-
-def _batched(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return ``model`` with an input [3, h, w] turned into one of [1, 3, h, w]."""
-    weights = {weight.name for weight in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    if len(inputs) != 1 or len(declared_shape(inputs[0])) != 3:
-        return model
-    name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
-    model = copied(model)
-    redirect(model.graph.node, name, inner)
-    [value] = [value for value in model.graph.input if value.name == name]
-    channels, height, width = declared_shape(value)
-    given = helper.make_tensor_value_info(
-        name, value.type.tensor_type.elem_type, [1, channels or 3, height or "height", width or "width"]
-    )
-    model.graph.input.remove(value)
-    model.graph.input.insert(0, given)
-    model.graph.initializer.append(helper.make_tensor(f"{inner}.axis", onnx.TensorProto.INT64, [1], [0]))
-    model.graph.node.insert(0, helper.make_node("Squeeze", [name, f"{inner}.axis"], [inner], name=inner))
-    return model
+    named = found.class_names == found.names
+    why = "named in the file's metadata" if named else "without names; give them by --classes FILE"
+    return found.class_names, (Told("classes", str(len(found.class_names)), why),)

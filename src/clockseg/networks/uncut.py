@@ -7,25 +7,27 @@ file may say what the file doesn't; it is a sidecar (``clockseg.graph.sidecar``)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import helper
 
-from clockseg import libraries
 from clockseg.clockwork.network import Part, Stage, StagedNetwork
 from clockseg.engines.compiled import PerSize
 from clockseg.errors import NetworkError, UsageError, first_line
-from clockseg.execution.machine import threads_or_all
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.extraction import built, with_labels
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Built, GraphPart, Pick, Tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
+from clockseg.instances.heads import Head
+from clockseg.instances.recognising import KINDS, Recognised, recognise, recognised, shown
 from clockseg.libraries import opencv
 from clockseg.networks.cut_input import IMAGENET, frame_input, smallest_multiple
+from clockseg.networks.cut_output import the_classes
+from clockseg.networks.network_file import File, Port, Run, channels_axis, layout
 from clockseg.networks.source import RECOMMENDED, numbered
 from clockseg.types import Array, Size
 
@@ -33,7 +35,6 @@ SUFFIXES = (".xml", ".tflite")
 """Files that OpenVINO reads and that are no ONNX: its own, and those of TensorFlow Lite."""
 _SIZES = 4
 """Working sizes for which a network stays compiled."""
-Run = Callable[[Array], Array]
 
 
 def is_uncut(path: Path) -> bool:
@@ -42,125 +43,6 @@ def is_uncut(path: Path) -> bool:
         return path.suffix in SUFFIXES
     data = _beside(path)
     return path.is_file() and data is not None and "cuts" not in data
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or output of a file: its name, its numpy type, and its sides, 0 for a free one."""
-
-    name: str
-    type: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class File:
-    """A network's file as an engine reads it. ``compile``: from the shape of the input and the output's name, a function.
-
-    ``ids``: the number of classes whose ids an output gives, as far as the file tells.
-    """
-
-    path: Path
-    engine: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    compile: Callable[[tuple[int, ...], str], Run]
-    ids: Mapping[str, int]
-
-    @property
-    def size(self) -> Size | None:
-        """The working size (WIDTH, HEIGHT) that the file is fixed to; None where it takes any."""
-        _, height, width = _layout(self.inputs[0])
-        return (width, height) if width and height else None
-
-
-def read(path: Path, *, engine: str, precision: str = "f32", threads: int | None = None) -> File:
-    """Read a file with ``engine``: "openvino", "onnxruntime" (ONNX only), or for "auto" the first of them that can.
-
-    ``NetworkError`` if the engine can't read it, ``UsageError`` for another engine.
-    """
-    readers: dict[str, Callable[[], File]] = {"openvino": lambda: _in_openvino(path, precision, threads)}
-    if path.suffix == ".onnx":
-        readers["onnxruntime"] = lambda: _in_onnxruntime(path, precision, threads)
-    if engine != "auto" and engine not in readers:
-        raise UsageError(f"engine {engine!r}: {path.name} runs uncut in {' or '.join(readers)}; give one of these.")
-    errors: list[str] = []
-    for name, reader in readers.items():
-        if engine in ("auto", name):
-            try:
-                return reader()
-            except (RuntimeError, ValueError) as error:
-                errors.append(f"{name}: {first_line(error)}")
-    raise NetworkError(f"{path} can't be read ({'; '.join(errors)}). Is it complete, with its weights next to it?")
-
-
-def _in_openvino(path: Path, precision: str, threads: int | None) -> File:
-    library, core = libraries.openvino(), libraries.openvino_core()
-    model = core.read_model(str(path))
-    options = {
-        "INFERENCE_PRECISION_HINT": precision,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": threads_or_all(threads),
-    }
-
-    def port(given: Any) -> Port:
-        sides = tuple(0 if side.is_dynamic else side.get_length() for side in given.partial_shape)
-        return Port(given.get_any_name(), np.dtype(given.get_element_type().to_dtype()), sides)
-
-    def compile(shape: tuple[int, ...], output: str) -> Run:
-        own = core.read_model(str(path))
-        own.reshape(list(shape))
-        request = core.compile_model(own, "CPU", options).create_infer_request()
-        libraries.keep_after_fork(request)
-
-        def run(array: Array) -> Array:
-            request.infer([library.Tensor(array)])
-            return np.array(request.get_tensor(output).data)
-
-        return run
-
-    return File(
-        path, "openvino", tuple(map(port, model.inputs)), tuple(map(port, model.outputs)), compile, _counted(model)
-    )
-
-
-def _counted(model: Any) -> dict[str, int]:
-    """Return the number of classes by output, for outputs behind an argmax of OpenVINO's, which is a TopK."""
-    found: dict[str, int] = {}
-    for output in model.outputs:
-        node = output.get_node().input_value(0).get_node()
-        while node.get_type_name() != "TopK" and node.get_input_size() >= 1:
-            node = node.input_value(0).get_node()
-        if node.get_type_name() == "TopK":
-            side = node.input_value(0).get_partial_shape()[node.get_attributes()["axis"]]
-            found |= {} if side.is_dynamic else {output.get_any_name(): side.get_length()}
-    return found
-
-
-def _in_onnxruntime(path: Path, precision: str, threads: int | None) -> File:
-    if precision != "f32":
-        raise UsageError(f"precision {precision!r}: ONNX Runtime runs here in f32; use the engine 'openvino' for bf16.")
-    library = libraries.onnxruntime()
-    options = library.SessionOptions()
-    options.intra_op_num_threads = threads_or_all(threads)
-    options.log_severity_level = 3
-    session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    libraries.keep_after_fork(session)
-
-    def port(given: Any) -> Port:
-        kind = TensorProto.DataType.Value(_ONNX_TYPES.get(given.type[7:-1], given.type[7:-1].upper()))
-        sides = tuple(side if isinstance(side, int) else 0 for side in given.shape)
-        return Port(given.name, helper.tensor_dtype_to_np_dtype(kind), sides)
-
-    inputs = tuple(map(port, session.get_inputs()))
-
-    def compile(shape: tuple[int, ...], output: str) -> Run:
-        return lambda array: session.run([output], {inputs[0].name: array})[0]
-
-    return File(path, "onnxruntime", inputs, tuple(map(port, session.get_outputs())), compile, {})
-
-
-_ONNX_TYPES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 def describe(file: File, size: Size | None) -> Sidecar:
@@ -180,13 +62,16 @@ def describe(file: File, size: Size | None) -> Sidecar:
     said = data.get("input", {})
     given = said if isinstance(said, dict) else {}
     _check_name(beside, "input.name", given.get("name", frame.name), "input", file.inputs)
-    named = data.get("output", file.outputs[0].name)
+    found = None if "output" in data or data.get("classes") == [] else _recognised(file)
+    named = data.get("output") or (found.head.outputs[0] if found else _by_kind(file, beside))
     _check_name(beside, "output", named, "output", file.outputs)
     output = next(one for one in file.outputs if one.name == named)
     known: dict[str, Any] = {"name": frame.name, **({"scale": 1.0} if frame.type == np.uint8 else {})}
+    known |= {} if found is None else _reads(found)
     if working := file.size or size:
         known |= {"width": working[0], "height": working[1]}
-    examples, classes = _examples(frame, known | given), list(numbered(_classes(file, output)).names)
+    examples = _examples(frame, known | given)
+    classes = list(found.class_names if found else numbered(_classes(file, output)).names)
     full: dict[str, Any] = {
         "format": sidecar.FORMAT,
         "name": path.stem,
@@ -196,8 +81,11 @@ def describe(file: File, size: Size | None) -> Sidecar:
         **data,
     }
     full["input"] = known | examples | said if isinstance(said, dict) else said
-    found = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
-    _check_classes(beside, file, output, found.classes)
+    if found is not None and isinstance(heads := data.get("instances", {}), dict):
+        full["instances"] = found.head.facts() | heads
+    told = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
+    if found is None:
+        _check_classes(beside, file, output, told.classes)
     missing = [f"input.{name}" for name in examples]
     missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
@@ -205,8 +93,36 @@ def describe(file: File, size: Size | None) -> Sidecar:
             f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(file)} write {beside}, with your "
             f"own values: {json.dumps(full)}"
         )
-    if "pad_multiple" not in given and path.suffix == ".onnx" and file.size is None:
-        found = replace(found, input=replace(found.input, pad_multiple=_multiple(path, found.input)))
+    if "pad_multiple" not in full["input"] and path.suffix == ".onnx" and file.size is None:
+        told = replace(told, input=replace(told.input, pad_multiple=_multiple(path, told.input)))
+    return told
+
+
+def _recognised(file: File) -> Recognised | None:
+    """Return the instance head of a file; None if its outputs are not those of an instance network."""
+    if file.path.suffix == ".onnx":
+        return recognise(onnx_reader.read(file.path))
+    whole = {one.name for one in file.outputs if one.type.kind in "iu"}
+    return recognised({one.name: one.shape for one in file.outputs}, whole, file.told)
+
+
+def _reads(found: Recognised) -> dict[str, Any]:
+    """Return the fields of a sidecar's input that an instance network's file tells."""
+    told: dict[str, Any] = {} if found.size is None else {"width": found.size[0], "height": found.size[1]}
+    told |= {"scale": 1 / 255, "mean": [0.0] * 3, "std": [1.0] * 3} if found.plain else {}
+    told |= {} if found.stride is None else {"pad_multiple": found.stride}
+    return told | ({"pad_value": list(found.pad_value)} if found.pad_value else {})
+
+
+def _by_kind(file: File, beside: Path) -> str:
+    """Return the output of class scores, or of class ids if there is none; ``UsageError`` if several may be it."""
+    found = the_classes({one.name: (one.type.kind == "f", one.shape) for one in file.outputs})
+    if found is None:
+        shapes = shown({one.name: one.shape for one in file.outputs})
+        raise UsageError(
+            f"{file.path.name} has {len(file.outputs)} outputs: {shapes}. Write the name of the one to use into {beside}: "
+            f'{{"output": "{file.outputs[0].name}"}}. {KINDS}'
+        )
     return found
 
 
@@ -231,7 +147,7 @@ def _check_name(beside: Path, field: str, name: object, kind: str, ports: Sequen
 
 def _check_classes(beside: Path, file: File, output: Port, classes: Sequence[str]) -> None:
     """Check that there are as many ``classes`` as the output scores; none stand for an output of numbers."""
-    axis = _channels_axis(output.shape, file, len(classes))
+    axis = channels_axis(output.shape, file, len(classes))
     floats = output.type.kind == "f"
     scored = (output.shape[axis] if floats and axis is not None else 0) or file.ids.get(output.name, 0)
     if classes and scored and scored != len(classes):
@@ -256,7 +172,7 @@ def _multiple(path: Path, reads: Input) -> int:
 
 def _classes(file: File, output: Port) -> int:
     """Return the number of classes that an output gives ids or scores of, as far as the file tells, else 0."""
-    axis = _channels_axis(output.shape, file, None)
+    axis = channels_axis(output.shape, file, None)
     if output.type.kind != "f" or axis is None:
         return file.ids.get(output.name, 0)
     return output.shape[axis] if 1 < output.shape[axis] <= MOST_CLASSES else 0
@@ -280,36 +196,18 @@ def _beside(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _layout(frame: Port) -> tuple[bool, int, int]:
-    """Return whether a frame's channels come last, its height and its width (0: free); ``NetworkError`` if it is no frame."""
-    shape = frame.shape
-    if len(shape) == 4 and shape[0] in (0, 1):
-        if shape[1] in (0, 3) and not (shape[1] == 0 and shape[3] == 3):
-            return False, shape[2], shape[3]
-        if shape[3] == 3:
-            return True, shape[1], shape[2]
-    raise NetworkError(
-        f"the network's input {frame.name!r} is {list(shape)}; it must be a frame, [1, 3, height, width] or "
-        "[1, height, width, 3]. Export it so."
-    )
-
-
-def _channels_axis(shape: Sequence[int], file: File, classes: int | None) -> int | None:
-    """Return the axis of channels of an output, 1 or 3: as many as ``classes``, else as the frame's; None if it has none."""
-    if len(shape) != 4:
-        return None
-    fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])]
-    like_frame = 3 if _layout(file.inputs[0])[0] else 1
-    return fitting[0] if len(fitting) == 1 else like_frame
-
-
 @dataclass(frozen=True)
 class Body:
     """The whole network as the one stage's body: from uint8 frames to its output, class ids as labels."""
 
     file: File
     said: Sidecar
-    runners: PerSize[Size, Array]
+    runners: PerSize[Size, list[Array]]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are read: that of the classes or numbers, or those of an instance head."""
+        return Head.read(self.said.instances).outputs if self.said.instances else (self.said.output,)
 
     def __call__(self, value: Tensors) -> dict[str, Array]:
         image = value[IMAGE]
@@ -327,22 +225,29 @@ class Body:
         return self._value(made, size)
 
     def _compiled(self, size: Size) -> Run:
-        last, *_ = _layout(self.file.inputs[0])
-        width, height = size
-        return self.file.compile((1, height, width, 3) if last else (1, 3, height, width), self.said.output)
+        last, *_ = layout(self.file.inputs[0])
+        shape = (1, *size[::-1], 3) if last else (1, 3, *size[::-1])
+        return self.file.compile(shape[-len(self.file.inputs[0].shape) :], self.outputs)
 
     def _read(self, image: Array) -> Array:
         """Return the frames, uint8 [1, h, w, 3], as the network reads them."""
-        last, *_ = _layout(self.file.inputs[0])
+        last, *_ = layout(self.file.inputs[0])
         kind = self.file.inputs[0].type
         image = image[..., ::-1] if self.said.input.colour == "bgr" else image
         factor, offset = (one.astype(np.float32) for one in self.said.input.affine())
         read = image if kind.kind in "iu" else image * factor + offset
-        return np.ascontiguousarray(read if last else read.transpose(0, 3, 1, 2), kind)
+        read = read if last else read.transpose(0, 3, 1, 2)
+        return np.ascontiguousarray(read[0] if len(self.file.inputs[0].shape) == 3 else read, kind)
 
-    def _value(self, made: Array, size: Size) -> dict[str, Array]:
-        """Return the output by name: labels uint8 [1, h, w] at the frame's size, or numbers [1, channels, h, w]."""
-        if _channels_axis(made.shape, self.file, len(self.said.classes) or None) == 3:
+    def _value(self, given: list[Array], size: Size) -> dict[str, Array]:
+        """Return the output by name: labels uint8 [1, h, w] at the frame's size, or numbers [1, channels, h, w].
+
+        Those of an instance head as they are.
+        """
+        if self.said.instances:
+            return dict(zip(self.outputs, given, strict=True)) | {FRAME_SIZE: np.array(size)}
+        [made] = given
+        if channels_axis(made.shape, self.file, len(self.said.classes) or None) == 3:
             made = np.ascontiguousarray(made.transpose(0, 3, 1, 2))
         if made.dtype.kind == "f" or not self.said.classes:
             return {self.said.output: made, FRAME_SIZE: np.array(size)}
@@ -369,7 +274,8 @@ def staged(file: File, said: Sidecar) -> StagedNetwork:
     The parts behind the network's own are graphs, which an engine has to compile.
     """
     body = Body(file, said, PerSize())
-    scores = next(one for one in file.outputs if one.name == said.output).type.kind == "f" and bool(said.classes)
+    kind = next(one for one in file.outputs if one.name == said.output).type.kind
+    scores = kind == "f" and bool(said.classes) and not said.instances
 
     def build(size: Size) -> Built:
         width, height = size
@@ -383,12 +289,13 @@ def staged(file: File, said: Sidecar) -> StagedNetwork:
         )
 
     finish = GraphPart("finish", (said.output,), (LABELS,), build)
-    shown = Pick((LABELS,) if said.classes and not scores else (said.output,))
+    labels = said.classes and not scores and not said.instances
+    picked = Pick((LABELS,) if labels else body.outputs)
     return StagedNetwork(
         said.name,
         (Stage("network", body, scores=None),),
-        finish=finish if scores else shown,
+        finish=finish if scores else picked,
         sidecar=replace(said, stages=("network",)),
         engine=file.engine,
-        fused=Pick((said.output,)) if scores else shown,
+        fused=Pick((said.output,)) if scores else picked,
     )
