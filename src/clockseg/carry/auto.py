@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from clockseg.carry.codec import Codec
-from clockseg.carry.flow import Flow
+from clockseg.carry.flow import Flow, shrunk
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Warp
 from clockseg.clockwork.carry import Carry
-from clockseg.types import Image
+from clockseg.types import Size
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,17 @@ class Auto:
         """Choose the motion estimator for a frame with these vectors."""
         return Codec(self.scale) if isinstance(vectors, Vectors) and not vectors.reordered else Flow(self.scale)
 
-    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """Return the picture in grey, scaled down, with its motion vectors."""
-        return Codec(self.scale).see(picture, share, vectors)
+    def see(self, picture: Any, share: tuple[float, float], vectors: Any, *, size: Size | None = None) -> Sight:
+        """Return what the estimator that is chosen for the frame needs."""
+        return self.choice(vectors).see(picture, share, vectors, size=size)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before``."""
-        return self.choice(now.vectors).observe(before, now)
+        if before.grey.shape == now.grey.shape:
+            return self.choice(now.vectors).observe(before, now)
+        # Only one of the two frames has vectors.
+        size = now.grey.shape[1], now.grey.shape[0]
+        return Flow(self.scale).observe(replace(before, grey=shrunk(before.grey, size)), now)
 
     def __str__(self) -> str:
         return "auto" if self.scale == 0.5 else f"auto(scale={self.scale:g})"

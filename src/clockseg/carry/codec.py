@@ -7,13 +7,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from clockseg.carry.flow import Flow
+from clockseg.carry.flow import Flow, grey, optical_flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
 from clockseg.carry.track import Reference, Track, TrackedMotion, TrackedSight
 from clockseg.carry.vectors import Vectors
 from clockseg.errors import UsageError
 from clockseg.libraries import opencv
-from clockseg.types import Array, Image
+from clockseg.types import Array, Size
 
 LEAST_KNOWN = 0.2
 """Share of the picture in blocks with vectors, below which optical flow is used instead."""
@@ -46,9 +46,9 @@ class Codec:
     def __post_init__(self) -> None:
         Flow(self.scale)
 
-    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> TrackedSight:
-        """Return the picture, uint8 RGB [h, w, 3], in grey, scaled down, with its ``Vectors``."""
-        return TrackedSight(Flow(self.scale).see(picture, share, vectors).grey, share, vectors, [])
+    def see(self, picture: Any, share: tuple[float, float], vectors: Any, *, size: Size | None = None) -> TrackedSight:
+        """Return the picture in grey, scaled down, with its ``Vectors``; see ``Estimator.see``."""
+        return TrackedSight(grey(picture, self.scale, size), share, vectors, [])
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before`` and to the earlier frames that it refers to."""
@@ -73,7 +73,7 @@ class Codec:
         """Return the reference frame and the vector of each pixel of the frame."""
         follows = isinstance(before.vectors, Vectors) and vectors.index == before.vectors.index + 1
         if not follows or vectors.known < LEAST_KNOWN:
-            return [Reference(1, Flow(self.scale).between(now.grey, before.grey))]
+            return [Reference(1, optical_flow(now.grey, before.grey, finest=1))]
         return _most_alike(now.grey, _explanations(before, now, vectors))
 
     def __str__(self) -> str:

@@ -11,17 +11,19 @@ import numpy as np
 from clockseg.carry.motion import Motion, Sight
 from clockseg.errors import UsageError
 from clockseg.libraries import opencv
-from clockseg.types import Array, Image
+from clockseg.types import Array, Size
 
 SMALLEST = 16
 """Shorter side in pixels below which DIS has no pyramid; smaller pictures are enlarged."""
+GRID = 0.5
+"""The resolution of the flow by that of the pictures: matching the pixels themselves gains nothing (docs/motion.md)."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Motion between pictures, by DIS at ``scale`` of the working size (above 0, at most 1).
+    """Motion between pictures at ``scale`` of the working size (above 0, at most 1), by DIS on a grid of half of that.
 
-    On one core, a picture of 480x360 at the default scale takes 1.7 ms. ``fine``: smaller and
+    On one core, a picture of 480x360 at the default scale takes 1 ms. ``fine``: smaller and
     denser patches, in twice the time.
 
     >>> str(Flow(0.25)), Flow(2)
@@ -38,33 +40,49 @@ class Flow:
         if isinstance(self.scale, bool) or not isinstance(self.scale, (int, float)) or not 0 < self.scale <= 1:
             raise UsageError(f"flow at the scale {self.scale!r}; give a number above 0 and at most 1, such as 0.5.")
 
-    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """Return the picture, uint8 RGB [h, w, 3] or grey [h, w], in grey, scaled down."""
-        cv2 = opencv()
-        height, width = picture.shape[:2]
-        scale = max(self.scale, min(1.0, SMALLEST / min(height, width)))
-        size = max(SMALLEST, round(width * scale)), max(SMALLEST, round(height * scale))
-        return Sight(_grey(cv2, picture, size), share)
+    def see(self, picture: Any, share: tuple[float, float], vectors: Any, *, size: Size | None = None) -> Sight:
+        """Return the picture in grey on the flow's grid; see ``Estimator.see``."""
+        return Sight(grey(picture, GRID * self.scale, size), share)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before``."""
-        return Motion(self.between(now.grey, before.grey), before, now)
-
-    def between(self, now: Array, before: Array) -> Array:
-        """Return the flow from ``now`` to ``before``, both grey, uint8 [h, w]: float32 [h, w, 2] in pixels."""
-        return np.asarray(_dis(self.fine, now.shape).calc(now, before, None))
+        return Motion(optical_flow(now.grey, before.grey, fine=self.fine), before, now)
 
     def __str__(self) -> str:
         words = [*([] if self.scale == 0.5 else [f"scale={self.scale:g}"]), *(["fine=True"] if self.fine else [])]
         return f"flow({', '.join(words)})" if words else "flow"
 
 
-def _grey(cv2: Any, picture: Image, size: tuple[int, int]) -> Array:
-    """Resize, then convert: three channels at half the size convert faster than one at full size is resized."""
-    if (picture.shape[1], picture.shape[0]) != size:
-        smaller = size[0] < picture.shape[1]
-        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
-    return np.asarray(picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+def grey(picture: Any, scale: float, size: Size | None = None) -> Array:
+    """Return a picture in grey, uint8 [h, w], at ``scale`` of ``size`` (w, h), by default of its own; see ``Estimator.see``."""
+    width, height = size or (picture.shape[1], picture.shape[0])
+    scale = max(scale, min(1.0, SMALLEST / min(height, width)))
+    size = max(SMALLEST, round(width * scale)), max(SMALLEST, round(height * scale))
+    if not isinstance(picture, np.ndarray):
+        return np.asarray(picture.grey(size))
+    cv2 = opencv()
+    small = shrunk(picture, size)
+    return np.asarray(small if small.ndim == 2 else cv2.cvtColor(small, cv2.COLOR_RGB2GRAY))
+
+
+def shrunk(picture: Array, size: Size) -> Array:
+    """Resize a picture [h, w, ..], first by halves: many times as fast as averaging over other areas, and as good for motion."""
+    cv2 = opencv()
+    while picture.shape[1] >= 2 * size[0] and picture.shape[0] >= 2 * size[1]:
+        half = picture.shape[1] // 2, picture.shape[0] // 2
+        even = picture[: 2 * half[1], : 2 * half[0]]
+        picture = cv2.resize(even, half, interpolation=cv2.INTER_AREA)
+    if (picture.shape[1], picture.shape[0]) == size:
+        return picture
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR))
+
+
+def optical_flow(now: Array, before: Array, *, fine: bool = False, finest: int = 0) -> Array:
+    """Return the flow from ``now`` to ``before``, both grey, uint8 [h, w]: float32 [h, w, 2] in pixels.
+
+    ``finest``: how often the pictures are halved before they are matched; the flow is enlarged again.
+    """
+    return np.asarray(_dis(fine, finest, now.shape).calc(now, before, None))
 
 
 SIZES = 4
@@ -72,23 +90,23 @@ SIZES = 4
 _own = threading.local()
 
 
-def _dis(fine: bool, shape: tuple[int, ...]) -> Any:
+def _dis(*kind: Any) -> Any:
     """Return one instance per thread, since it has buffers, and per size, since a tiny picture changes its settings for good."""
     found: dict[Any, Any] = _own.__dict__.setdefault("dis", {})
-    made = found.pop((fine, shape), None) or _made(fine)
+    made = found.pop(kind, None) or _made(*kind[:2])
     while len(found) >= SIZES:
         del found[next(iter(found))]
-    found[fine, shape] = made
+    found[kind] = made
     return made
 
 
-def _made(fine: bool) -> Any:
+def _made(fine: bool, finest: int) -> Any:
     cv2 = opencv()
     made = cv2.DISOpticalFlow_create(
         cv2.DISOPTICAL_FLOW_PRESET_MEDIUM if fine else cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST
     )
-    # The presets stop at a quarter of the picture, which costs a point of mIoU at one frame in four; refining costs
-    # more than it gains (docs/motion.md).
-    made.setFinestScale(1)
+    # Patches further apart, fewer iterations and no spatial propagation cost up to a point of mIoU at one frame in twelve;
+    # refining costs more than it gains (docs/motion.md).
+    made.setFinestScale(finest)
     made.setVariationalRefinementIterations(0)
     return made

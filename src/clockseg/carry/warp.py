@@ -11,7 +11,7 @@ import numpy as np
 from clockseg.carry.motion import Motion, Sight, sampled
 from clockseg.clockwork.carry import Of
 from clockseg.errors import UsageError
-from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image
+from clockseg.types import IMAGE, PICTURE_SIZE, Array, Size
 
 CHANNELS = 64
 """Channels of a map that OpenCV resamples at once."""
@@ -26,8 +26,12 @@ class Estimator(Protocol):
         """True if it reads the codec's motion vectors, which slow decoding down."""
         ...
 
-    def see(self, picture: Image, share: tuple[float, float], vectors: Any) -> Sight:
-        """Return a frame's data for motion estimation: its picture at the working size, uint8 RGB, and the codec's vectors."""
+    def see(self, picture: Any, share: tuple[float, float], vectors: Any, *, size: Size | None = None) -> Sight:
+        """Return a frame's data for motion estimation.
+
+        ``picture``: uint8 RGB [h, w, 3], or decoded and with a method ``grey(size)``. ``share``: see ``Sight``. ``vectors``: the
+        codec's. ``size``: (w, h) at which the network works, without padding; None: the picture's own.
+        """
         ...
 
     def observe(self, before: Sight, now: Sight) -> Motion:
@@ -65,9 +69,9 @@ class Warp:
             raise UsageError(f"warp(of={self.of!r}); give one of {', '.join(get_args(Of))}.")
 
     def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
-        """Return the frame's picture, at the network's working size if it has one."""
-        picture, share = picture_of(prepared, image)
-        return self.motion.see(picture, share, vectors)
+        """Return the frame's data for motion estimation, at the network's working size if it has one."""
+        size, share = working_size(prepared, image)
+        return self.motion.see(image, share, vectors, size=size)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before``."""
@@ -95,19 +99,18 @@ class Warp:
         return f"warp({self.motion})" if self.of == "auto" else f'warp({self.motion}, of="{self.of}")'
 
 
-def picture_of(prepared: Any, image: Any) -> tuple[Image, tuple[float, float]]:
-    """Return the picture that a network reads, without padding, and the share of its maps that it covers."""
-    own = prepared.get(IMAGE) if isinstance(prepared, Mapping) else None
-    if isinstance(own, np.ndarray) and own.dtype == np.uint8:
-        padded = own[0]
-        height, width = padded.shape[:2]
-        columns, rows = (int(side) for side in prepared.get(PICTURE_SIZE, (width, height)))
-        return padded[:rows, :columns], (columns / width, rows / height)
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3:
+def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:
+    """Return the size (w, h) of the picture that a network reads, without padding, and the share of its maps that it covers."""
+    if getattr(image, "dtype", None) != np.uint8 or image.ndim != 3:
         raise UsageError(
             f"warp estimates motion between frames, uint8 RGB [height, width, 3]; this is {type(image).__name__}."
         )
-    return image, (1.0, 1.0)
+    own = prepared.get(IMAGE) if isinstance(prepared, Mapping) else None
+    if not isinstance(own, np.ndarray) or own.dtype != np.uint8:
+        return (image.shape[1], image.shape[0]), (1.0, 1.0)
+    height, width = own.shape[1:3]
+    columns, rows = (int(side) for side in prepared.get(PICTURE_SIZE, (width, height)))
+    return (columns, rows), (columns / width, rows / height)
 
 
 def _moved(value: Any, motion: Motion, name: str) -> Any:

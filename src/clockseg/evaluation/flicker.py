@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clockseg.carry import Flow, Sight
-from clockseg.carry.motion import grid, sampled
+from clockseg.carry.flow import grey, optical_flow
+from clockseg.carry.motion import Motion, Sight, grid, sampled
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Labels
@@ -50,13 +50,12 @@ class Following:
     def see(self, image: Image) -> Correspondence | None:
         """Add a frame, uint8 RGB [h, w, 3]; return None at the first frame, one of another size, and after a cut."""
         height, width = image.shape[:2]
-        flow = Flow(min(0.5, LARGEST / max(height, width)))
-        before, now = self._before, flow.see(image, (1.0, 1.0), None)
+        before, now = self._before, Sight(grey(image, min(0.5, LARGEST / max(height, width))))
         self._before = image.shape, now
         if before is None or before[0] != image.shape:
             return None
-        motion = flow.observe(before[1], now)
-        sure = consistent(motion.flow, flow.between(before[1].grey, now.grey))
+        motion = Motion(optical_flow(now.grey, before[1].grey, finest=1), before[1], now)
+        sure = consistent(motion.flow, optical_flow(before[1].grey, now.grey, finest=1))
         if sure.mean() < LEAST or motion.unexplained() > MOST:
             return None
         return Correspondence(motion.places(height, width), _enlarged(sure, width, height))

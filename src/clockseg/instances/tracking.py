@@ -105,8 +105,8 @@ class BothSides(Interpolated):
         found = self.decoding(value, seen.image)
         last, key = self.window.last, self.window.key
         expected = None
-        if last is not None and key is not None and seen.step is not None:
-            back = seen.step if last.distance == 0 else None if last.back is None else seen.step.after(last.back)
+        if last is not None and key is not None and seen.motion is not None:
+            back = seen.motion if last.distance == 0 else None if last.back is None else seen.motion.after(last.back)
             expected = None if back is None else key.maps.moved(back).value()
         return InstanceMaps.of(self.tracker.see(found, expected, self.frame))
 
@@ -135,8 +135,8 @@ class Warped(BothSides):
         begun = time.perf_counter()
         if record.fill:
             self._key = self._back = None
-        elif seen.step is not None:
-            self._back = seen.step if self._back is None else seen.step.after(self._back)
+        elif seen.motion is not None:
+            self._back = seen.motion if self._back is None else seen.motion.after(self._back)
         if self._key is None or any(record.fired):
             expected = None if self._key is None or self._back is None else self._key.moved(self._back).value()
             found = self.tracker.see(self.decoding(value, seen.image), expected, self.frame)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clockseg.carry.interpolate import Interpolate
-from clockseg.carry.motion import Sight
 from clockseg.carry.warp import Warp
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.execution.recording import Played, Recording
@@ -14,7 +13,7 @@ from clockseg.execution.replay import Promise, Shot
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps
 from clockseg.showing.stream import INTERPOLATED
-from clockseg.showing.window import Due, Window, coarser, small
+from clockseg.showing.window import Due, Window
 
 
 def play(recording: Recording, schedule: ScheduleLike) -> Iterator[Played]:
@@ -27,7 +26,6 @@ def play(recording: Recording, schedule: ScheduleLike) -> Iterator[Played]:
 
 def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) -> Iterator[Played]:
     window, labels = Window(smooth=carry.keys == 2), Labeller(recording.net)
-    before: Sight | None = None
     keys: tuple[int, ...] = ()
 
     def made(due: Due, key_frames: tuple[int, ...]) -> Played:
@@ -40,10 +38,8 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
     for index, played in enumerate(firings):
         if played.record.fill:
             yield from [made(due, keys) for due in window.end()]
-            before, keys = None, ()
-        motion = recording.motion(carry.motion, index) if before is not None else None
-        step = None if motion is None or before is None else coarser(motion, before)
-        before = small(recording.sight(carry.motion, index)) if step is None else step.now
+            keys = ()
+        step = None if played.record.fill else recording.motion(carry.motion, index)
         if any(played.record.fired):
             keys = (*keys, index)
             due = window.close((index, played), step, Maps.of(recording.look("fused", index)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.warp import Warp, picture_of
+from clockseg.carry.warp import Warp, working_size
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import identity
 from clockseg.clockwork.clock import PICTURE
@@ -26,12 +26,11 @@ from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
-from clockseg.libraries import opencv
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import KeyMaps, Maps, keeping
-from clockseg.showing.window import Due, Window, coarser, small
+from clockseg.showing.window import Due, Window
 from clockseg.types import Size
-from clockseg.video.planar import Decoded, rgb
+from clockseg.video.planar import rgb
 
 INTERPOLATED = "interpolated"
 """``Record.propagated`` of a frame whose output was made from the key frames around it."""
@@ -58,8 +57,8 @@ class Seen(NamedTuple):
     """A frame that ``Stream.see`` has prepared for ``Stream.run``.
 
     ``vectors``: the codec's motion vectors. ``item``: returned with the output. ``sight``: the motion estimator's data of the
-    frame; ``motion``: since the previous frame; ``step``: the same at the resolution at which motions are composed; all None
-    without motion estimation or a previous frame. ``seconds``: the time that this took.
+    frame; ``motion``: since the previous frame; both None without motion estimation or a previous frame. ``seconds``: the time
+    that this took.
     """
 
     image: Any
@@ -67,7 +66,6 @@ class Seen(NamedTuple):
     item: Any
     sight: Any = None
     motion: Motion | None = None
-    step: Motion | None = None
     seconds: float = 0.0
 
 
@@ -243,7 +241,7 @@ class Interpolated:
         self.session = session(self._scores, replace(schedule, carry=identity if fixed else moving))
         self.window = Window(smooth=carry.keys == 2)
         self._lookahead = lookahead
-        self._last: tuple[Sight, Sight] | None = None
+        self._last: Sight | None = None
         self.now = Seen(None, None, None)
         self.key_maps: Any = None
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
@@ -264,22 +262,19 @@ class Interpolated:
         """Prepare a frame, and estimate its motion since the frame before."""
         begun = time.perf_counter()
         seen = self.looked(image, vectors, item)
-        motion = step = None
-        if self._last is not None and self._last[0].grey.shape == seen.sight.grey.shape:
-            motion = self.carry.motion.observe(self._last[0], seen.sight)
-            step = coarser(motion, self._last[1])
-        self._last = seen.sight, small(seen.sight) if step is None else step.now
-        return seen._replace(motion=motion, step=step, seconds=time.perf_counter() - begun)
+        before, self._last = self._last, seen.sight
+        if before is not None and before.grey.shape == seen.sight.grey.shape:
+            seen = seen._replace(motion=self.carry.motion.observe(before, seen.sight))
+        return seen._replace(seconds=time.perf_counter() - begun)
 
     def looked(self, image: Any, vectors: Any, item: Any) -> Seen:
-        """Return the frame with its sight. ``prepare`` runs only for the first frame of each size; others are just resized."""
+        """Return the frame with its sight. ``prepare`` runs only for the first frame of each size."""
         shape = np.shape(image)
         if self._known[0] != shape:
             own = rgb(image)
-            picture, share = picture_of(self.net.prepare(own), own)
-            self._known = shape, (picture.shape[1], picture.shape[0]), share
+            self._known = shape, *working_size(self.net.prepare(own), own)
         _, size, share = self._known
-        return Seen(image, vectors, item, self.carry.motion.see(_resized(image, size), share, vectors))
+        return Seen(image, vectors, item, self.carry.motion.see(image, share, vectors, size=size))
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
@@ -293,9 +288,9 @@ class Interpolated:
         begun = time.perf_counter()
         self.key_maps = scores.value if record.fill or any(record.fired) else None
         if self.key_maps is not None:
-            due = self.window.close(frame, None if record.fill else seen.step, self.maps_of(seen, scores.value))
+            due = self.window.close(frame, None if record.fill else seen.motion, self.maps_of(seen, scores.value))
         else:
-            due = self.window.add(frame, seen.step)
+            due = self.window.add(frame, seen.motion)
         frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
         shown += self._show(due)
         return shown + self._show(self.window.overdue(self._most(seen.image)))
@@ -359,19 +354,6 @@ class Interpolated:
         fused = time.perf_counter()
         output = self.make_output(maps, frame.image)
         return frame, output, fused - begun, time.perf_counter() - fused
-
-
-def _resized(image: Any, size: Size) -> Any:
-    """Return a picture at the network's working size, resized well enough to estimate motion; a decoded one in grey."""
-    if isinstance(image, Decoded):
-        return image.grey(size)
-    width, height = image.shape[1], image.shape[0]
-    if (width, height) == size:
-        return image
-    cv2 = opencv()
-    # INTER_AREA takes longer than motion estimation unless pictures shrink by a whole number.
-    shrunk = width > 2 * size[0] or height > 2 * size[1]
-    return cv2.resize(image, size, interpolation=cv2.INTER_AREA if shrunk else cv2.INTER_LINEAR)
 
 
 def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:

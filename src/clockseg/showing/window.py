@@ -11,18 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.carry.motion import Motion, grid, sampled
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.libraries import opencv
 from clockseg.showing.maps import Maps, Weights, average, certain, trust
-from clockseg.types import Array
 
 Due: TypeAlias = tuple[Any, Callable[[], Maps]]
 """A frame whose key frames are known, and a function that makes its maps; such functions may run concurrently."""
-COARSER = 2
-"""The factor by which flows are shrunk before they are composed: DIS estimates them no finer."""
 
 
 @dataclass
@@ -154,28 +148,11 @@ def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Mo
     return before.averaged
 
 
-def coarser(motion: Motion, then: Sight) -> Motion:
-    """Return a motion at half its resolution, for composing; ``then``: its earlier picture at that resolution."""
-    flow = halved(motion.flow)
-    scale = [flow.shape[1] / motion.flow.shape[1], flow.shape[0] / motion.flow.shape[0]]
-    return Motion(flow * np.array(scale, np.float32), then, small(motion.now))
-
-
-def small(sight: Sight) -> Sight:
-    """Return a frame's picture at half of its resolution."""
-    return Sight(halved(sight.grey), sight.share)
-
-
-def halved(field: Array) -> Array:
-    """Return a field [h, w, ..] at half of its resolution, by area."""
-    cv2 = opencv()
-    size = max(1, field.shape[1] // COARSER), max(1, field.shape[0] // COARSER)
-    return np.asarray(cv2.resize(field, size, interpolation=cv2.INTER_AREA))
-
-
 def inverse(motion: Motion) -> Motion:
     """Return the motion in the other direction: minus the flow, sampled where the flow leads.
 
+    >>> import numpy as np
+    >>> from clockseg.carry import Sight
     >>> blank = Sight(np.zeros((4, 6), np.uint8))
     >>> inverse(Motion(np.ones((4, 6, 2), np.float32), blank, blank)).flow[0, 0].tolist()
     [-1.0, -1.0]

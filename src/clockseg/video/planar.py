@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
+from clockseg.carry.flow import shrunk
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import STRETCHED, ToRGB, matrix_of
 from clockseg.video.hdr import Signal
@@ -61,10 +62,7 @@ class Decoded:
     def grey(self, size: Size) -> Array:
         """Return the picture in grey, uint8 [h, w] of ``size`` (w, h), from its luma alone."""
         luma = planes_of(self.frame).y
-        # Halving is many times as fast as OpenCV's averaging over other areas.
-        while luma.shape[1] >= 2 * size[0] and luma.shape[0] >= 2 * size[1] and even(luma.shape):
-            luma = cv2.resize(luma, (luma.shape[1] // 2, luma.shape[0] // 2), interpolation=cv2.INTER_AREA)
-        return np.asarray(cv2.LUT(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), STRETCHED))
+        return np.asarray(cv2.LUT(shrunk(luma, size), STRETCHED))
 
 
 def decoded(picture: av.VideoFrame, to_rgb: ToRGB) -> Image | Decoded:
