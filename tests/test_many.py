@@ -340,7 +340,7 @@ def test_without_resume_what_is_done_is_refused_and_stays_known(network, videos,
     known = dict(read(tmp_path))
     assert [(entry.state, entry.pieces, entry.whole) for entry in known.values()] == [("done", 1, 1)] * 2
     assert run(*given) == 1
-    assert capsys.readouterr().err.count("--resume to leave what is done") == 2
+    assert capsys.readouterr().err.count("--resume to keep what is complete") == 2
     assert dict(read(tmp_path)) == known
     before = [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("*/labels.mkv"))]
     assert run(*given, "--resume") == 0

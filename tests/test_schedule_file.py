@@ -114,16 +114,16 @@ def test_the_command_line_takes_it_under_the_schedules_own_name(tmp_path: Path, 
 
 def test_one_for_another_network_is_told_of(tmp_path: Path, capsys) -> None:
     parse_schedules([write(tmp_path, network="street")], NET, "identity")
-    assert "was made for network 'street' (one, two, three), this is 'toy'" in capsys.readouterr().err
+    assert "was made for network 'street' (one, two, three), but this is 'toy'" in capsys.readouterr().err
     parse_schedules([write(tmp_path, stages=("a", "b", "c"))], NET, "identity")
-    assert "thresholds do not carry over" in capsys.readouterr().err
+    assert "Thresholds do not carry over" in capsys.readouterr().err
     parse_schedules([write(tmp_path, network="", stages=())], NET, "identity")
     assert capsys.readouterr().err == ""
 
 
 def test_one_for_another_number_of_stages_is_refused(tmp_path: Path, capsys) -> None:
     path = write(tmp_path, network="street", stages=("a", "b"))
-    with pytest.raises(UsageError, match=r"made for the 2 stages of network 'street' \(a, b\), the network has 3"):
+    with pytest.raises(UsageError, match=r"made for the 2 stages of network 'street' \(a, b\), but this network has 3"):
         parse_schedules([path], NET, "identity")
     assert capsys.readouterr().err == ""
 

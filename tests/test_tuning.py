@@ -281,6 +281,14 @@ def test_the_table(capsys, video, network) -> None:
     assert err == ""
 
 
+def test_the_command_it_prints_names_the_network(capsys, video, network, tmp_path) -> None:
+    """Another network is the default of ``segment``."""
+    file = tmp_path / "tuned.toml"
+    args = ["tune", str(video), "--fire-rate", "0.5", "--network", str(network), "--quiet", "--out", str(file)]
+    assert main(args) == 0
+    assert f"clockseg segment VIDEO --network {network} --schedule {file} --out DIR" in capsys.readouterr().out
+
+
 def test_what_cannot_be_reached_is_told(capsys, network, tmp_path) -> None:
     still = write_video(tmp_path / "still.mp4", [frame(3)] * 8)
     assert main(["tune", str(still), "--fire-rate", "0.9", "--network", str(network), "--json", "--quiet"]) == 0

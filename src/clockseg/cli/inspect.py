@@ -169,6 +169,4 @@ def _cuts(choice: Choice) -> str:
 
 def _shares(choice: Choice) -> str:
     stages = " + ".join(f"{100 * share:.0f}" for share in choice.stages)
-    return (
-        f"{percent(choice.every_frame)} on every frame (stages {stages} %, what fuses them {100 * choice.shared:.0f} %)"
-    )
+    return f"{percent(choice.every_frame)} on every frame (stages {stages} %, fusing {100 * choice.shared:.0f} %)"

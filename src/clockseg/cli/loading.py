@@ -155,4 +155,5 @@ def publish_schedule(
         draw(args.plot)
     print_result(args, facts, text)
     if args.out is not None and not args.json:
-        print(f"{args.out} written; run it with clockseg segment VIDEO --schedule {args.out} --out DIR")
+        network = "" if "network" in file.run else f" --network {args.network}"
+        print(f"{args.out} written; run it with clockseg segment VIDEO{network} --schedule {args.out} --out DIR")

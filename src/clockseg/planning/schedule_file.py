@@ -63,7 +63,7 @@ class ScheduleFile:
         if self.stages and len(self.stages) != stages:
             raise UsageError(
                 f"schedule {self.schedule} was made for the {len(self.stages)} stages of network {self.network!r} "
-                f"({', '.join(self.stages)}), the network has {stages}; tune one for it: clockseg tune."
+                f"({', '.join(self.stages)}), but this network has {stages}; run clockseg tune for it."
             )
         return schedule_for(parse_schedule(self.schedule), stages)
 
@@ -73,8 +73,8 @@ class ScheduleFile:
         if (self.network or net.name, self.stages or stages) == (net.name, stages):
             return None
         return (
-            f"schedule {self.schedule} was made for network {self.network!r} ({', '.join(self.stages)}), this is "
-            f"{net.name!r} ({', '.join(stages)}); thresholds do not carry over: clockseg tune finds its own."
+            f"schedule {self.schedule} was made for network {self.network!r} ({', '.join(self.stages)}), but this is "
+            f"{net.name!r} ({', '.join(stages)}). Thresholds do not carry over: use that network, or tune for this one."
         )
 
 

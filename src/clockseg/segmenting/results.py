@@ -257,7 +257,7 @@ class ResultFolder:
         old = [name for name in (*FILES.values(), SUMMARY) if (path / name).exists()]
         if old and not overwrite:
             replace = "give another --out, or --overwrite to replace it"
-            leave = "" if resume is None else ", or --resume to leave what is done"
+            leave = "" if resume is None else ", or --resume to keep what is complete"
             raise UsageError(f"{path} holds a result already ({', '.join(old)}); {replace}{leave}.")
         if not (resume or overwrite) and cls(path).begun():
             on = "give another --out" if resume is None else "--resume goes on with it"
