@@ -218,13 +218,6 @@ def test_the_curves_are_of_the_stillest_and_the_most_moving_shot() -> None:
     assert curves["high_motion"]["output"] == [None, None]
 
 
-def test_depths_and_accuracies_are_one_a_stage() -> None:
-    facts = velocity_of(series_shot([0.0]), depths=(9,), accuracies=(0.096,)).facts()["stages"][0]
-    assert (facts["depth"], facts["accuracy"]) == (9, 0.096)
-    with pytest.raises(UsageError, match="2 depths for network 'toy' of 1 stages"):
-        velocity_of(series_shot([0.0]), depths=(9, 13))
-
-
 def test_clips_are_shots(tmp_path: Path) -> None:
     write_clip(tmp_path / "a", 4, labelled=4)
     write_clip(tmp_path / "b", 3, seed=1)
@@ -284,14 +277,13 @@ def told(capsys: pytest.CaptureFixture[str], *args: object, code: int = 0) -> di
 
 
 def test_json_is_exactly_what_is_documented(capsys, videos, network) -> None:
-    found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime", "--accuracies", "0.1,0.2,0.6")
+    found = told(capsys, *videos, "--network", network, "--engine", "onnxruntime")
     assert list(found) == [
         "engine", "network", "first_frame", "pixels", "stages", "output", "labels", "shots", "curves",
     ]  # fmt: skip
     assert [stage["depth"] for stage in found["stages"]] == [1, 2, 4]
-    assert [stage["accuracy"] for stage in found["stages"]] == [0.1, 0.2, 0.6]
     assert list(found["stages"][0]) == [
-        "stage", "depth", "accuracy", "mean", "deviation", "exceeds_deepest", "rank_correlation_deepest",
+        "stage", "depth", "mean", "deviation", "exceeds_deepest", "rank_correlation_deepest",
         "rank_correlation_output",
     ]  # fmt: skip
     assert found["labels"] == {"mean": None, "deviation": None}
@@ -344,26 +336,9 @@ def test_a_bad_video_does_not_stop_the_others(capsys, videos, network, tmp_path)
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--accuracies", "0.5"], "1 accuracies for network 'tiny' of 3 stages"),
-        (["--depths", "1,2"], "2 depths for network"),
-        (["--plot", "v.pdf"], "ends in .svg or .png"),
-    ],
-)
-def test_wrong_usage_ends_with_2(capsys, videos, network, options, message) -> None:
-    assert main(["velocity", videos[0], "--network", str(network), "--quiet", *options]) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "options", [["--depths", "1,x"], ["--accuracies", "0.1,-1"], ["--accuracies", "65.5"], ["--accuracies", "nan"]]
-)
-def test_argparse_refuses_what_are_no_numbers(options) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["velocity", "x.mp4", *options])
-    assert ended.value.code == 2
+def test_wrong_usage_ends_with_2(capsys, videos, network) -> None:
+    assert main(["velocity", videos[0], "--network", str(network), "--quiet", "--plot", "v.pdf"]) == 2
+    assert "ends in .svg or .png" in capsys.readouterr().err
 
 
 def test_without_matplotlib_it_says_what_to_install(capsys, videos, network, monkeypatch) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +31,7 @@ Every frame is compared with the previous one: its pixels, the label map of ever
 if there is one. Values are means over the frames of each clip, then the mean and deviation over clips. Deep stages
 should change slowly; if they do not, a clock saves nothing there.
 
-accuracy: as given with --accuracies. velocity: the share of labels that differ from the previous frame's (for pixels, their
+velocity: the share of labels that differ from the previous frame's (for pixels, their
 mean relative difference), with its deviation over clips. exceeds deepest: the share of frames on which the stage changes more
 than the last one. rank corr.: rank correlation over frames of its changes with those of the last stage and of the output.
 A dash marks a value that was not measured, for example in a clip of one frame."""
@@ -46,10 +44,6 @@ def add_parser(subparsers: Any) -> None:
     add_data_options(parser, "VIDEO", "videos and clips, with or without labels")
     help = "do not count the first frame of each clip (default: count it as no change, as the authors' code does)"
     parser.add_argument("--leave-first", action="store_true", help=help)
-    help = "depths of the stages (default: layers counted in the graph)"
-    parser.add_argument("--depths", metavar="N,N,..", type=_numbers(int), help=help)
-    help = "mIoU of the stages' own score maps, 0 to 1, to print next to them"
-    parser.add_argument("--accuracies", metavar="A,A,..", type=_numbers(float, most=1), help=help)
     add_network_options(parser)
     add_frames_options(parser)
     out = parser.add_argument_group("output")
@@ -57,20 +51,6 @@ def add_parser(subparsers: Any) -> None:
     add_plot_option(out, "the change of each depth, and its course in the clips with the least and the most motion")
     add_options(out, "--overwrite", help="replace existing files")
     add_options(out, "--json")
-
-
-def _numbers(kind: type[int] | type[float], *, most: float = math.inf) -> Any:
-    def parsed(text: str) -> tuple[float, ...]:
-        try:
-            found = tuple(kind(part) for part in text.split(","))
-        except ValueError:
-            found = (math.nan,)
-        if not all(0 <= number <= most for number in found):
-            ends = "" if most == math.inf else f" from 0 to {most}"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of numbers{ends}, one per stage")
-        return found
-
-    return parsed
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if not clips:
         return 1
     net = load_network(args)
-    depths = depths_of(args.network, args.size) if args.depths is None else args.depths
-    stages = net.names
-    nothing = Velocity(net.name, stages, (), not args.leave_first, depths, args.accuracies or ())
+    depths = depths_of(args.network, args.size)
 
     def one(clip: Clip) -> Shot:
         ignore = 255 if clip.classes is None else clip.classes.ignore
@@ -94,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     shots = tuple(found for _, found in each(clips, one, account))
     if not shots:
         return 1
-    found = replace(nothing, shots=shots)
+    found = Velocity(net.name, net.names, shots, not args.leave_first, depths)
     if args.csv is not None:
         found.write_csv(args.csv)
     if args.plot is not None:
@@ -119,7 +97,6 @@ def _text(found: Velocity) -> str:
     cells: dict[str, Callable[[dict[str, Any]], str]] = {
         "": lambda row: row["stage"],
         "depth": lambda row: shown(row["depth"], str) if "depth" in row else "",
-        "accuracy": lambda row: percent(row["accuracy"]) if "depth" in row else "",
         "velocity": lambda row: _number(row["mean"]),
         "deviation": lambda row: _number(row["deviation"]),
         "exceeds deepest": lambda row: percent(row["exceeds_deepest"]) if "depth" in row else "",

@@ -67,7 +67,7 @@ class Velocity:
     """Feature velocity of one network over shots.
 
     ``first``: True to include a shot's first frame, a zero, in its mean, as the authors' code does. Shares and correlations
-    always leave it out. ``depths`` and ``accuracies`` (0..1): of the stages, to be reported next to them, or empty.
+    always leave it out. ``depths``: the layers up to each stage, or empty.
     """
 
     network: str
@@ -75,14 +75,6 @@ class Velocity:
     shots: tuple[Shot, ...]
     first: bool = True
     depths: tuple[int, ...] = ()
-    accuracies: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name, numbers in (("depths", self.depths), ("accuracies", self.accuracies)):
-            if len(numbers) not in (0, len(self.stages)):
-                raise UsageError(
-                    f"{len(numbers)} {name} for network {self.network!r} of {len(self.stages)} stages; give one per stage."
-                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -159,7 +151,6 @@ class Velocity:
         return {
             "stage": self.stages[index],
             "depth": self.depths[index] if self.depths else None,
-            "accuracy": self.accuracies[index] if self.accuracies else None,
             **self.over_shots(lambda shot: shot.stages[index])._asdict(),
             "exceeds_deepest": self.exceeds(index),
             "rank_correlation_deepest": with_deepest._asdict(),
