@@ -116,7 +116,7 @@ def _cut(path: str) -> None:
     from clockseg.networks.source import Said
 
     out = Path(path).with_name("cut.onnx")
-    cutting = Cutting(at="auto", stages=2, purpose="latency")
+    cutting = Cutting(at="auto", stages=2)
     cut_network(
         Path(path),
         out,

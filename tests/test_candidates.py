@@ -161,7 +161,6 @@ def test_branches_that_exchange_are_cut_together() -> None:
     assert set(found) == {("stem",), several, ("cb",), ("d",)}
     assert found[several].then == ("d",)
     assert found["stem",].every_frame < found[several].every_frame < found["cb",].every_frame
-    assert chosen(EXCHANGE, 3, "latency").cuts == (("stem",), several, ("d",))
 
 
 def test_the_narrowest_way_through() -> None:
@@ -193,7 +192,6 @@ def test_a_frame_that_is_injected_at_each_stage_passes_beside_the_trunk(pyramid:
     """)
     found = candidates(graph, shapes, work, output="y")
     assert sum(len(one.tensors) > 1 for one in found) >= 3
-    assert len(choose(graph, shapes, work, output="y", purpose="latency").cuts) == 3
 
 
 def test_dominators() -> None:
@@ -256,11 +254,11 @@ def test_a_skip_is_found_whatever_the_number_of_channels(tmp_path: Path, channel
     onnx.save(build.model({"scores": 5}), tmp_path / "net.onnx")
     found = in_files.inspect_cuts(tmp_path / "net.onnx", size=(512, 256), repeat=0)
     assert [one.tensors for one in found.candidates if one.skip][:1] == [("fine",)]
-    assert found.choices[0].cuts[0] == ("fine",)
+    assert found.choice.cuts[0] == ("fine",)
 
 
-def chosen(text: str, stages: int = 3, purpose: str = "time") -> Choice:
-    return choose(*net(text), output="y", stages=stages, purpose=purpose)  # type: ignore[arg-type]
+def chosen(text: str, stages: int = 3) -> Choice:
+    return choose(*net(text), output="y", stages=stages)
 
 
 def test_least_time() -> None:
@@ -274,15 +272,10 @@ def test_least_time() -> None:
     assert found.runner_up.every_frame > found.every_frame
 
 
-def test_shortest_stages() -> None:
-    found = chosen(RESIDUAL, 2, "latency")
-    assert found.cuts == (("s",), ("f",))
-    assert found.stages == (pytest.approx(30 / 52), pytest.approx(22 / 52))
-
-
 def test_a_network_without_skips_gets_even_stages() -> None:
     found = chosen(RESIDUAL, 2)
     assert found.cuts == (("s",), ("f",))
+    assert found.stages == (pytest.approx(30 / 52), pytest.approx(22 / 52))
     assert "no skip" in found.note
 
 
@@ -290,7 +283,7 @@ def test_a_skip_from_the_second_level_only(tmp_path: Path, capsys: pytest.Captur
     """Three stages have none from the first; the cuts that are suggested have one."""
     onnx.save(networks.three_levels(skip=True), tmp_path / "model.onnx")
     found = in_files.inspect_cuts(tmp_path / "model.onnx", size=(96, 64), repeat=0)
-    best = found.choices[0]
+    best = found.choice
     assert best.reaching == (False, True, True)
     assert best.note.startswith(
         "no skip from stage 1 bypasses stage 2, so that the output does not change until stage 2 "
@@ -322,15 +315,14 @@ def test_many_places_are_tried_from_the_best_of_shorter_rows() -> None:
     assert max(found.stages[1:]) < 0.35
 
 
-@pytest.mark.parametrize("purpose", ["time", "latency"])
 @pytest.mark.parametrize("text", [SEGFORMER, UNET, RESIDUAL])
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0.93, 1.07), min_size=60, max_size=60))
-def test_noise_in_times_changes_nothing(text: str, purpose: str, noise: list[float]) -> None:
+def test_noise_in_times_changes_nothing(text: str, noise: list[float]) -> None:
     graph, shapes, work = net(text)
     seconds = {node.name: work.get(node.name, 0.0) * one for node, one in zip(graph.nodes, noise, strict=False)}
-    found = choose(graph, shapes, work, output="y", seconds=seconds, purpose=purpose)  # type: ignore[arg-type]
-    assert found.cuts == choose(graph, shapes, work, output="y", purpose=purpose).cuts  # type: ignore[arg-type]
+    found = choose(graph, shapes, work, output="y", seconds=seconds)
+    assert found.cuts == choose(graph, shapes, work, output="y").cuts
 
 
 def test_times_that_are_really_others_choose() -> None:
@@ -338,15 +330,13 @@ def test_times_that_are_really_others_choose() -> None:
     graph, shapes, work = net(RESIDUAL)
     slow = max(work, key=lambda name: work[name])
     seconds = {**work, slow: 50 * work[slow]}
-    by_time = choose(graph, shapes, work, output="y", seconds=seconds, stages=2, purpose="latency")
-    by_work = choose(graph, shapes, work, output="y", stages=2, purpose="latency")
+    by_time = choose(graph, shapes, work, output="y", seconds=seconds, stages=2)
+    by_work = choose(graph, shapes, work, output="y", stages=2)
     assert max(by_time.stages) >= 0.9  # the shares told are of time
     assert max(by_work.stages) < 0.6
 
 
 def test_what_can_not_be_chosen() -> None:
-    with pytest.raises(UsageError, match="purpose 'tim': Did you mean time"):
-        chosen(UNET, 3, "tim")
     with pytest.raises(UsageError, match="0 stages; give at least 1"):
         chosen(UNET, 0)
     with pytest.raises(NetworkError, match="'z' is not a tensor of this network"):
@@ -360,13 +350,12 @@ def test_without_a_place_to_cut_there_is_one_stage_and_the_reason() -> None:
     work = dict.fromkeys("abcde", 1.0)
     [only] = candidates(graph, shapes, work, output="ids")
     assert (only.tensors, only.every_frame, only.then) == (("ids",), 1.0, ())
-    for purpose in ("time", "latency"):
-        found = choose(graph, shapes, work, output="ids", purpose=purpose)
-        assert (found.cuts, found.stages) == ((("ids",),), (1.0,))
-        assert found.note == (
-            "only 1 of 3 stages: no tensor was found between the frame and the output through which all that follows is "
-            "computed."
-        )
+    found = choose(graph, shapes, work, output="ids")
+    assert (found.cuts, found.stages) == ((("ids",),), (1.0,))
+    assert found.note == (
+        "only 1 of 3 stages: no tensor was found between the frame and the output through which all that follows is "
+        "computed."
+    )
 
 
 @st.composite
@@ -422,10 +411,10 @@ def test_every_candidate_is_accepted_and_exact(made: tuple[Graph, Shapes, dict[s
 
 
 @settings(max_examples=40, deadline=None)
-@given(drawn(), st.integers(1, 4), st.sampled_from(["time", "latency"]))
-def test_every_choice_is_accepted(made: tuple[Graph, Shapes, dict[str, float]], stages: int, purpose: str) -> None:
+@given(drawn(), st.integers(1, 4))
+def test_every_choice_is_accepted(made: tuple[Graph, Shapes, dict[str, float]], stages: int) -> None:
     graph, shapes, work = made
-    found = choose(graph, shapes, work, output="y", stages=stages, purpose=purpose)  # type: ignore[arg-type]
+    found = choose(graph, shapes, work, output="y", stages=stages)
     for choice in filter(None, [found, found.runner_up]):
         assert len(choice.cuts) <= stages
         assert len(divide(graph, choice.cuts, output="y").stages) == len(choice.cuts)
@@ -465,7 +454,7 @@ def test_inspect_of_a_bare_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "tiny: 512x256" in out
     assert "reads input 1x3x256x512" in out
     assert "gives scores 1x4x256x512" in out
-    assert "--at auto --for time, by time: " in out
+    assert "--at auto, by time: " in out
     assert "of time" in out
 
 
@@ -481,8 +470,7 @@ def test_inspect_cuts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["inspect", str(path), "--cuts", "--json", "--stages", "2", "--size", "96x64"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["size"] == [96, 64]
-    assert [choice["purpose"] for choice in found["choices"]] == ["time", "latency"]
-    assert all(len(choice["cuts"]) == 2 for choice in found["choices"])
+    assert len(found["choice"]["cuts"]) == 2
     assert [one["tensors"] for one in found["candidates"]] == [["relu_1"], ["low"], ["mid"], ["relu_8"], ["scores_3"]]
 
 

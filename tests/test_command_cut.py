@@ -143,13 +143,13 @@ def test_every_option_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     classes.write_text('{"classes": ["a", "b"], "palette": [[1, 2, 3], [4, 5, 6]]}')
     flags = ["--size", "96x64", "--mean", "120", "--std", "60,61,62", "--scale", "1/128", "--colour", "bgr"]
     flags += ["--pad-multiple", "8", "--output", "scores", "--classes", str(classes)]
-    flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2", "--for", "latency"]
+    flags += ["--ignore", "7", "--scores=-,mid", "--schedule", "alternating", "--stages", "2"]
     assert main(["cut", str(saved(tmp_path, networks.tiny())), *flags, "--out", str(tmp_path / "net.onnx")]) == 1
     [(source, said, wanted, name)] = seen
     assert said == Said(
         "scores", ("a", "b"), ((1, 2, 3), (4, 5, 6)), 7, SIZE, (120.0,) * 3, (60.0, 61.0, 62.0), 1 / 128, "bgr", 8
     )
-    assert wanted == Cutting(stages=2, purpose="latency", scores="-,mid", schedule="alternating")
+    assert wanted == Cutting(stages=2, scores="-,mid", schedule="alternating")
     assert (source.name, name) == ("model", "net")
 
 
@@ -635,7 +635,7 @@ def test_what_stands_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         (["--out", "net.json"], "ends in .onnx"),
         (["--out", "net.onnx", "--size", "96"], "give WIDTHxHEIGHT"),
-        (["--out", "net.onnx", "--at", "low,mid", "--for", "time"], "--stages and --for need --at auto"),
+        (["--out", "net.onnx", "--at", "low,mid", "--stages", "2"], "--stages needs --at auto"),
         (["--out", "net.onnx", "--weights", "x.pth"], "--weights FILE works only with torchvision:NAME"),
         (["--out", "net.onnx", "--ignore", "256"], "give 0 to 255"),
     ],

@@ -84,11 +84,6 @@ def _add_cut_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--at", default="auto", metavar="auto|NAME,NAME", help=help)
     group.add_argument("--stages", type=positive, metavar="N", help="with --at auto: number of stages (default: 3)")
     help = (
-        "with --at auto: minimize the time of frames on which only stage 1 fires, or balance the stages for a pipeline "
-        "(default: time)"
-    )
-    group.add_argument("--for", dest="purpose", choices=("time", "latency"), help=help)
-    help = (
         "class scores of each stage, which clocks watch; - for none (--scores=-,NAME if the first has none) "
         "(default: found automatically)"
     )
@@ -139,7 +134,6 @@ def run(args: argparse.Namespace) -> int:
     cutting = Cutting(
         at=args.at,
         stages=args.stages or 3,
-        purpose=args.purpose or "time",
         scores=args.scores,
         schedule=args.schedule,
     )
@@ -158,8 +152,8 @@ def run(args: argparse.Namespace) -> int:
 def _check_options(args: argparse.Namespace) -> None:
     if isinstance(args.size, int):
         raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 1024x512.")
-    if args.at != "auto" and (args.stages or args.purpose):
-        raise UsageError("--stages and --for need --at auto; with names there is one stage per name.")
+    if args.at != "auto" and args.stages:
+        raise UsageError("--stages needs --at auto; with names there is one stage per name.")
     if args.video and args.schedule is not None:
         raise UsageError("--video finds the schedule to recommend, and --schedule gives it; leave one of them out.")
     if args.weights is not None and not args.model.startswith("torchvision:"):
@@ -231,7 +225,7 @@ def _cuts(found: CutNetwork) -> str:
     ]
     choice = found.choice
     if choice is not None:
-        lines.append(f"  chosen for {choice.purpose}: {_share(choice)}")
+        lines.append(f"  chosen: {_share(choice)}")
     if choice is not None and choice.runner_up is not None:
         cuts = ", ".join("+".join(cut) for cut in choice.runner_up.cuts)
         lines.append(f"  runner-up: {cuts}: {_share(choice.runner_up)}")

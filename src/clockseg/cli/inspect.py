@@ -150,17 +150,16 @@ def cuts_text(found: CutCandidates) -> str:
         **({"now": lambda one: "cut" if one.tensors in found.cuts else ""} if found.cuts else {}),
     }
     end = " + ".join(found.candidates[-1].tensors)
-    lines = [head, *names, "", columns(found.candidates, cells), "", EXPLAINED.format(end=end), "", *_choices(found)]
+    lines = [head, *names, "", columns(found.candidates, cells), "", EXPLAINED.format(end=end), "", *_choice(found)]
     return "\n".join(lines)
 
 
-def _choices(found: CutCandidates) -> Iterator[str]:
-    by = "multiply-adds" if found.seconds is None else "time"
-    for choice in found.choices:
-        yield f"--at auto --for {choice.purpose}, by {by}: {_cuts(choice)}"
-        yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
-        if choice.runner_up is not None:
-            yield f"    next best: {_cuts(choice.runner_up)}; {_shares(choice.runner_up)}"
+def _choice(found: CutCandidates) -> Iterator[str]:
+    by, choice = "multiply-adds" if found.seconds is None else "time", found.choice
+    yield f"--at auto, by {by}: {_cuts(choice)}"
+    yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
+    if choice.runner_up is not None:
+        yield f"    next best: {_cuts(choice.runner_up)}; {_shares(choice.runner_up)}"
 
 
 def _cuts(choice: Choice) -> str:

@@ -1,4 +1,4 @@
-"""Choice of cuts: of all rows of places on the trunk, the one that serves a purpose best."""
+"""Choice of cuts: of all rows of places on the trunk, the one that leaves least to run where only the first stage fires."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
 
-from clockseg.errors import NetworkError, UsageError, nearest
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Trunk, split_load, trunk_of
 from clockseg.graph.load import Cut, Load
 from clockseg.graph.neutral import Graph
@@ -95,8 +94,6 @@ def row_of(trunk: Trunk, timed: Load | None, indices: tuple[int, ...]) -> Row | 
     return made if made is not None and made.reaching >> len(indices) - 1 & 1 else None
 
 
-Purpose: TypeAlias = Literal["time", "latency"]
-PURPOSES: tuple[Purpose, ...] = ("time", "latency")
 _TRIES, _BEAM = 600, 20
 """Rows of cuts up to which all are tried; beyond, each of so many of the best shorter rows with one cut more."""
 _SAME = 0.01
@@ -115,7 +112,6 @@ class Choice:
     """
 
     cuts: tuple[Cut, ...]
-    purpose: Purpose
     every_frame: float
     stages: tuple[float, ...]
     shared: float
@@ -132,23 +128,18 @@ def choose(
     output: str,
     seconds: Mapping[str, float] | None = None,
     stages: int = 3,
-    purpose: Purpose = "time",
 ) -> Choice:
     """Return the best ``stages`` cuts of the network that leads to ``output``, from ``candidates``.
 
     ``graph``, ``shapes`` and ``work`` are as for ``candidates``. With ``seconds``, what each node takes as measured, the
     shares told are of these, and rows are chosen among those that are within 5 points of the least time: of these by
     ``work``, so that another measurement seldom gives another choice. Of all rows of candidates that follow each other (of
-    many, those that come of the best shorter ones), for the ``purpose``
+    many, those that come of the best shorter ones), it is the one with the least work on a frame on which only the first
+    stage fires, its result still reaching the output; of rows within a percent of that, the one in which most stages reach
+    the output, then the one with the least work on frames on which some of the later ones fire too.
 
-    * "time": the least work on a frame on which only the first stage fires, its result still reaching the output; of
-      rows within a percent of that, the one in which most stages reach the output, then the least work on frames on
-      which some of the later ones fire too;
-    * "latency": the shortest stages, for pipelining: the least of the longest stage and of what is fused after it,
-      the last one up to the trunk's end or behind what is fused.
-
-    A network without skips has no fresh part to fuse: then "time" gives stages of even work, as "latency"
-    does. With fewer candidates than ``stages`` there are fewer stages. ``note`` tells either.
+    A network without skips has no fresh part to fuse, and gets stages of even work. With fewer candidates than ``stages``
+    there are fewer stages. ``note`` tells either.
 
     >>> from clockseg.graph.neutral import ENLARGE, Node
     >>> up = Node("u", ("b",), ("u",), ENLARGE, 1)
@@ -158,22 +149,20 @@ def choose(
     >>> found.cuts, found.every_frame, found.stages, found.shared
     ((('a',), ('b',)), 0.5, (0.25, 0.5), 0.25)
     """
-    if purpose not in PURPOSES:
-        raise UsageError(f"purpose {purpose!r}: {nearest(purpose, PURPOSES)}")
     if stages < 1:
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
-    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)), purpose), purpose), ""
+    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)))), ""
     told = work if seconds is None else seconds
 
     def judge(cuts: tuple[Cut, ...]) -> Choice | None:
-        return _judged(graph, shapes, told, output, cuts, purpose)
+        return _judged(graph, shapes, told, output, cuts)
 
     chosen = _chosen(rows, output, judge)
-    if purpose != "latency" and not chosen.reaching[0]:
-        shorter = (_rows(trunk, timed, count, purpose) for count in range(len(chosen.cuts) - 1, 1, -1))
-        others = (judge(row.cuts) for found in shorter for row in _ranked(found, purpose) if row.skip)
+    if not chosen.reaching[0]:
+        shorter = (_rows(trunk, timed, count) for count in range(len(chosen.cuts) - 1, 1, -1))
+        others = (judge(row.cuts) for found in shorter for row in _ranked(found) if row.skip)
         note = _without_skip(chosen, next((other for other in others if other and other.reaching[0]), None))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
@@ -200,20 +189,18 @@ def _fewer(trunk: Trunk, found: int, stages: int) -> str:
     return f"only {found} of {stages} stages: {why}. "
 
 
-def _rows(trunk: Trunk, timed: Load | None, stages: int, purpose: Purpose) -> list[Row]:
-    """Return rows of ``stages`` cuts, or as many as follow each other, that end at the trunk's end; for latency at any place."""
-    last = len(trunk.places) - 1
-    before = range(last) if purpose == "latency" else trunk.chain[:-1]
-    ends = {trunk.chain[-1], last} if purpose == "latency" else {trunk.chain[-1]}
+def _rows(trunk: Trunk, timed: Load | None, stages: int) -> list[Row]:
+    """Return rows of ``stages`` cuts, or as many as follow each other, that end at the trunk's end."""
+    *before, end = trunk.chain
     if math.comb(len(before), stages - 1) <= _TRIES:
         chosen = set(itertools.combinations(before, stages - 1))
     else:
-        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1, purpose), purpose))
-        longer = ({*row.indices, new} - ends for row in shorter[:_BEAM] for new in before)
+        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1)))
+        longer = ({*row.indices, new} - {end} for row in shorter[:_BEAM] for new in before)
         chosen = {tuple(sorted(row)) for row in longer if len(row) == stages - 1}
-    made = (row_of(trunk, timed, (*row, end)) for row in sorted(chosen) for end in ends if not row or row[-1] < end)
+    made = (row_of(trunk, timed, (*row, end)) for row in sorted(chosen))
     rows = [row for row in made if row is not None]
-    return rows or _rows(trunk, timed, stages - 1, purpose)
+    return rows or _rows(trunk, timed, stages - 1)
 
 
 def _unlike(rows: list[Row]) -> list[Row]:
@@ -221,10 +208,10 @@ def _unlike(rows: list[Row]) -> list[Row]:
     return list({tuple(round(share, 2) for share in row.stages): row for row in reversed(rows)}.values())[::-1]
 
 
-def _ranked(rows: list[Row], purpose: Purpose) -> list[Row]:
+def _ranked(rows: list[Row]) -> list[Row]:
     """Return ``rows``, the best first."""
     useful = _filled([row for row in rows if row.skip])
-    if purpose == "time" and useful:
+    if useful:
         return _quickest(useful)
     near, others = _near(_filled(rows), lambda row: row.longest_time)
     return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others]
@@ -276,7 +263,7 @@ def _chosen(rows: Sequence[Row], output: str, judge: Callable[[tuple[Cut, ...]],
 
 
 def _judged(
-    graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str, cuts: tuple[Cut, ...], purpose: Purpose
+    graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str, cuts: tuple[Cut, ...]
 ) -> Choice | None:
     """Return the choice of ``cuts`` as the network will be cut, or None if the cut rule refuses them."""
     graph, costs = priced(graph, splits(graph, cuts, output=output, shapes=shapes), shapes, work)
@@ -290,4 +277,4 @@ def _judged(
         return None
     stages = stage_shares(load, owners, len(cuts))
     reaching = tuple(bool(load.reaching(owners) >> index & 1) for index in range(len(cuts)))
-    return Choice(cuts, purpose, load.touched(owners, 1), stages, max(0.0, 1 - sum(stages)), reaching)
+    return Choice(cuts, load.touched(owners, 1), stages, max(0.0, 1 - sum(stages)), reaching)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from clockseg.execution.machine import threads_or_all
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
-from clockseg.graph.choice import PURPOSES, Choice, choose
+from clockseg.graph.choice import Choice, choose
 from clockseg.graph.correction import network_alone
 from clockseg.graph.cost import node_work
 from clockseg.graph.extraction import built, extract
@@ -29,7 +29,7 @@ from clockseg.types import Size
 
 @dataclass(frozen=True)
 class CutCandidates:
-    """The candidates in the order of the trunk, and the choice for each purpose (``graph.choose``).
+    """The candidates in the order of the trunk, and the choice among them (``graph.choose``).
 
     ``inputs`` and ``outputs``: tensor -> shape, of the network at ``size`` (WIDTH, HEIGHT). ``cuts``: those of its
     sidecar, if it has one. ``multiply_adds`` and ``seconds`` of the whole; seconds are None where they weren't measured.
@@ -44,7 +44,7 @@ class CutCandidates:
     multiply_adds: int
     seconds: float | None
     candidates: tuple[Candidate, ...]
-    choices: tuple[Choice, ...]
+    choice: Choice
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for ``json.dumps``."""
@@ -86,21 +86,19 @@ def inspect_cuts(
     threads: int | None = None,
     repeat: int = 10,
 ) -> CutCandidates:
-    """List ``candidates`` with measured shares beside those of multiply-adds, and choose ``stages`` for each purpose.
+    """List ``candidates`` with measured shares beside those of multiply-adds, and choose ``stages``.
 
     Seconds are OpenVINO's, of ``repeat`` runs; with 0, or where OpenVINO isn't installed or can't run the network, nothing
-    is measured, and choices go by multiply-adds.
+    is measured, and the choice goes by multiply-adds.
 
     >>> found = inspect_cuts("street", repeat=0)
-    >>> found.output, found.size, [choice.purpose for choice in found.choices]
-    ('scores', (480, 384), ['time', 'latency'])
+    >>> found.output, found.size, len(found.choice.cuts)
+    ('scores', (480, 384), 3)
     """
     found = _Network.read(network, output, size)
     found.candidates()  # says what is wrong with the output before anything is timed
     seconds = found.seconds(precision, threads, repeat) if repeat else None
-    choose_for = partial(
-        choose, found.graph, found.shapes, found.work, output=found.output, seconds=seconds, stages=stages
-    )
+    choice = choose(found.graph, found.shapes, found.work, output=found.output, seconds=seconds, stages=stages)
     named = [value.name for value in found.model.graph.output]
     return CutCandidates(
         found.name,
@@ -112,7 +110,7 @@ def inspect_cuts(
         int(sum(found.work.values())),
         None if seconds is None else sum(seconds.values()),
         found.candidates(seconds),
-        tuple(choose_for(purpose=purpose) for purpose in PURPOSES),
+        choice,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.graph.choice import Purpose
 from clockseg.graph.sidecar import Input
 
 
@@ -21,13 +20,12 @@ def cut(
     input: Input | None = None,
     classes: Sequence[str] = (),
     stages: int = 3,
-    purpose: Purpose = "time",
 ) -> StagedNetwork:
     """Cut ``module`` into stages that compute with its own weights, on their device and also while they are trained.
 
     ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes may
     come; the module is exported again for each. ``at``: the last tensor of each stage in order, or several where branches
-    cross; "auto": chosen for ``stages`` and ``purpose``. A tensor has the path of the submodule that returns it as its name
+    cross; "auto": ``stages`` are chosen. A tensor has the path of the submodule that returns it as its name
     ("layer3", "encoder.0" for the first of several, "relu@1" for a second call), or as ``candidates`` names it. ``names``
     and ``scores``, per stage, as in a sidecar; ``output``: which of the module's outputs to use ("out", 0, "aux.0").
 
@@ -55,5 +53,4 @@ def cut(
         input=input,
         classes=classes,
         stages=stages,
-        purpose=purpose,
     )

@@ -20,7 +20,7 @@ except ImportError as error:
 from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.candidates import candidates as in_graph
-from clockseg.graph.choice import Purpose, choose
+from clockseg.graph.choice import choose
 from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Pick
 from clockseg.graph.rule import StageCut
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
@@ -45,14 +45,13 @@ def cut(
     input: Input | None = None,
     classes: Sequence[str] = (),
     stages: int = 3,
-    purpose: Purpose = "time",
 ) -> StagedNetwork:
     """Cut ``module``; see ``clockseg.cut``, which calls this once torch is imported."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
     example = _checked(example, input, classes)
     wanted = None if output is None else str(output)
-    source = Source(module, example, wanted, partial(_cuts, at, stages, purpose), names, scores)
+    source = Source(module, example, wanted, partial(_cuts, at, stages), names, scores)
     name = type(module).__name__
     if len(scores) > len(source.cuts):
         raise UsageError(f"{len(scores)} scores for {len(source.cuts)} cuts; give one tensor per cut, or None.")
@@ -95,11 +94,9 @@ def _check_classes(source: Source, classes: Sequence[str]) -> None:
         )
 
 
-def _cuts(at: Cuts, stages: int, purpose: Purpose, program: Program) -> list[Sequence[str]]:
+def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     if at == "auto":
-        chosen = choose(
-            program.graph, program.shapes, program.work, output=program.output, stages=stages, purpose=purpose
-        )
+        chosen = choose(program.graph, program.shapes, program.work, output=program.output, stages=stages)
         return list(chosen.cuts)
     if not _names_tensors(at):
         raise UsageError(f'at={at!r}: give a list, one tensor per stage, such as at=["layer2", "layer4"], or "auto".')

@@ -12,7 +12,7 @@ import onnx
 from clockseg.engines.profile import node_seconds
 from clockseg.errors import ClocksegError, NetworkError, UsageError
 from clockseg.graph import onnx_reader
-from clockseg.graph.choice import Choice, Purpose, choose
+from clockseg.graph.choice import Choice, choose
 from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
 from clockseg.graph.onnx_split import applied
@@ -37,7 +37,7 @@ NO_SKIP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Cutting:
-    """Options of the cut. ``at``: "auto", which chooses ``stages`` stages for ``purpose``, or names for ``parse_cuts``.
+    """Options of the cut. ``at``: "auto", which chooses ``stages`` stages, or names for ``parse_cuts``.
 
     ``measured``: choose by the seconds that nodes take here, else by their multiply-adds. ``scores``: each stage's own
     score map as ``NAME,-,NAME`` (None: those that are found). ``schedule``: the one to recommend (None: one that fits).
@@ -45,7 +45,6 @@ class Cutting:
 
     at: str = "auto"
     stages: int = 3
-    purpose: Purpose = "time"
     measured: bool = True
     scores: str | None = None
     schedule: str | None = None
@@ -144,7 +143,6 @@ def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cu
         output=made.tensor,
         seconds=_seconds(static, made, reads) if cutting.measured else None,
         stages=cutting.stages,
-        purpose=cutting.purpose,
     )
     return choice.cuts, choice
 
