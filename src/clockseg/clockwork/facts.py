@@ -107,7 +107,7 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
 
 
 def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:
-    """Return the ids of ``classes``, names or ids, in a network whose classes have these ``names``, by id.
+    """Return the ids of ``classes``, names or ids, in a network whose classes have these ``names`` by id (none: unknown).
 
     >>> class_ids(("road", 2), ["sky", "road", "car"])
     (1, 2)
@@ -116,4 +116,6 @@ def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, 
         if isinstance(one, str) and one not in names:
             told = nearest(one, names) if names else "Its classes have no names: give ids, such as classes=(9, 10)."
             raise UsageError(f"the network has no class {one!r}. {told}")
+        if isinstance(one, int) and names and one >= len(names):
+            raise UsageError(f"the network has no class {one}; its ids are 0 to {len(names) - 1}.")
     return tuple(one if isinstance(one, int) else list(names).index(one) for one in classes)

@@ -217,17 +217,9 @@ def check(net: StagedNetwork, schedule: Schedule) -> None:
                     f"the clock of stage {number}, {part}, needs motion, and the carry {schedule.carry} estimates none. Try "
                     '--carry "warp(flow)", or carried(.., warp(flow)) in the schedule.'
                 )
-            _check_classes(net, part)
+            class_ids(facts(part).classes, net.classes)
             for watch in own_watches(part, number):
                 _check_watch(net, part, number, watch)
-
-
-def _check_classes(net: StagedNetwork, clock: Clock) -> None:
-    wanted = facts(clock).classes
-    known = net.classes if wanted else ()
-    for one in class_ids(wanted, known):
-        if known and one >= len(known):
-            raise UsageError(f"network {net.name!r} has no class {one}; its ids are 0 to {len(known) - 1}.")
 
 
 def _check_watch(net: StagedNetwork, clock: Clock, number: int, watch: Watch) -> None:

@@ -241,31 +241,27 @@ class Fused(Executor):
         name = hashlib.sha256(repr((engine, size, told)).encode() + model).hexdigest()[:32]
         known = _recalled(name, joint) if engine else None
         if known is not None:
-            part, bytes = None, 0
-            if known.attempt is not None:
-                part, bytes = self._compiled(joint.attempts[known.attempt][0], size)
-            return Verdict(part, bytes, known.shares), None if part is None else part(*given)
+            attempt, shares = known
+            part, bytes = (None, 0) if attempt is None else self._compiled(joint.attempts[attempt][0], size)
+            return Verdict(part, bytes, shares), None if part is None else part(*given)
         ALONE.force(span)
         ALONE.force(span)
-        shares = tuple(call.seconds for call in calls)
-        wanted = [call.value for call in calls]
-        for number, (attempt, witness) in enumerate(joint.attempts):
+        wanted, shares = [call.value for call in calls], tuple(call.seconds for call in calls)
+        verdict, attempt = Verdict(None, 0, shares), None
+        for number, (joined, witness) in enumerate(joint.attempts):
             try:
-                part, bytes = self._compiled(attempt, size)
+                part, bytes = self._compiled(joined, size)
                 tries = [part] if bytes <= fusion.room() else []
                 if tries and witness is not None:
                     tries.append(fusion.compiled(witness))
                 if tries and all(_same(one(*given), joint, wanted) for one in tries):
-                    self._remember(name, number, shares)
-                    return Verdict(part, bytes, shares), None
+                    verdict, attempt = Verdict(part, bytes, shares), number
+                    break
             except NetworkError:  # the engine can't compile it
                 continue
-        self._remember(name, None, shares)
-        return Verdict(None, 0, shares), None
-
-    def _remember(self, name: str, attempt: int | None, shares: tuple[float, ...]) -> None:
-        if self.fusion.engine and cache_limit():
+        if engine and cache_limit():
             add_note(VERDICTS, name, {"attempt": attempt, "shares": shares})
+        return verdict, None
 
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
@@ -273,22 +269,15 @@ class Fused(Executor):
         return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
 
 
-class _Known(NamedTuple):
-    """A verdict on disk: the attempt that gave the same bits (None: none did), and the seconds of the calls one by one."""
-
-    attempt: int | None
-    shares: tuple[float, ...]
-
-
-def _recalled(name: str, joint: Joint) -> _Known | None:
-    """Return the verdict stored under ``name``, if it fits the joint's numbers of attempts and of calls."""
+def _recalled(name: str, joint: Joint) -> tuple[int | None, tuple[float, ...]] | None:
+    """Return the attempt that gave the same bits (None: none did) and ``Verdict.shares``, if a verdict for this joint is on disk."""
     found: Any = read_notes(VERDICTS).get(name)
     try:
         attempt, shares = found["attempt"], tuple(map(float, found["shares"]))
     except (TypeError, KeyError, ValueError):
         return None
     fits = attempt is None or (isinstance(attempt, int) and 0 <= attempt < len(joint.attempts))
-    return _Known(attempt, shares) if fits and len(shares) == len(joint.parts) else None
+    return (attempt, shares) if fits and len(shares) == len(joint.parts) else None
 
 
 def _same(made: Tensors, joint: Joint, wanted: Sequence[Tensors]) -> bool:
