@@ -166,7 +166,6 @@ class Budget:
 
     @property
     def parts(self) -> tuple[Clock, ...]:
-        """The clock of the signal, if one is given."""
         return () if self.signal is None else (self.signal,)
 
     @property

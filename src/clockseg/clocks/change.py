@@ -161,7 +161,6 @@ class Difference(Watching):
             raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the relative difference."""
         tick = tick.at(self.watched(tick.stage))
         past = tick.reference if self.reference == "fired" else tick.previous
         signal = relative_difference(tick.watched, past)

@@ -44,7 +44,6 @@ class _Combined:
         return next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Combine the decisions."""
         past = state or (None,) * len(self.parts)
         decisions, states = zip(
             *(ask(part, tick, one) for part, one in zip(self.parts, past, strict=True)), strict=True
@@ -83,12 +82,10 @@ class Invert:
 
     @property
     def parts(self) -> tuple[Clock, ...]:
-        """The clock."""
         return (self.clock,)
 
     @property
     def threshold(self) -> float | None:
-        """The clock's threshold."""
         return facts(self.clock).threshold
 
     @property
@@ -97,7 +94,6 @@ class Invert:
         return not facts(self.clock).below
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Negate the decision."""
         decision, state = ask(self.clock, tick, state)
         return Decision(not decision.fire, decision.signal), state
 
@@ -109,7 +105,6 @@ class PerStage:
     clocks: tuple[Clock, ...]
 
     def __call__(self, stages: int) -> Schedule:
-        """Return the schedule for a network of so many stages."""
         return gated(self.clocks, stages)
 
 

@@ -29,7 +29,6 @@ class Confidence(Watching):
             raise UsageError(f'sense={self.sense!r}; give "below" (fire when unsure) or "above" (fire when sure).')
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the mean peak."""
         signal = peak(tick.at(self.watched(tick.stage)).watched)
         fire = signal < self.threshold if self.sense == "below" else signal >= self.threshold
         return Decision(fire, signal), None

@@ -23,7 +23,6 @@ class AtLeastEvery:
         whole_number(self.frames, "at_least_every's number of frames")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the frames since the last firing."""
         return Decision(tick.since >= self.frames), None
 
     def watches(self, stage: int) -> frozenset[Watch]:

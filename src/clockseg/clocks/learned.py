@@ -68,7 +68,6 @@ class Learned:
         return _load(self.file, found, os.getpid())
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the graph's output."""
         graph = self.graph
         found = graph.run({one.name: value(one, tick) for one in graph.inputs})
         if found.size != 1 or not -1e-6 <= float(found.reshape(())) <= 1 + 1e-6:
@@ -80,7 +79,6 @@ class Learned:
         return Decision(signal >= self.threshold, signal), None
 
     def watches(self, stage: int) -> frozenset[Watch]:
-        """Return the maps that its graph has inputs for."""
         return watched(self.graph.inputs)
 
     @property

@@ -36,7 +36,6 @@ class MotionResidual:
         number(self.threshold, "the threshold")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the motion since the last firing."""
         signal = float(np.minimum(tick.travel.residual, FULL).mean() / FULL)
         return Decision(signal >= self.threshold, signal), None
 

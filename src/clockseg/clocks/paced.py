@@ -63,7 +63,6 @@ class Paced:
 
     @property
     def parts(self) -> tuple[Clock, ...]:
-        """The clock."""
         return (self.clock,)
 
     @property

@@ -108,7 +108,6 @@ class Every:
         whole_number(self.period, "a period")
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Decide by the frame counter."""
         return Decision(tick.t % self.period == 0), None
 
     def watches(self, stage: int) -> frozenset[Watch]:
@@ -143,7 +142,6 @@ class Plain:
             object.__setattr__(self, "threshold", parameter.default)
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        """Return the answer of the function."""
         answer = self.function(tick) if self.threshold is None else self.function(tick, threshold=self.threshold)
         return (answer if isinstance(answer, Decision) else Decision(bool(answer))), None
 

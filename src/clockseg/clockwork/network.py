@@ -127,7 +127,6 @@ class StagedNetwork:
             )
 
     def __len__(self) -> int:
-        """Return the number of stages."""
         return len(self.stages)
 
     @cached_property

@@ -52,12 +52,10 @@ class Schedule:
             self._check_nested()
 
     def __len__(self) -> int:
-        """Return the number of stages."""
         return len(self.clocks)
 
     @cached_property
     def watched(self) -> tuple[frozenset[Watch], ...]:
-        """The maps that the clock of each stage watches."""
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
     def _check_nested(self) -> None:

@@ -59,7 +59,6 @@ class StandIn:
 
     @property
     def parts(self) -> tuple[Clock, ...]:
-        """The clock."""
         return (self.clock,)
 
 

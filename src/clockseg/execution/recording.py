@@ -200,7 +200,6 @@ class Recording:
         self._motions: set[Any] = {key for key in self.keep if isinstance(key, tuple) and key[0] == "motion"}
 
     def __len__(self) -> int:
-        """The number of frames."""
         return len(self.frames)
 
     def __getitem__(self, frames: slice) -> Recording:

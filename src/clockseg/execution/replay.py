@@ -45,7 +45,6 @@ class Promise:
 
     @property
     def value(self) -> Any:
-        """The value itself."""
         self._keep()
         return self._made
 

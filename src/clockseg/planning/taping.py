@@ -83,7 +83,6 @@ class Taped:
 
     @property
     def frames(self) -> int:
-        """Number of frames recorded."""
         return len(self.scenes[0].recording)
 
 

@@ -154,7 +154,6 @@ class Truth:
     places: list[Place] = field(default_factory=list)
 
     def add(self, slot: Slot, labels: Labels) -> None:
-        """Append the labels of a frame."""
         self.slots.append(slot)
         self.places.append(self.store.add(thinned(labels)))
 

@@ -72,7 +72,6 @@ class Point(NamedTuple):
 
     @property
     def fire_rate(self) -> float:
-        """The fire rate of the trial."""
         return self.trial.fire_rate
 
 
