@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import math
 import time
@@ -52,23 +51,22 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
         return net
     if len(contenders) == 1 or not isinstance(net.whole, GraphPart) or net.sidecar is None:
         return next(iter(contenders.values()))(net)
-    image = _noise(net)
-    key = _key(net, net.whole, image, precision, threads)
+    key = _key(net, net.whole, precision, threads)
     known = recall().get(key, {})
     seconds = {name: known[name] for name in contenders if name in known}
     due = time.time() - known.get(CHECKED, 0.0) > CHECK_AFTER
-    if set(known) - {CHECKED} != set(contenders) or (due and not _holds(net, contenders, seconds, image)):
-        seconds = measure(net, contenders, image)
+    if set(known) - {CHECKED} != set(contenders) or (due and not _holds(net, contenders, seconds)):
+        seconds = measure(net, contenders, _noise(net))
         due = True
     if due:
         add_note(REMEMBERED, key, seconds | {CHECKED: time.time()})
     return contenders[fastest(seconds)](net)
 
 
-def _holds(net: StagedNetwork, contenders: Mapping[str, Engine], seconds: Mapping[str, float], image: Any) -> bool:
+def _holds(net: StagedNetwork, contenders: Mapping[str, Engine], seconds: Mapping[str, float]) -> bool:
     """Return True if the engine that was fastest still takes about the seconds that were measured."""
     chosen = fastest(seconds)
-    now = measure(net, {chosen: contenders[chosen]}, image, rounds=1)[chosen]
+    now = measure(net, {chosen: contenders[chosen]}, _noise(net), rounds=1)[chosen]
     return seconds[chosen] / HOLDS <= now <= seconds[chosen] * HOLDS
 
 
@@ -93,14 +91,17 @@ def installed(module: str) -> bool:
 
 
 def _noise(net: StagedNetwork) -> Any:
-    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
-    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    return np.random.default_rng(0).integers(0, 256, _shape(net), dtype=np.uint8)
 
 
-def _key(net: StagedNetwork, whole: GraphPart, image: Any, precision: str, threads: int | None) -> str:
+def _shape(net: StagedNetwork) -> tuple[int, int, int]:
+    return net.sidecar.input.height, net.sidecar.input.width, 3
+
+
+def _key(net: StagedNetwork, whole: GraphPart, precision: str, threads: int | None) -> str:
     """Return everything that the measurement depends on, as one string."""
-    size = whole.frame_size([net.prepare(image)])
-    digest = hashlib.sha256(whole.build(size).model).hexdigest()[:16]
+    size = whole.frame_size([net.prepare(np.zeros(_shape(net), np.uint8))])
+    digest = whole.build(size).digest[:16]
     there, ours = machine(), versions()
     engines = " ".join(f"{name} {ours[name]}" for name in CPU_ENGINES if name in ours)
     return (

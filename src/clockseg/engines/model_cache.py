@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 from pathlib import Path
 
 from clockseg.execution.cache import NAMED, cache_directory, cache_limit
 
-ENGINES = ("openvino", "tensorrt")
-"""The subfolders of the cache, one for each engine that stores compiled models."""
+KINDS = ("openvino", "tensorrt", "cuts")
+"""The subfolders of the cache: one for each engine that stores compiled models, and one for how networks are cut."""
 
 
-def model_folder(engine: str, model: bytes) -> Path | None:
+def model_folder(kind: str, digest: str) -> Path | None:
     """Return the cache folder of one model, marked as used now; None if there is no cache or it can't be written to.
 
-    ``engine``: one of ``ENGINES``. The engine itself checks whether what lies there fits its version, its options and the
-    processor.
+    ``kind``: one of ``KINDS``; ``digest``: of the model, in hexadecimal. An engine itself checks whether what lies there fits
+    its version, its options and the processor.
     """
     if cache_limit() == 0:
         return None
-    folder = cache_directory() / engine / hashlib.sha256(model).hexdigest()[:32]
+    folder = cache_directory() / kind / digest[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
@@ -48,7 +47,7 @@ def prune() -> None:
 
 def clear_cache() -> int:
     """Delete all compiled and downloaded networks on disk and the measured speeds of engines; return the bytes freed."""
-    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused", "prices"))
+    named = (cache_directory().glob(f"*{name}.json*") for name in ("engines", "fused", "prices", "upsampling"))
     remembered = [file for files in named for file in files if file.is_file()]
     freed = 0
     for entry in (*_entries(), *remembered, cache_directory() / NAMED):
@@ -60,9 +59,9 @@ def clear_cache() -> int:
 def _entries() -> list[Path]:
     """The folders of models, and files that older versions wrote."""
     found: list[Path] = []
-    for engine in ENGINES:
+    for kind in KINDS:
         with contextlib.suppress(OSError):
-            found += (cache_directory() / engine).iterdir()
+            found += (cache_directory() / kind).iterdir()
     return found
 
 

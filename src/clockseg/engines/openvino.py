@@ -56,7 +56,7 @@ def openvino(
 
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
-        folder = model_folder("openvino", built.model) if cache else None
+        folder = model_folder("openvino", built.digest) if cache else None
         file = None if folder is None else folder / f"{_digest(f'{bits} {options} {built.inner}')}.blob"
         made = None if file is None else _read(core, file, options)
         if made is None:

@@ -25,9 +25,6 @@ from clockseg.engines.compiled import CompiledPart
 from clockseg.errors import NetworkError, UsageError
 from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.timed import timed
-from clockseg.graph.cost import Cost as Cost
-from clockseg.graph.cost import multiply_adds as multiply_adds
-from clockseg.graph.cost import price
 from clockseg.graph.part import IMAGE, GraphPart, Pick
 from clockseg.types import Size
 
@@ -214,6 +211,8 @@ def _parts(net: StagedNetwork) -> dict[str, Part]:
 def _price(name: str, part: Part, size: Size) -> Price:
     graph = part.part if isinstance(part, CompiledPart) else part
     if isinstance(graph, GraphPart):
+        from clockseg.graph.cost import price
+
         return Price(price(graph, size).multiply_adds)
     if _computes_nothing(part):
         return Price()

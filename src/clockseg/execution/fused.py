@@ -237,8 +237,8 @@ class Fused(Executor):
         """Find the verdict for a working size, and the joint's outputs if it had to run for nothing but its compilation."""
         fusion, engine = self.fusion, self.fusion.engine
         told = [(part.name, part.inputs, part.outputs) for part in joint.parts]
-        model = joint.attempts[0][0].build(size).model
-        name = hashlib.sha256(repr((engine, size, told)).encode() + model).hexdigest()[:32]
+        digest = joint.attempts[0][0].build(size).digest
+        name = hashlib.sha256(repr((engine, size, told, digest)).encode()).hexdigest()[:32]
         known = _recalled(name, joint) if engine else None
         if known is not None:
             attempt, shares = known
@@ -266,7 +266,7 @@ class Fused(Executor):
     def _compiled(self, joint: GraphPart, size: Size) -> tuple[Part, int]:
         """Return the compiled joint, and the bytes of its weights; 0 if it is the whole network, which is there anyway."""
         part = self.fusion.compiled(joint)
-        return part, 0 if part is self.fusion.whole else len(joint.build(size).model)
+        return part, 0 if part is self.fusion.whole else joint.build(size).size_bytes
 
 
 def _recalled(name: str, joint: Joint) -> tuple[int | None, tuple[float, ...]] | None:

@@ -139,8 +139,9 @@ class _Chain:
 
 def built(model: onnx.ModelProto) -> Built:
     """Serialize ``model``, with the names of its inputs and outputs in order."""
+    text = model.SerializeToString()
     return Built(
-        model.SerializeToString(),
+        lambda: text,
         tuple(value.name for value in model.graph.input),
         tuple(value.name for value in model.graph.output),
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
@@ -203,24 +201,7 @@ def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
 
 
 def weight_files(path: Path) -> tuple[Path, ...]:
-    """Return the files in a network's folder that its weights are kept in; none if it cannot be parsed.
-
-    >>> weight_files(Path("no-such-file.onnx"))
-    ()
-    """
-    try:
-        made = path.stat()
-        return _weight_files(path, (made.st_ino, made.st_size, made.st_mtime_ns))
-    except (OSError, ValueError, DecodeError):
-        return ()
-
-
-@lru_cache(maxsize=8)
-def _weight_files(path: Path, identity: tuple[int, ...]) -> tuple[Path, ...]:
-    """Return the files that the weights of the network at ``path`` are kept in, as long as its ``identity`` is the same."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        if text.find(b"location") < 0:  # the key of a file name; searching is faster than parsing
-            return ()
+    """Return the files in a network's folder that its weights are kept in; ``DecodeError`` if it cannot be parsed."""
     model = onnx.load_model(path, load_external_data=False)
     folder = path.resolve().parent
     files = {(folder / external.location).resolve() for external in _kept_outside(model)}

@@ -6,6 +6,7 @@ under ``FRAME_SIZE``, since what a part computes (the size it enlarges to) may d
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,17 +27,33 @@ LABELS = "labels"
 
 @dataclass(frozen=True)
 class Built:
-    """A part at one working size: an ordinary ONNX model with static shapes.
+    """A part at one working size: an ordinary ONNX model with static shapes, which ``make`` gives, serialized.
 
     ``inputs`` and ``outputs`` are the model's own names, in the order of the part's; inputs that nothing in it reads are
     left out. ``inner``: the maps among them that only other parts read, and clocks as features: an engine that computes in
-    bf16 may hand these on in it.
+    bf16 may hand these on in it. ``told``: the digest of the model and its number of bytes, if they are known without it.
     """
 
-    model: bytes = field(repr=False)
+    make: Callable[[], bytes] = field(repr=False, compare=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     inner: tuple[str, ...] = ()
+    told: tuple[str, int] | None = None
+
+    @cached_property
+    def model(self) -> bytes:
+        """The model."""
+        return self.make()
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 digest of the model, in hexadecimal."""
+        return self.told[0] if self.told else hashlib.sha256(self.model).hexdigest()
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes of the model."""
+        return self.told[1] if self.told else len(self.model)
 
 
 @dataclass(frozen=True)
@@ -159,6 +176,23 @@ class AsFloats:
     def __call__(self, value: Tensors) -> Array:
         array = value[self.name]
         return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+@dataclass(frozen=True)
+class Floats:
+    """From a value, the one tensor of this name, stored in bytes, as floats: (byte - zero) * scale.
+
+    >>> Floats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
+    array([0., 1.], dtype=float32)
+    """
+
+    name: str
+    scale: Array = field(compare=False)
+    zero: Array = field(compare=False)
+
+    def __call__(self, value: Tensors) -> Array:
+        found: Array = (value[self.name].astype(np.float32) - np.float32(self.zero)) * self.scale
+        return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ belongs to whoever reads, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from clockseg.graph.nodes import attribute, captured, readers_of, renamed
-from clockseg.graph.part import Tensors
+from clockseg.graph.part import Floats
 from clockseg.types import Array
 
 if TYPE_CHECKING:
@@ -119,23 +119,6 @@ def reading(static: Static) -> Reading:
             left_out.add(node.name)
             stands_for[there] = node.input[0]
     return Reading(frozenset(left_out), stands_for)
-
-
-@dataclass(frozen=True)
-class Floats:
-    """From a value, the one tensor of this name, stored in bytes, as floats: (byte - zero) * scale.
-
-    >>> Floats("a", np.float32(0.5), np.uint8(128))({"a": np.array([128, 130], np.uint8)})
-    array([0., 1.], dtype=float32)
-    """
-
-    name: str
-    scale: Array = field(compare=False)
-    zero: Array = field(compare=False)
-
-    def __call__(self, value: Tensors) -> Array:
-        found: Array = (value[self.name].astype(np.float32) - np.float32(self.zero)) * self.scale
-        return found
 
 
 def floats_of(static: Static, tensor: str) -> Floats | None:

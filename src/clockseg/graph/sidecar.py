@@ -285,3 +285,13 @@ def dump(sidecar: Sidecar) -> str:
 def write(sidecar: Sidecar, path: Path) -> None:
     """Write ``sidecar`` to ``path``."""
     path.write_text(dump(sidecar), encoding="utf-8")
+
+
+def beside(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object beside a file, empty if there is no such file; None if it is damaged."""
+    file = path.with_suffix(".json")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None

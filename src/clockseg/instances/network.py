@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import onnx
+from typing import TYPE_CHECKING, Any
 
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.extraction import built, with_frame
-from clockseg.graph.nodes import copied
 from clockseg.graph.part import IMAGE, Built, GraphPart, Pick
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.instances.heads import Head
 from clockseg.instances.sets import Instances
 from clockseg.types import Image, Size
+
+if TYPE_CHECKING:
+    import onnx
 
 STAGE = "network"
 """The name of the only stage."""
@@ -90,6 +89,8 @@ def staged_instances(model: onnx.ModelProto, said: Sidecar) -> StagedNetwork:
         )
 
     def build(size: Size) -> Built:
+        from clockseg.graph.extraction import built
+
         return built(_with_frame(model, said.input, head.outputs, size))
 
     whole = GraphPart("whole", (IMAGE,), head.outputs, build)
@@ -103,6 +104,9 @@ def _with_frame(model: onnx.ModelProto, reads: Input, outputs: Sequence[str], si
 
     Shapes inside are left to the engine: suppression gives as many boxes as it finds.
     """
+    from clockseg.graph.extraction import with_frame
+    from clockseg.graph.nodes import copied
+
     model = copied(model)
     graph = model.graph
     [value] = [value for value in graph.input if value.name == reads.name]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
 from clockseg.errors import NetworkError, UsageError, nearest
-from clockseg.graph import onnx_reader, sidecar
-from clockseg.graph.correction import Addition, with_addition
+from clockseg.files import FileIdentity, file_identity
+from clockseg.graph import sidecar
 from clockseg.graph.part import GraphPart
-from clockseg.graph.staged import input_size, staged
 from clockseg.instances.heads import Head
 from clockseg.instances.network import Decoding, staged_instances
-from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named, network_file, uncut
-from clockseg.networks.cut_input import frame_input
+from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named
+from clockseg.networks.cut_cache import Cut, remembered
 from clockseg.networks.framing import Framing
 from clockseg.types import Size
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
+UNCUT = (".xml", ".tflite")
+"""Files that OpenVINO reads and that are no ONNX, so that they run uncut: its own, and those of TensorFlow Lite."""
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
@@ -55,9 +59,20 @@ def load(
     ('street', ['stride8', 'stride16', 'context'])
     """
     path = path_of(network)
-    if uncut.is_uncut(path):
+    if is_uncut(path):
         return _uncut(path, engine, precision, threads, size)
-    return assemble(*_with_sidecar(path), engine=engine, precision=precision, threads=threads, size=size)
+    if engine is None:
+        return assemble(*_with_sidecar(path), engine=None, size=size)
+    net, fixed = remembered(files_of(path), repr(size), lambda: _cut(*_with_sidecar(path), size))
+    return _running(net, fixed, size, engine, precision, threads)
+
+
+def is_uncut(path: Path) -> bool:
+    """Return True for a file that runs uncut: no ONNX file, or one whose sidecar is absent or names no cuts."""
+    if path.suffix != ".onnx":
+        return path.suffix in UNCUT
+    data = sidecar.beside(path)
+    return path.is_file() and data is not None and "cuts" not in data
 
 
 def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
@@ -67,7 +82,7 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     'scores'
     """
     path = path_of(network)
-    if path.suffix in uncut.SUFFIXES:
+    if path.suffix in UNCUT:
         raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
     model, said = _with_sidecar(path)
     if said.instances is not None:
@@ -81,6 +96,9 @@ def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 
 def read_graph(path: Path) -> onnx.ModelProto:
     """Read an ONNX file; a bundled correction is joined with its network."""
+    from clockseg.graph import onnx_reader
+    from clockseg.graph.correction import Addition, with_addition
+
     model = onnx_reader.read(path)
     base = _base(path)
     if base is None:
@@ -112,12 +130,29 @@ def assemble(
     >>> assemble(*read("street"), engine=None).name
     'street'
     """
-    working = _working(said.input, input_size(model, said.input.name), size)
+    return _running(*_cut(model, said, size), size, engine, precision, threads)
+
+
+def _cut(model: onnx.ModelProto, said: sidecar.Sidecar, size: WorkingSize | None) -> Cut:
+    """Return the network, which has to be framed and compiled, and the size that its file is fixed to."""
+    from clockseg.graph.staged import input_size, staged
+
+    fixed = input_size(model, said.input.name)
+    working = _working(said.input, fixed, size)
     if said.instances is not None:
-        net = staged_instances(model, said)
-    else:
-        net = staged(model, said, size=working.padded((working.width, working.height)))
-    net = _framed(net, working, size)
+        return staged_instances(model, said), fixed
+    return staged(model, said, size=working.padded((working.width, working.height))), fixed
+
+
+def _running(
+    net: StagedNetwork,
+    fixed: Size | None,
+    size: WorkingSize | None,
+    engine: str | Engine | None,
+    precision: str,
+    threads: int | None,
+) -> StagedNetwork:
+    net = _framed(net, _working(net.sidecar.input, fixed, size), size)
     if engine is None:
         return net
     compile = engine_by_name(engine, precision=precision, threads=threads) if isinstance(engine, str) else engine
@@ -130,6 +165,8 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
     >>> framing(*read("street")).padded((960, 540))
     (480, 288)
     """
+    from clockseg.graph.staged import input_size
+
     return _for_frames(_working(said.input, input_size(model, said.input.name), size), size)
 
 
@@ -152,10 +189,10 @@ def path_of(network: str | Path) -> Path:
     if named.is_named(network):
         return named.file_of(str(network))
     path = Path(network)
-    if path.suffix not in (".onnx", *uncut.SUFFIXES):
+    if path.suffix not in (".onnx", *UNCUT):
         raise UsageError(
             f"network {str(network)!r}: give a bundled network, hf:ORG/NAME, torchvision:NAME, or a file "
-            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *uncut.SUFFIXES))}. "
+            f"{' or '.join(f'NAME{end}' for end in ('.onnx', *UNCUT))}. "
             f"{nearest(str(network), INSTALLED)}"
         )
     if not path.is_file():
@@ -170,16 +207,36 @@ def files_of(network: str | Path) -> tuple[Path, ...]:
     ['street.onnx', 'street.json']
     """
     path = path_of(network)
-    outside = onnx_reader.weight_files(path) if path.suffix == ".onnx" else ()
+    outside = _weight_files(path, file_identity(path)) if path.suffix == ".onnx" else ()
     base = _base(path)
     weights = [path.with_suffix(".bin")] if path.suffix == ".xml" else []
     files = (path, path.with_suffix(".json"), *outside, *weights, *([] if base is None else [base]))
     return tuple(file for file in files if file.is_file())
 
 
+@lru_cache(maxsize=8)
+def _weight_files(path: Path, identity: FileIdentity) -> tuple[Path, ...]:
+    """Return the files that an ONNX file keeps weights in, as long as its ``identity`` is the same; none if it is damaged."""
+    with suppress(OSError, ValueError):  # an empty file can't be mapped
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            if text.find(b"location") < 0:  # the key of a file's name; searching is many times as fast as parsing
+                return ()
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
+
+        from clockseg.graph.onnx_reader import weight_files
+
+        with suppress(DecodeError):
+            return weight_files(path)
+    return ()
+
+
 def _uncut(
     path: Path, engine: str | Engine | None, precision: str, threads: int | None, size: WorkingSize | None
 ) -> StagedNetwork:
+    from clockseg.graph import onnx_reader
+    from clockseg.networks import network_file, uncut
+    from clockseg.networks.cut_input import frame_input
+
     name = engine if isinstance(engine, str) else "auto"
     file = network_file.read(path, engine=name, precision=precision, threads=threads)
     said = uncut.describe(file, size if isinstance(size, tuple) else None)

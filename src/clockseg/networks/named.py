@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.datasets.known_classes import PASCAL
 from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
@@ -141,6 +140,8 @@ def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], S
     asked, path, _ = fetched
     found: Source
     if asked.kind == "torchvision":
+        from clockseg.datasets.known_classes import PASCAL
+
         zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
         voc = ClassNames(PASCAL.names, PASCAL.palette, 255)
         found = zoo.torchvision_source(asked.name, path, given=given, engine=engine, voc=voc)

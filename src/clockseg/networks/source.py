@@ -6,16 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import onnx
-
-from clockseg.datasets.classes import read_classes
 from clockseg.errors import DataError
-from clockseg.graph import onnx_reader
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.types import Size
 from clockseg.video.overlay import Colour
+
+if TYPE_CHECKING:
+    import onnx
 
 RECOMMENDED = "carried(skip_frame(6), interpolate(flow))"
 """The whole network on every sixth frame; the frames in between are made from the key frames on both sides.
@@ -106,6 +105,8 @@ def read_class_names(path: Path) -> ClassNames:
         return ClassNames(checked(_lines(text, path), str(path)))
     found = _json(text, path)
     if isinstance(found, dict) and "classes" in found:
+        from clockseg.datasets.classes import read_classes
+
         told = read_classes(path)
         return ClassNames(told.names, told.palette, told.ignore)
     return ClassNames(names_of(found, str(path)))
@@ -184,4 +185,6 @@ class Source:
 
 def onnx_source(path: Path) -> Source:
     """Read the network in an ONNX file, which specifies nothing but its shapes."""
+    from clockseg.graph import onnx_reader
+
     return Source(onnx_reader.read(path), path.stem, file=path)

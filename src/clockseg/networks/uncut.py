@@ -31,18 +31,8 @@ from clockseg.networks.network_file import File, Port, Run, channels_axis, layou
 from clockseg.networks.source import RECOMMENDED, numbered
 from clockseg.types import Array, Size
 
-SUFFIXES = (".xml", ".tflite")
-"""Files that OpenVINO reads and that are no ONNX: its own, and those of TensorFlow Lite."""
 _SIZES = 4
 """Working sizes for which a network stays compiled."""
-
-
-def is_uncut(path: Path) -> bool:
-    """Return True for a file that runs uncut: no ONNX file, or one whose sidecar is absent or names no cuts."""
-    if path.suffix != ".onnx":
-        return path.suffix in SUFFIXES
-    data = _beside(path)
-    return path.is_file() and data is not None and "cuts" not in data
 
 
 def describe(file: File, size: Size | None) -> Sidecar:
@@ -51,7 +41,7 @@ def describe(file: File, size: Size | None) -> Sidecar:
     ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` names a field of
     NAME.json that is wrong, ``UsageError`` those that are missing.
     """
-    path, data = file.path, _beside(file.path)
+    path, data = file.path, sidecar.beside(file.path)
     beside = path.with_suffix(".json")
     if data is None:
         return sidecar.read(beside)  # which raises the error
@@ -184,16 +174,6 @@ def _examples(frame: Port, given: Mapping[str, Any]) -> dict[str, Any]:
     if frame.type.kind == "f" and not {"mean", "std", "scale"}.intersection(given):
         found |= {"scale": 1 / 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
     return found
-
-
-def _beside(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object beside a file, empty if there is no such file; None if it is damaged."""
-    beside = path.with_suffix(".json")
-    try:
-        data = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
-    except (OSError, ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
 
 
 @dataclass(frozen=True)

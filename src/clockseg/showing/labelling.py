@@ -8,16 +8,22 @@ all scores, and are the same.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import onnx
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
+from clockseg.execution.cache import add_note, cache_limit, read_notes
+from clockseg.graph.part import FRAME_SIZE, LABELS, Built, GraphPart
 from clockseg.libraries import opencv
 from clockseg.showing.maps import Maps
 from clockseg.types import Array, Labels, Size
+
+if TYPE_CHECKING:
+    import onnx
+
+UPSAMPLING = "upsampling.json"
+"""The file in the cache folder that tells by the digest of a model whether it is upsampling alone."""
 
 
 def labels_of(scores: Array, size: Size, *, everywhere: bool = False) -> Labels:
@@ -137,9 +143,22 @@ def upsamples(part: GraphPart, size: Size) -> str | None:
     """Return the name of the tensor that ``part`` takes, if all it does is bilinear upsampling and argmax; else None.
 
     ``size``: the working size. Depthwise transposed convolutions with a bilinear kernel count as bilinear upsampling: they differ
-    from it only at the picture's edge, and there by the same factor in all classes.
+    from it only at the picture's edge, and there by the same factor in all classes. The answer is kept on disk.
     """
-    model = onnx.load_model_from_string(part.build(size).model)
+    built = part.build(size)
+    known = read_notes(UPSAMPLING)
+    if built.digest in known:
+        return str(known[built.digest]) or None
+    found = _upsampled(built)
+    if cache_limit():
+        add_note(UPSAMPLING, built.digest, found or "")
+    return found
+
+
+def _upsampled(built: Built) -> str | None:
+    import onnx
+
+    model = onnx.load_model_from_string(built.model)
     if len(model.graph.input) != 1 or len(model.graph.output) != 1:
         return None
     constants = {value.name: onnx.numpy_helper.to_array(value) for value in model.graph.initializer}

@@ -1,0 +1,167 @@
+"""How networks are cut, kept in clockseg's cache: a graph is read again only where a part of it has to be compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import clockseg.graph
+from clockseg import __version__
+from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.engines.model_cache import model_folder
+from clockseg.errors import DataError
+from clockseg.files import whole
+from clockseg.graph.part import IMAGE, LABELS, Built, GraphFusion, GraphPart
+from clockseg.types import Size
+
+Cut = tuple[StagedNetwork, Size | None]
+"""A network of graphs, and the size (WIDTH, HEIGHT) that its file is fixed to, None where it takes any."""
+_NETWORK = "network.pickle"
+_NUMPY = ("ndarray", "dtype", "_reconstruct", "scalar", "_frombuffer")
+
+
+def remembered(files: Sequence[Path], setting: str, make: Callable[[], Cut]) -> Cut:
+    """Return what ``make`` gives: from the cache if it was made of the same ``files``, with the same ``setting``, before.
+
+    Parts from the cache say what their models are called, and ask ``make`` for the models themselves. Networks of
+    instances are always made anew: their files hold no cuts.
+    """
+    digest = _digest(files, setting)
+    folder = model_folder("cuts", digest)
+    if folder is None:
+        return make()
+    source = _Source(files, setting, digest, folder, make)
+    with suppress(Exception):  # none there, or damaged: unpickling raises many types
+        net, fixed = _read((folder / _NETWORK).read_bytes(), source)
+        if isinstance(net, StagedNetwork):
+            return net, fixed
+    net, fixed = source.made
+    if isinstance(net.executor, GraphFusion):
+        net = source.named(net, net.executor)
+        with suppress(OSError), whole(folder / _NETWORK) as part:
+            part.write_bytes(_written((net, fixed), source))
+    return net, fixed
+
+
+def _digest(files: Sequence[Path], setting: str) -> str:
+    """Return a digest of the files' identities, of the setting, and of the code that cuts networks."""
+    told = []
+    for file in (*files, *sorted(Path(clockseg.graph.__path__[0]).glob("*.py")), Path(__file__)):
+        found = file.stat()
+        told.append((file.name, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return hashlib.sha256(repr((__version__, setting, told)).encode(errors="surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """The source of the parts of one network. ``made``: the network itself, which is read when it is first needed."""
+
+    files: Sequence[Path]
+    setting: str
+    digest: str
+    folder: Path
+    make: Callable[[], Cut]
+
+    @cached_property
+    def made(self) -> Cut:
+        found = self.make()
+        if _digest(self.files, self.setting) != self.digest:
+            raise DataError(f"{self.files[0]} was replaced while it was being read. Run again once it stays as it is.")
+        return found
+
+    def named(self, net: StagedNetwork, fusion: GraphFusion) -> StagedNetwork:
+        """Return ``net`` with parts that ask this source for their models."""
+
+        def changed(name: str, part: Part) -> Part:
+            return replace(part, build=_Build(self, (name,))) if isinstance(part, GraphPart) else part
+
+        found = net.map(changed)
+        whole = None if fusion.whole is None else cast(GraphPart, found.whole)
+        return replace(found, executor=replace(fusion, make=_Make(self, fusion.frame, bool(net.classes)), whole=whole))
+
+    def part(self, origin: tuple[Any, ...]) -> GraphPart:
+        """Return a part by its name in the network, or from what it is made of."""
+        net = self.made[0]
+        if len(origin) > 1 and isinstance(net.executor, GraphFusion):
+            return net.executor.make(*origin)
+        found: dict[str, Any] = {}
+        net.map(lambda name, part: found.setdefault(name, part))
+        return cast(GraphPart, found[origin[0]])
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Makes further parts of a network, as its own ``GraphFusion`` would.
+
+    ``frame``: the name of its input; ``labels``: True if labels stand for its output.
+    """
+
+    source: _Source
+    frame: str
+    labels: bool
+
+    def __call__(
+        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()
+    ) -> GraphPart:
+        given = tuple(IMAGE if tensor == self.frame else tensor for tensor in inputs)
+        gives = (*outputs, *((LABELS,) if self.labels and finished else finished))
+        origin = (name, tuple(inputs), tuple(outputs), tuple(finished))
+        return GraphPart(name, given, gives, _Build(self.source, origin))
+
+
+@dataclass(frozen=True)
+class _Build:
+    """The ``build`` of a part of ``origin``: its name in the network, or what it is made of."""
+
+    source: _Source
+    origin: tuple[Any, ...]
+
+    def __call__(self, size: Size) -> Built:
+        name = hashlib.sha256(repr((self.origin, size)).encode()).hexdigest()[:16]
+        file = self.source.folder / f"{name}.json"
+        with suppress(OSError, ValueError, TypeError):
+            inputs, outputs, inner, told = map(tuple, json.loads(file.read_text(encoding="utf-8")))
+            digest, size_bytes = told
+            return Built(lambda: self._built(size).model, inputs, outputs, inner, (str(digest), int(size_bytes)))
+        built = self._built(size)
+        told = built.digest, built.size_bytes
+        with suppress(OSError), whole(file) as part:
+            part.write_text(json.dumps([built.inputs, built.outputs, built.inner, told]), encoding="utf-8")
+        return built
+
+    def _built(self, size: Size) -> Built:
+        return self.source.part(self.origin).build(size)
+
+
+def _written(cut: Cut, source: _Source) -> bytes:
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, found: Any) -> str | None:
+            return "source" if found is source else None
+
+    file = io.BytesIO()
+    Pickler(file).dump(cut)
+    return file.getvalue()
+
+
+def _read(text: bytes, source: _Source) -> Cut:
+    class Unpickler(pickle.Unpickler):
+        """Reads nothing but networks: no other module's functions are called."""
+
+        def find_class(self, module: str, name: str) -> Any:
+            if module.partition(".")[0] == "clockseg" or (module.partition(".")[0] == "numpy" and name in _NUMPY):
+                return super().find_class(module, name)
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a network")
+
+        def persistent_load(self, name: str) -> _Source:
+            return source
+
+    found: Cut = Unpickler(io.BytesIO(text)).load()
+    return found
