@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import hypothesis
 import pytest
 
+# Maps are tiny, and as many processes run tests as there are cores: several threads would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test is timed: a busy machine must not fail one.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -25,11 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs torch"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Torch on one thread: maps are tiny, and several threads would only wait for each other."""
-    torch = pytest.importorskip("torch", reason="the authoring side needs torch")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Give torch its one thread back after tests of engines, which set the number for the whole process."""
     yield
-    torch.set_num_threads(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)

@@ -29,10 +29,7 @@ FLOATS = Said(mean=MEAN, std=STD)
 FREE = Said(mean=MEAN, std=STD, size=(WIDTH, HEIGHT))
 TABLE = torch.tensor([7, 8, 11, 12])
 
-pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
-    pytest.mark.filterwarnings("ignore"),  # of the exporters
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the exporters
 
 
 def ids(count: int) -> Said:

@@ -35,9 +35,6 @@ ODD = [(333, 281), (1, 1), (25, 26), (26, 25), (64, 48)]
 """Sizes WIDTH, HEIGHT that poolings must round up at."""
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 # Known values
 
 

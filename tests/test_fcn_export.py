@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +33,9 @@ ODD = [(333, 281), (1, 1), (25, 26), (26, 25)]
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What engines keep on disk goes to the tests' own folder; torch in one thread, since maps are tiny."""
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What engines keep on disk goes to the tests' own folder."""
     monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def write(folder: Path, variant: Any = "fcn8s", **changes: Any) -> Path:

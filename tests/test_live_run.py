@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -331,7 +330,6 @@ def command(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "clockseg", "live", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
         preexec_fn=as_in_a_terminal,
         **options,
     )

@@ -76,20 +76,17 @@ def program(model: torch.nn.Module, shape: tuple[int, ...], output: str | None) 
 
 @pytest.fixture(scope="module", autouse=True)
 def read_once() -> Iterator[None]:
-    """One graph of each network for all its cuts, in both readers; and one thread, since the networks are tiny."""
+    """One graph of each network for all its cuts, in both readers."""
 
     def fixed(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], **options: Any) -> Any:
         key = (id(model), *shapes.values(), *(str(option) for option in options.values()))
         return statics.setdefault(key, fix(model, shapes, **options)) if key not in statics else statics[key]
 
     statics: dict[Any, Any] = {}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "fix", fixed)
         patch.setattr(torch_source, "read", lambda model, like, output: program(model, tuple(like.shape), output))
         yield
-    torch.set_num_threads(threads)
     program.cache_clear()
 
 

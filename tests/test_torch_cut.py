@@ -30,9 +30,6 @@ CLASSES = ("sky", "road", "tree", "car")
 FRAMES = Input("image", *SIZE, colour="bgr", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4), pad_multiple=8)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 class Block(nn.Module):
     """A convolution, normalised and rectified in place, with a way round it where sizes allow."""
 

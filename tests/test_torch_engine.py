@@ -29,9 +29,6 @@ CLASSES = ("sky", "road", "tree", "car")
 FRAMES = Input("image", *SIZE, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4), pad_multiple=8)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 class Two(nn.Module):
     """Two strides, each scored, summed and enlarged; a layer normalisation and a table that depends on weights alone."""
 
