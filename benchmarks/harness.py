@@ -28,7 +28,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.append(str(ROOT / "tests"))  # networks and videos that cases share with tests
 Facts = dict[str, Any]
-Row = Sequence[str]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,14 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     if asked.render and not stored.exists():
         print(f"benchmarks: {stored} isn't there; measure first, without --render.", file=sys.stderr)
         return 2
-    if asked.render:
-        facts = json.loads(stored.read_text())
-    else:
-        facts = {"provenance": provenance(), **_measured(name, case, asked)}
-    for page, text in case.pages(facts).items():
-        print(f"{text}\n\n{where(facts)}\n")
+    facts = json.loads(stored.read_text()) if asked.render else _measured(name, case, asked)
+    for page, text in pages(case, facts).items():
+        print(f"{text}\n")
         if asked.write or asked.render:
-            write_page(page, name, f"{text}\n\n{where(facts)}")
+            write_page(page, name, text)
     if (asked.write or asked.render) and hasattr(case, "write"):
         case.write(facts)
     if asked.write and not asked.render:
@@ -71,13 +67,19 @@ def _case(name: str) -> Any:
 def _measured(name: str, case: Any, asked: Namespace) -> Facts:
     """Return a case's figures; of a case of parts those asked for, and the stored ones of the others."""
     if not hasattr(case, "PARTS"):
-        return dict(case.measure(asked))
+        return {"provenance": provenance(), **case.measure(asked)}
     stored = RESULTS / f"{name}.json"
     parts = json.loads(stored.read_text())["parts"] if stored.exists() else {}
     for part in asked.parts:
         say(part)
         parts[part] = {"provenance": provenance(), **case.part(part, asked)}
     return {"parts": {part: parts[part] for part in case.PARTS if part in parts}}
+
+
+def pages(case: Any, facts: Facts) -> dict[str, str]:
+    """Return a case's pages, with where the figures were measured; cases of parts say it of each part."""
+    end = f"\n\n{where(facts)}" if "provenance" in facts else ""
+    return {page: f"{text}{end}" for page, text in case.pages(facts).items()}
 
 
 def _options(name: str, case: Any, arguments: Sequence[str]) -> Namespace:
@@ -135,7 +137,7 @@ def write_page(page: str, name: str, text: str) -> None:
     path.write_text(f"{title}\n\nMeasured by `python -m benchmarks {name}`.\n\n{text}\n")
 
 
-def table(head: Row, rows: Sequence[Row]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown, numbers to the right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

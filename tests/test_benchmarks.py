@@ -36,10 +36,10 @@ def test_each_case_explains_itself(name: str, capsys) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if (harness.RESULTS / f"{name}.json").exists()])
 def test_stored_results_make_the_stored_pages(name: str) -> None:
     facts = json.loads((harness.RESULTS / f"{name}.json").read_text())
-    for page, text in importlib.import_module(f"benchmarks.cases.{name}").pages(facts).items():
+    for page, text in harness.pages(importlib.import_module(f"benchmarks.cases.{name}"), facts).items():
         if page not in EARLIER:
             _, _, stored = (harness.RESULTS / f"{page}.md").read_text().partition(f"benchmarks {name}`.\n\n")
-            assert stored == f"{text}\n\n{harness.where(facts)}\n", f"run python -m benchmarks {name} --render"
+            assert stored == f"{text}\n", f"run python -m benchmarks {name} --render"
 
 
 def test_every_page_of_results_is_made_by_a_case_that_there_is() -> None:

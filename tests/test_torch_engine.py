@@ -165,7 +165,7 @@ def test_usage() -> None:
     with pytest.raises(UsageError, match="threads=0"):
         engine(net, threads=0)
     if not torch.cuda.is_available():
-        with pytest.raises(UsageError, match="device 'cuda' isn't there"):
+        with pytest.raises(UsageError, match="device 'cuda' isn't available"):
             engine(net, device="cuda")
 
 

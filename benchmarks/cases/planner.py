@@ -17,7 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.harness import Facts, figure, listing, say, share
+from benchmarks.harness import Facts, figure, listing, say, share, where
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, data
 from benchmarks.measuring import clockseg, compared, ratio, took, turns
 from clockseg import load, parse_schedule, plan
@@ -106,7 +106,9 @@ def part(name: str, asked: Namespace) -> Facts:
 def pages(facts: Facts) -> dict[str, str]:
     """A page for each part."""
     pages, parts = {"plans": _plan_page, "command": _command_page}, facts["parts"]
-    return {PARTS[name]: page(parts[name]) for name, page in pages.items() if name in parts}
+    return {
+        PARTS[name]: f"{page(parts[name])}\n\n{where(parts[name])}" for name, page in pages.items() if name in parts
+    }
 
 
 def _plan_page(facts: Facts) -> str:
