@@ -552,7 +552,7 @@ def test_a_frame_of_bytes_normalises_itself(tmp_path: Path) -> None:
         (
             Said(size=SIZE, mean=SAID.mean, std=SAID.std),
             UsageError,
-            "4 outputs: give --output with the one of class scores",
+            "4 outputs: choose the class scores with --output",
         ),
         (Said(output="scorse").over(SAID), NetworkError, "'scorse' is not a tensor, node or module of this network"),
         (

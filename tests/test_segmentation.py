@@ -380,7 +380,7 @@ def test_only_chosen_classes_are_written(tmp_path: Path, video: Path, net: Stage
 
 
 def test_a_class_that_the_network_lacks_is_told(tmp_path: Path, video: Path, net: StagedNetwork) -> None:
-    with pytest.raises(UsageError, match=r"has no class 'unicorn'\. It has "):
+    with pytest.raises(UsageError, match=r"has no class 'unicorn'\. Known: "):
         segment(video, tmp_path / "out", net, frame_oracle, classes=["unicorn"])
     assert not (tmp_path / "out").exists()
 

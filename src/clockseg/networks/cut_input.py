@@ -124,8 +124,8 @@ def _size(frame: FrameInput, said: Said, told: list[Told]) -> Size:
     if frame.size is None:
         if said.size is None:
             raise UsageError(
-                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. The size "
-                "of the training is the most accurate; smaller is faster."
+                "the file takes frames of any size: give --size WIDTHxHEIGHT, the working size, such as 1024x512. The "
+                "training size is the most accurate; smaller is faster."
             )
         return said.size
     if said.size not in (None, frame.size):

@@ -46,7 +46,7 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
     found = there[0] if len(there) == 1 else the_classes(known)
     if found is None:
         raise UsageError(
-            f"the network has {len(there)} outputs: give --output with the one of class scores: "
+            f"the network has {len(there)} outputs: choose the class scores with --output: "
             f"{shown({one: shape for one, (_, shape) in known.items()})}. {KINDS}"
         )
     return found, (Told("output", found, "the only output" if len(there) == 1 else "the only one that gives classes"),)

@@ -21,7 +21,7 @@ def write_areas(result: str | os.PathLike[str], path: str | os.PathLike[str]) ->
     >>> write_areas("nowhere", "areas.csv")
     Traceback (most recent call last):
         ...
-    clockseg.errors.DataError: nowhere: no summary.json in it. Give a folder that clockseg segment wrote.
+    clockseg.errors.DataError: nowhere: no such folder. Give a folder that clockseg segment wrote.
     """
     run = read_run(result)
     if run.numeric or not run.mapped or not run.classes:

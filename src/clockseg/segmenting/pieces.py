@@ -19,7 +19,7 @@ from clockseg.carry import settled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Progress, Record, Tally
-from clockseg.errors import UsageError, VideoError, whole_number
+from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
@@ -260,7 +260,7 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
         return None
     for name in names:
         if name not in net.classes:
-            known = f"It has {', '.join(net.classes)}." if net.classes else "It gives no classes."
+            known = nearest(name, net.classes) if net.classes else "It outputs no classes."
             raise UsageError(f"network {net.name!r} has no class {name!r}. {known}")
     return tuple(net.classes.index(name) for name in dict.fromkeys(names))
 

@@ -115,7 +115,8 @@ def check_result(folder: Path) -> None:
     if not (folder / SUMMARY).is_file():
         inside = sorted(summary.parent.name for summary in folder.glob(f"*/{SUMMARY}"))
         such = f", such as one of those in it: {', '.join(inside[:5])}" if inside else ""
-        raise DataError(f"{folder}: no {SUMMARY} in it. Give a folder that clockseg segment wrote{such}.")
+        fault = f"no {SUMMARY} in it" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: {fault}. Give a folder that clockseg segment wrote{such}.")
 
 
 def _file_of(result: str | os.PathLike[str], name: str) -> Path:
