@@ -25,7 +25,7 @@ from clockseg import (
 )
 from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.clocks import ALWAYS, PICTURE, Decision, Watch, at_least_every, budget, either, motion_residual, paced
-from clockseg.clockwork.network import Correction, StagedNetwork
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.execution.recording import Recording, needs
 from clockseg.video import OverlayWriter, open_clip
@@ -70,8 +70,7 @@ def mend(seen: Any, moved: Any, unexplained: Any) -> Any:
 
 NETS = {
     "plain": toy(),
-    "corrected by the frame": replace(toy(), correction=Correction(mend)),
-    "corrected by a stage": replace(toy(), correction=Correction(mend, "one")),
+    "corrected": replace(toy(), correction=mend),
     "concluded": replace(toy(), conclude=lambda scores: scores[0].argmin(axis=0).astype(np.uint8)),
 }
 CARRIES = ["identity", "warp(flow)", 'warp(flow, of="fused")', 'warp(flow, scale=1, of="held")']
@@ -202,8 +201,8 @@ def test_only_what_is_needed_is_kept() -> None:
     assert PICTURE in needs(toy(), [difference(0.1, of="pixels")], outputs=True)
     assert needs(toy(), [alternating], outputs=True) == {"output", ("held", 0), ("held", 1), ("held", 2)}
     assert Watch("features", 2) in needs(toy(), [difference(0.1, of="features")], outputs=True)
-    assert "prepared" in needs(NETS["corrected by the frame"], [carried(skip_frame(2), Warp(Flow()))], outputs=True)
-    assert needs(NETS["corrected by the frame"], [skip_frame(2)], outputs=True) == {"output"}
+    assert "prepared" in needs(NETS["corrected"], [carried(skip_frame(2), Warp(Flow()))], outputs=True)
+    assert needs(NETS["corrected"], [skip_frame(2)], outputs=True) == {"output"}
     recording = Recording(toy(), whole)
     recording.add(clip(1)[0])
     recording.add(clip(1)[0])

@@ -20,7 +20,7 @@ from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
 from clockseg.cli.train import advice
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, carried, fixed_rate, frame_oracle, skip_frame
+from clockseg.clockwork.schedule import carried, frame_oracle, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError
@@ -56,17 +56,11 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-def _trained(data: Path, folder: Path, reads: str, **options) -> Path:
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
     network = networks.write_tiny(folder)
-    choices = replace(QUICK, reads=reads)
-    return train_stale(
-        network, read_data(data), folder / "out", choices=choices, engine="openvino", threads=1, **options
-    ).path
-
-
-@pytest.fixture(scope="module", params=["frame", "stage1"])
-def trained(request, data, tmp_path_factory) -> Path:
-    return _trained(data, tmp_path_factory.mktemp(request.param), request.param)
+    return train_stale(network, read_data(data), folder / "out", choices=QUICK, engine="openvino", threads=1).path
 
 
 def _video() -> Iterator[np.ndarray]:
@@ -94,18 +88,14 @@ def _run(net, schedule) -> list[np.ndarray]:
     return [session(image) for image in _video()]
 
 
-def _moving(net) -> Schedule:
-    """The last stages on every fourth frame; of the first, as the correction needs it."""
-    if net.correction.reads is None:
-        return carried(skip_frame(4), WARP)
-    return carried(fixed_rate((1, 4, 4)), WARP)
+MOVING = carried(skip_frame(4), WARP)
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 def test_frames_that_are_not_fresh_are_corrected_and_fresh_ones_are_not(trained, engine) -> None:
     net = load(trained, engine=engine, threads=1)
     fresh = _run(net, frame_oracle)
-    session = Session(net, _moving(net))
+    session = Session(net, MOVING)
     for t, image in enumerate(_video()):
         labels = session(image)
         assert labels.shape == image.shape[:2]
@@ -117,11 +107,10 @@ def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
     # Enough steps to overfit: what is corrected must come nearer to what the network gives than what is only moved.
     network = networks.write_tiny(tmp_path)
     choices = replace(QUICK, samples=20, recipe=Recipe(steps=80, batch=4))
-    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     losses = [entry["loss"] for entry in log if entry["event"] == "step"]
     assert losses[-1] < 0.8 * losses[0]
-    assert found.facts["reads"] == "frame"
 
 
 def test_it_starts_by_adding_nothing(data, tmp_path) -> None:
@@ -129,7 +118,7 @@ def test_it_starts_by_adding_nothing(data, tmp_path) -> None:
     choices = replace(QUICK, recipe=Recipe(steps=1, batch=2, rate=0.0))
     found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     net = load(found.path, threads=1)
-    for here, there in zip(_run(net, _moving(net)), _run(_plain(found.path), carried(skip_frame(4), WARP))):
+    for here, there in zip(_run(net, MOVING), _run(_plain(found.path), carried(skip_frame(4), WARP))):
         assert np.array_equal(here, there)
 
 
@@ -151,19 +140,18 @@ def _grid(said: sidecar.Sidecar) -> tuple[int, int]:
 
 def test_other_sizes_run(trained) -> None:
     net = load(trained, engine="onnxruntime", threads=1, size=(72, 56))
-    session = Session(net, _moving(net))
+    session = Session(net, MOVING)
     shapes = {session(np.random.default_rng(0).integers(0, 256, (30, 41, 3)).astype(np.uint8)).shape for _ in range(3)}
     assert shapes == {(30, 41)}
 
 
-@pytest.mark.parametrize("reads", ["frame", "stage1"])
-def test_maps_of_odd_size(data, tmp_path, reads) -> None:
+def test_maps_of_odd_size(data, tmp_path) -> None:
     said = networks.renamed(networks.TINY, input=replace(networks.TINY.input, width=42, height=30, pad_multiple=2))
     network = networks.write_tiny(tmp_path, said)
-    choices = replace(QUICK, reads=reads, recipe=Recipe(steps=2, batch=2))
+    choices = replace(QUICK, recipe=Recipe(steps=2, batch=2))
     found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     net = load(found.path, engine="onnxruntime", threads=1)
-    assert {labels.shape for labels in _run(net, _moving(net))} == {(32, 48)}
+    assert {labels.shape for labels in _run(net, MOVING)} == {(32, 48)}
 
 
 def test_a_video_is_learned_from(tmp_path) -> None:
@@ -209,17 +197,11 @@ def test_a_training_whose_loss_is_no_number_ends_with_its_step(tmp_path) -> None
 def test_a_correction_is_replaced_by_another(trained, data, tmp_path) -> None:
     again = train_stale(trained, read_data(data), tmp_path, choices=QUICK, name="again", engine="openvino", threads=1)
     model, said = read(again.path)
-    assert said.correction.reads is None
     assert sum(value.name == said.correction.output for value in model.graph.output) == 1
 
 
 def test_what_cant_be_trained_is_refused(data, tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
-    for reads in ("deep", "stage3", "nothing"):
-        with pytest.raises(UsageError, match="a stage of 'tiny' before its last: low, mid"):
-            train_stale(
-                network, read_data(data), tmp_path / "x", choices=replace(QUICK, reads=reads), engine="openvino"
-            )
     with pytest.raises(DataError, match="no clip other to hold out"):
         train_stale(network, read_data(data), tmp_path / "y", choices=replace(QUICK, hold_out=("other",)), threads=1)
     bare = networks.write_tiny(tmp_path, networks.renamed(networks.TINY, name="bare", classes=(), palette=()))
@@ -240,9 +222,11 @@ def test_files_that_are_not_what_their_sidecar_says(trained) -> None:
     text = json.loads(sidecar.dump(said)) | {"correction": {"output": "corrected"}}
     with pytest.raises(NetworkError, match=r"has no correction\.of"):
         sidecar.parse(json.dumps(text), source="x.json")
-    text["correction"] = json.loads(sidecar.dump(said))["correction"] | {"reads": "roof"}
-    with pytest.raises(NetworkError, match="one of the stages low, mid, deep"):
+    text["correction"] = json.loads(sidecar.dump(said))["correction"] | {"reads": "low"}
+    with pytest.raises(NetworkError, match=r"unknown field correction\.reads"):
         sidecar.parse(json.dumps(text), source="x.json")
+    text["correction"]["reads"] = None
+    assert sidecar.parse(json.dumps(text), source="x.json") == said
 
 
 def test_sidecars_keep_it(trained) -> None:
@@ -256,7 +240,7 @@ def test_in_eight_bits_it_keeps_its_correction(trained, data, tmp_path) -> None:
     )
     net = load(made.path, engine="onnxruntime", threads=1)
     assert net.correction is not None
-    session = Session(net, _moving(net))
+    session = Session(net, MOVING)
     records = [(session(image), session.record.propagated)[1] for image in _video()]
     assert records[1:4] == ["corrected"] * 3
     onnx.checker.check_model(read(made.path)[0])
@@ -298,9 +282,9 @@ def test_the_time_of_a_corrected_frame_is_measured_against_the_uncut_network(tra
 
         def correct(*values: Any) -> Any:
             time.sleep(0.005)
-            return made.correction.part(*values)
+            return made.correction(*values)
 
-        return replace(made, whole=part, correction=replace(made.correction, part=correct))
+        return replace(made, whole=part, correction=correct)
 
     assert (corrected_share(trained, WARP, engine=delayed) > 1) == slower
 

@@ -14,7 +14,7 @@ from clockseg import Session, UsageError, alternating, frame_oracle, skip_frame
 from clockseg.carry import Flow, Motion, Sight, Warp, identity, parse_carry
 from clockseg.carry.flow import optical_flow
 from clockseg.carry.motion import OUTSIDE, grid, sampled
-from clockseg.clockwork.network import Correction, Group, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.networks.load import load
 from clockseg.types import IMAGE, PICTURE_SIZE
@@ -200,7 +200,7 @@ def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
 
     frames = panned(2, 4)
     schedule = replace(schedule_for(skip_frame(2), 2), carry=Warp(Flow()))
-    session = Session(network(correction=Correction(mend)), schedule)
+    session = Session(network(correction=mend), schedule)
     outputs = [session(image) for image in frames]
     assert [int(output.max()) for output in outputs] == [1, 7, 1, 7]
     prepared, moved, given = seen[0]
@@ -209,26 +209,11 @@ def test_a_correction_mends_frames_on_which_nothing_fires() -> None:
     assert given["unexplained"].shape == (1, 1, 96, 160)
     assert session.record.propagated == "corrected"
     labels = replace(schedule, carry=Warp(Flow(), "output"))
-    alone = Session(network(correction=Correction(mend)), labels)
+    alone = Session(network(correction=mend), labels)
     assert [int(alone(image).max()) for image in frames] == [1, 1, 1, 1]
     assert alone.record.propagated == "output"
-    plain = Session(network(correction=Correction(mend)), skip_frame(2))
+    plain = Session(network(correction=mend), skip_frame(2))
     assert [int(plain(image).max()) for image in frames] == [1, 1, 1, 1]
-
-
-def test_a_correction_that_reads_a_stage_waits_until_it_fires() -> None:
-    net = network(
-        correction=Correction(lambda trunk, moved, unexplained: np.full_like(moved, int(trunk[0, 0, 0])), "near")
-    )
-    frames = [np.full((32, 32, 3), value, np.uint8) for value in (200, 50, 60, 250)]
-    session = Session(net, replace(alternating(2), carry=Warp(Flow())))
-    assert [int(session(image)[0, 0]) for image in frames] == [1, 50, 0, 250]
-    with pytest.raises(UsageError, match="one of its stages"):
-        network(correction=Correction(mend_nothing, "deep"))
-
-
-def mend_nothing(*values: Any) -> Any:
-    return values[1]
 
 
 def test_what_stages_hold_is_moved_when_it_is_fused_with_what_is_fresh() -> None:

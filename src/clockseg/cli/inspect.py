@@ -106,10 +106,8 @@ def text(found: Inspection) -> str:
 def _corrects(found: Inspection) -> list[str]:
     if found.correction is None:
         return []
-    reads, _ = found.correction.reads
-    frames = "the frame" if reads == "frame" else f"stage {reads}"
     ratio = found.correction.seconds / found.whole.seconds
-    return [f"correction of moved scores, which reads {frames}: {ratio:.2f} times the uncut network"]
+    return [f"correction of moved scores, which reads the frame: {ratio:.2f} times the uncut network"]
 
 
 def _tensors(found: Inspection) -> list[str]:

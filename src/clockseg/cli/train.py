@@ -83,8 +83,6 @@ def _add_stale(kinds: Commands) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="continue from DIR/state.pt, if it exists")
     group = parser.add_argument_group("training")
-    help = "input of the correction from the current frame: the picture, or the features of a stage (default: frame)"
-    group.add_argument("--reads", default="frame", metavar="frame|STAGE", help=help)
     help = "scale of the optical flow, as at run time (default: 0.5)"
     group.add_argument("--flow-scale", type=above_zero, default=0.5, metavar="S", help=help)
     group.add_argument("--samples", type=positive, default=1000, metavar="N", help="samples (default: 1000)")
@@ -147,7 +145,7 @@ def run_stale(args: argparse.Namespace) -> int:
     from clockseg.networks.inspection import corrected_share
     from clockseg.training.stale import RECIPE, Choices, train_stale
 
-    same = {name: getattr(args, name) for name in ("reads", "samples", "seed", "minutes", "resume")}
+    same = {name: getattr(args, name) for name in ("samples", "seed", "minutes", "resume")}
     recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
     choices = Choices(hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=recipe, **same)
 

@@ -63,19 +63,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Correction:
-    """A small network that corrects warped scores on frames without a full firing (trained by ``train stale``).
-
-    ``part``: (the value it reads of this frame, the warped fused scores, {"unexplained": float32 [1, 1, h, w], 0..1}) -> the
-    output, as ``finish`` returns it. ``reads``: the name of the stage whose trunk it reads, and which must fire for that; None
-    for the prepared frame.
-    """
-
-    part: Part
-    reads: str | None = None
-
-
-@dataclass(frozen=True)
 class StagedNetwork:
     """A network cut into stages (paper, section 4; the cut rule is ``clockseg.graph``).
 
@@ -105,7 +92,7 @@ class StagedNetwork:
     executor: Callable[[StagedNetwork, Any], Executor] | None = field(default=None, repr=False, compare=False)
     fused: Part = same
     conclude: Part | None = None
-    correction: Correction | None = None
+    correction: Part | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -121,10 +108,6 @@ class StagedNetwork:
                     f"it may read stages and earlier groups: {', '.join(known)}."
                 )
             known.append(_new(group.name, known, self.name))
-        if self.correction is not None and self.correction.reads not in (None, *self.names):
-            raise UsageError(
-                f"the correction of network {self.name!r} reads {self.correction.reads!r}; give one of its stages, or None."
-            )
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -179,7 +162,7 @@ class StagedNetwork:
         if self.conclude is not None:
             made = replace(made, conclude=fn("conclude", self.conclude))
         if self.correction is not None:
-            made = replace(made, correction=replace(self.correction, part=fn("correction", self.correction.part)))
+            made = replace(made, correction=fn("correction", self.correction))
         return made
 
     def uncut(self) -> StagedNetwork:

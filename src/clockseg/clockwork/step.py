@@ -131,7 +131,7 @@ def advance(
     how = "" if memory is None or schedule.carry.of == "held" else propagation(net, schedule.carry.of, fired)
     if memory is not None and how:
         finished = memory.finished._replace(motion=frame.until_now(memory.finished.motion))
-        values, shown = memory.values, propagate(frame, how, now, finished)
+        values, shown = memory.values, propagate(frame, how, finished)
     else:
         values, finished = frame.fuse(now, fired)
         shown = finished.output

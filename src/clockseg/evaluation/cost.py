@@ -245,11 +245,8 @@ def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:
     if net.conclude is not None:
         net.conclude(moved)
     if net.correction is not None:
-        names = net.names
-        reads = net.correction.reads
-        seen = frame if reads is None else memory.stages[names.index(reads)].trunk.value
         shape = next(one.shape[-2:] for one in moved.values() if one.ndim == 4)
-        net.correction.part(seen, moved, {"unexplained": np.zeros((1, 1, *shape), np.float32)})
+        net.correction(frame, moved, {"unexplained": np.zeros((1, 1, *shape), np.float32)})
 
 
 @dataclass

@@ -136,7 +136,7 @@ def named_parts(net: StagedNetwork) -> dict[str, Any]:
         parts = {"body": stage.body, "head": stage.head, "scores": stage.scores, "features": stage.features}
         found |= {f"{stage.name}.{name}": part for name, part in parts.items()}
     found |= {group.name: group.function for group in net.groups}
-    return found if net.correction is None else found | {"correction": net.correction.part}
+    return found if net.correction is None else found | {"correction": net.correction}
 
 
 @dataclass

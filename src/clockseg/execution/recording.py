@@ -86,7 +86,7 @@ def _clocks_need(schedule: Schedule) -> Iterator[Key]:
 
 
 def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
-    carry, correction = schedule.carry, net.correction
+    carry = schedule.carry
     if isinstance(carry, Interpolate) and _fuses(schedule):
         raise UsageError(
             f"{carry} can be replayed only if all stages fire or none; give a clock of the whole network, such as "
@@ -97,10 +97,9 @@ def _outputs_need(net: StagedNetwork, schedule: Schedule) -> Iterator[Key]:
         yield from (("held", index) for index in range(len(net)))
     if carry.of == "fused" or isinstance(carry, Interpolate):
         yield "fused"
-    if correction is not None and carry.of in ("auto", "fused"):
+    if net.correction is not None and carry.of in ("auto", "fused"):
         yield "fused"
-        names = net.names
-        yield "prepared" if correction.reads is None else ("trunk", names.index(correction.reads))
+        yield "prepared"
 
 
 def _fuses(schedule: Schedule) -> bool:

@@ -10,7 +10,7 @@
 The network reads x = (pixel * scale - mean) / std, channels in the order ``colour`` says; mean and std are in that order
 too. A network that was trained for staleness (``clockseg train stale``) also has a "correction", in the same file:
 
-    "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained", "reads": null}
+    "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained"}
 
 "confidence" is the mean over pixels of a network's largest class probability on its own validation data, 0..1; ``segment``
 warns where it is far less. "instances" says how the outputs of an instance network are decoded (``clockseg.instances.heads``).
@@ -102,18 +102,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Correction:
-    """A subgraph that corrects a moved score map: from two inputs of its own, and a frame or a stage, to ``output``.
+    """A subgraph that corrects a moved score map: from the frame and two inputs of its own to ``output``.
 
     ``of``: the tensor of the network that is moved; the input ``moved`` takes it, ``unexplained`` what the motion leaves
-    unexplained, [1, 1, h, w] at the same places, 0..1. ``reads``: the stage whose cut it also reads, None: the frame.
-    ``output`` stands for the network's.
+    unexplained, [1, 1, h, w] at the same places, 0..1. ``output`` stands for the network's.
     """
 
     output: str
     of: str
     moved: str
     unexplained: str
-    reads: str | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ _INPUT = {
     "pad_multiple": _COUNT,
     "pad_value": _COLOUR,
 }
-_CORRECTION = {**dict.fromkeys(("output", "of", "moved", "unexplained"), _TEXT), "reads": _TEXT.or_null()}
+_CORRECTION = dict.fromkeys(("output", "of", "moved", "unexplained"), _TEXT)
 _SIDECAR = {
     "name": _TEXT,
     "input": _OBJECT,
@@ -212,8 +210,9 @@ def parse(text: str, *, source: str) -> Sidecar:
     cuts = tuple((cut,) if isinstance(cut, str) else cut for cut in found.cuts)
     found = replace(found, input=given, cuts=cuts)
     if found.correction is not None:
-        correction = _made(Correction, data["correction"], _CORRECTION, source, "correction.")
-        found = replace(found, correction=correction)
+        # Files of version 0.2.0 have "reads": null, for the frame.
+        fields = {name: value for name, value in data["correction"].items() if (name, value) != ("reads", None)}
+        found = replace(found, correction=_made(Correction, fields, _CORRECTION, source, "correction."))
     _check(found, source)
     return found
 
@@ -248,12 +247,6 @@ def _check(found: Sidecar, source: str) -> None:
         items = len(getattr(found, name))
         if items not in (0, wanted):
             raise NetworkError(f"{source}: {name} has {items} items and must have {wanted}, one per {per}.")
-    reads = None if found.correction is None else found.correction.reads
-    if reads is not None and reads not in found.stage_names:
-        raise NetworkError(
-            f"{source}: correction.reads is {_show(reads)}; it must be one of the stages {', '.join(found.stage_names)}, "
-            "or null: the frame."
-        )
 
 
 def read(path: Path) -> Sidecar:

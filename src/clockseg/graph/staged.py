@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 import onnx
 
-from clockseg.clockwork.network import Correction, Group, Part, Stage, StagedNetwork
+from clockseg.clockwork.network import Group, Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
@@ -154,8 +154,8 @@ class _Source:
             return None
         return self.part("conclude", division.groups[-1].outputs, (), (division.output,))
 
-    def correction(self, model: onnx.ModelProto, division: Division) -> Correction | None:
-        """Return the correction: from the frame or a stage and the moved value, by its name in the network, to the output."""
+    def correction(self, model: onnx.ModelProto, division: Division) -> GraphPart | None:
+        """Return the correction: from the frame and the moved value, by its name in the network, to the output."""
         said = self.sidecar.correction
         if said is None:
             return None
@@ -166,17 +166,15 @@ class _Source:
                 f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
                 f"{', '.join(map(repr, moved.names))}. Train the correction again (clockseg train stale)."
             )
-        trunks = {stage.name: stage.trunk for stage in division.stages}
-        reads = (self.sidecar.input.name,) if said.reads is None else trunks[said.reads]
         called = {said.moved: said.of, said.unexplained: UNEXPLAINED}
-        part = source.part("correction", (*reads, said.moved, said.unexplained), (), (said.output,))
+        part = source.part("correction", (self.sidecar.input.name, said.moved, said.unexplained), (), (said.output,))
 
         def build(size: Size) -> Built:
             made = onnx.load_from_string(part.build(size).model)
             return built(with_inputs(made, called))
 
         inputs = tuple(called.get(name, name) for name in part.inputs)
-        return Correction(replace(part, inputs=inputs, build=build), said.reads)
+        return replace(part, inputs=inputs, build=build)
 
     def part(self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()) -> GraphPart:
         """Return the part from ``inputs`` to ``outputs`` and, if given, to the network's output ``finished``.

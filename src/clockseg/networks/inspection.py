@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from clockseg.clocks import Every
 from clockseg.clockwork.carry import Carry
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.schedule import carried, skip_frame
 from clockseg.clockwork.session import Session
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed
@@ -153,16 +152,15 @@ def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
     """Measure the correction, if there is one, on scores that weren't moved: seconds, the median over ``repeat`` runs."""
     if net.correction is None:
         return 0.0
-    trunk = net.prepare(image)
-    values = run_parts(net, trunk)
-    reads = trunk if net.correction.reads is None else values[f"{net.correction.reads}.body"]
+    frame = net.prepare(image)
+    values = run_parts(net, frame)
     fused = net.fused(values[net.last])
     height, width = next(array.shape[-2:] for name, array in fused.items() if name != FRAME_SIZE)
     unexplained = {"unexplained": np.zeros((1, 1, height, width), np.float32)}
     spent = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
-        net.correction.part(reads, fused, unexplained)
+        net.correction(frame, fused, unexplained)
         spent.append(time.perf_counter() - start)
     return statistics.median(spent[1:])
 
@@ -174,11 +172,7 @@ def corrected_share(network: str | Path, carry: Carry, *, repeat: int = 9, **opt
     ``repeat`` frames of a picture that shifts. Above 1, the correction makes the network slower.
     """
     net = load(network, **options)
-    reads = None if net.correction is None else net.correction.reads
-    names = [stage.name for stage in net.stages]
-    fresh = 0 if reads is None else names.index(reads) + 1
-    never = Every(repeat + 2)
-    session = Session(net, Schedule(tuple(Every(1) if i < fresh else never for i in range(len(net))), carry=carry))
+    session = Session(net, carried(skip_frame(repeat + 2), carry))
     uncut, size = net.uncut(), net.sidecar.input
     wide = picture((size.width + repeat, size.height))
     shares = []
@@ -273,8 +267,7 @@ class _Table:
         found = self.graph.correction
         if found is None:
             return None
-        reads = (found.reads or "frame", "what is moved")
-        made = self.row("correction", "correction", found.part, reads, None)
+        made = self.row("correction", "correction", found, ("frame", "what is moved"), None)
         return replace(made, seconds=seconds, share=None)
 
     def row(

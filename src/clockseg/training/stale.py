@@ -1,7 +1,7 @@
 """Trains a correction for stale scores: on most frames no stage runs, and propagated scores of an earlier frame are shown.
 
 The network's own scores for every frame teach a small fusion to correct the propagated scores from the motion residual and
-the picture, or the features of a stage. Human labels are not used, and the network is not changed.
+the picture. Human labels are not used, and the network is not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 from clockseg.training.heads import check_unchanged
 from clockseg.training.stale_net import STEM_STRIDE, Fusion, Shape, corrected
 from clockseg.training.stale_samples import Sample, Samples, Target, gather
-from clockseg.training.stale_teacher import Teacher, stage_read, teacher
+from clockseg.training.stale_teacher import Teacher, teacher
 from clockseg.types import Array
 
 RECIPE = Recipe(steps=2400, batch=4)
@@ -47,10 +47,9 @@ WRONG = 2.0
 
 @dataclass(frozen=True)
 class Choices:
-    """Options of the training. ``reads``: "frame", or a stage by its name or as stage1, stage2, ..; ``samples``: about how many
-    to learn from; ``hold_out``: clips to score on only; ``minutes``: a time limit; ``flow``: the flow of the carry."""
+    """Options of the training. ``samples``: about how many to learn from; ``hold_out``: clips to score on only; ``minutes``: a
+    time limit; ``flow``: the flow of the carry."""
 
-    reads: str = "frame"
     samples: int = 1000
     hold_out: tuple[str, ...] = ()
     seed: int = 0
@@ -76,13 +75,12 @@ def train_stale(
 
     ``name``: default the network's with -stale behind it. The frames of a clip must be consecutive. ``out`` also gets
     log.jsonl, and state.pt to resume from. ``options``: engine, precision, threads and size, as of ``load``. A correction that
-    the network already has is replaced. ``UsageError`` for a network without classes or a stage that can't be read,
+    the network already has is replaced. ``UsageError`` for a network without classes,
     ``NetworkError`` for one without a score map, ``DataError`` if there is nothing to learn from.
     """
     model, said = read(network)
     alone, _ = network_alone(model, said)
     said = replace(said, correction=None)
-    reads = stage_read(said, choices.reads)
     out.mkdir(parents=True, exist_ok=True)
     state, path = out / "state.pt", out / f"{name or f'{said.name}-stale'}.onnx"
     if state.exists() and not choices.resume:
@@ -94,25 +92,25 @@ def train_stale(
         "size": options.get("size"),
         "clips": [clip.name for clip in clips],
         "flow": str(choices.flow),
-        **{each: getattr(choices, each) for each in ("reads", "samples", "hold_out", "seed")},
+        **{each: getattr(choices, each) for each in ("samples", "hold_out", "seed")},
     }
     check_resumed(state, settings)
     log = log_to(out / "log.jsonl", say, fresh=not choices.resume)
     if options.get("threads") is not None:
         torch.set_num_threads(options["threads"])
-    asked = teacher(alone, said, reads=reads, flow=choices.flow, **options)
+    asked = teacher(alone, said, flow=choices.flow, **options)
     random = np.random.default_rng(choices.seed)
     how: dict[str, Any] = {"hold_out": choices.hold_out, "progress": progress, "warn": warn}
     samples = gather(asked, clips, count=choices.samples, random=random, **how)
     fusion, batches = _fitted(asked, samples, choices, state, settings, log)
-    made, named = corrected(asked, fusion, reads=reads, name=path.stem)
+    made, named = corrected(asked, fusion, name=path.stem)
     net = assemble(made, named, **options)
     check_unchanged((alone, said), (made, named), asked.size)
     _check_correction(asked, net, fusion, (samples.held_out or samples.learn)[0], batches)
     write_network(made, named, path)
     scores = {"held_out": score_samples(asked, fusion, samples.held_out, batches)}
     log({"event": "score", **scores})
-    return Trained(path, {"network": str(path), "engine": asked.net.engine, "reads": choices.reads, **scores})
+    return Trained(path, {"network": str(path), "engine": asked.net.engine, **scores})
 
 
 def _fitted(
@@ -138,19 +136,16 @@ def _fitted(
 
 def shape_for(asked: Teacher, batches: Batches) -> Shape:
     """Return the grid to work on, and the units, that suit the network's maps."""
-    classes, height, width = asked.shape
     down, across = asked.stride
     fold = 2 if max(down, across) <= STEM_STRIDE / 2 else 1
-    one = batches.samples[0].target.features
     # Sides that are always multiples of a cell of the grid make all maps fit each other at any size.
     cell = down * fold
     fixed = input_size(asked.model, asked.said.input.name) is not None
     fits = down == across and (fixed or asked.said.input.pad_multiple % cell == 0)
-    fits = fits and all(side % cell == 0 for side in asked.size)
-    fits = fits and (cell == STEM_STRIDE if one is None else one.shape[1:] == (height // fold, width // fold))
+    fits = fits and cell == STEM_STRIDE and all(side % cell == 0 for side in asked.size)
     some = batches.samples[:40]
     units = [_deviation([sample.moved for sample in some]), _deviation([batches.seen(one.target) for one in some])]
-    return Shape(classes, 0 if one is None else len(one), fold, fits, (units[0], units[1]))
+    return Shape(asked.shape[0], fold, fits, (units[0], units[1]))
 
 
 def _deviation(maps: Sequence[Array]) -> float:
@@ -172,11 +167,9 @@ def _check_correction(asked: Teacher, net: StagedNetwork, fusion: Fusion, sample
     """Raise ``NetworkError`` unless the correction in the file, run as part of ``net``, gives what was trained."""
     if net.correction is None:
         raise NetworkError("the file has no correction; this is a fault, and nothing was written.")
-    seen: Any = {"image": sample.target.image[None]}
-    for stage in net.stages[: 0 if asked.features is None else asked.said.stage_names.index(asked.features.stage) + 1]:
-        seen = stage.body(seen)
+    frame = {"image": sample.target.image[None]}
     maps = (sample.moved.astype(np.float32)[None], sample.unexplained.astype(np.float32)[None])
-    found = net.correction.part(seen, {asked.of: maps[0]}, {"unexplained": maps[1]})[LABELS][0]
+    found = net.correction(frame, {asked.of: maps[0]}, {"unexplained": maps[1]})[LABELS][0]
     alike = float((found == asked.labels(mended(fusion, sample, batches), sample.target.size)).mean())
     if alike < LIKE:
         raise NetworkError(
@@ -225,7 +218,7 @@ class Batches:
         """Return a batch of samples whose maps have one shape."""
         alike = self._of_shape[self.samples[int(random.integers(len(self.samples)))].moved.shape]
         chosen = [alike[place] for place in random.integers(0, len(alike), size)]
-        mirror = chosen[0].target.features is None and random.random() < 0.5
+        mirror = random.random() < 0.5
         parts = zip(*(self._maps(sample, random) for sample in chosen), strict=True)
         maps = (np.stack([one[..., ::-1] if mirror else one for one in each]) for each in parts)
         return Batch(*(torch.from_numpy(each).float() for each in maps))
@@ -246,9 +239,7 @@ class Batches:
         return seen, sample.moved, sample.unexplained, target.scores, inside
 
     def seen(self, target: Target, gain: Array | float = 1.0, level: float = 0.0) -> Array:
-        """Return the features that the fusion reads, or the picture as the network reads it, in another light."""
-        if target.features is not None:
-            return target.features
+        """Return the picture as the network reads it, in another light."""
         factor, offset = self.given.affine()
         picture = target.image[..., ::-1] if self.given.colour == "bgr" else target.image
         lit = picture * (gain * factor).astype(np.float32) + (level * factor + offset).astype(np.float32)

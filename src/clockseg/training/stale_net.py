@@ -30,20 +30,19 @@ MOVED, UNEXPLAINED, CORRECTED = "moved_scores", "unexplained", "corrected"
 class Shape:
     """The properties of a network that determine its fusion.
 
-    ``classes`` of the score map; ``features``: channels of the stage that it reads, 0 if it reads the picture. ``fold``: cells
-    of the score map, in each direction, that it treats as one (1 or 2). ``fits``: True if what it reads, once convolved, has
-    the grid it works on; else that is resized. ``units``: standard deviations of the scores and of what it reads.
+    ``classes`` of the score map; ``fold``: cells of the score map, in each direction, that it treats as one (1 or 2).
+    ``fits``: True if the picture, once convolved, has the grid it works on; else that is resized. ``units``: standard
+    deviations of the scores and of the picture.
     """
 
     classes: int
-    features: int
     fold: int
     fits: bool
     units: tuple[float, float]
 
 
 class Fusion(nn.Module):
-    """From propagated scores [n, classes, h, w], motion residual [n, 1, h, w] and picture or features to what is added.
+    """From propagated scores [n, classes, h, w], motion residual [n, 1, h, w] and picture to what is added.
 
     Two convolutions at the grid it works on, and two more at half of it for a wider view. It starts by adding nothing.
     """
@@ -51,10 +50,7 @@ class Fusion(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        if shape.features:
-            self.seen = nn.ModuleList([_conv(shape.features, WIDTH)])
-        else:
-            self.seen = nn.ModuleList([nn.Conv2d(3, STEM, 5, 4, 2), _conv(STEM, WIDTH, 2)])
+        self.seen = nn.ModuleList([nn.Conv2d(3, STEM, 5, 4, 2), _conv(STEM, WIDTH, 2)])
         self.scores = nn.Conv2d(shape.classes + 1, WIDTH, shape.fold, shape.fold)
         self.near = _conv(WIDTH, WIDTH)
         self.wide = nn.ModuleList([_conv(WIDTH, DEEP, 2), _conv(DEEP, DEEP), nn.Conv2d(DEEP, WIDTH, 1)])
@@ -103,14 +99,11 @@ class _Corrected(nn.Module):
         return (scores + self.fusion(seen.float(), scores, unexplained)).to(self.kind)
 
 
-def corrected(
-    teacher: Teacher, fusion: Fusion, *, reads: str | None, name: str
-) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
+def corrected(teacher: Teacher, fusion: Fusion, *, name: str) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     """Return the teacher's network with ``fusion`` in its file, and its sidecar; the network itself is unchanged."""
     said = replace(teacher.said, name=name)
-    seen = said.input.name if teacher.features is None else teacher.features.tensor
     graph = _traced(teacher, fusion).graph
-    names = {"seen": seen, "moved": MOVED, "unexplained": UNEXPLAINED, "": ""}
+    names = {"seen": said.input.name, "moved": MOVED, "unexplained": UNEXPLAINED, "": ""}
     for node in graph.node:
         node.name = PREFIX + node.name
         node.input[:] = [names.get(one, PREFIX + one) for one in node.input]
@@ -123,27 +116,21 @@ def corrected(
         tail[-1].output[list(tail[-1].output).index(PREFIX + said.output)] = CORRECTED
     else:
         tail = (helper.make_node("Identity", [mended], [CORRECTED], name=f"{PREFIX}output"),)
-    before = () if teacher.features is None else teacher.features.nodes
     inputs = value_info(MOVED, teacher.kind, fusion.shape.classes), value_info(UNEXPLAINED, TensorProto.FLOAT, 1)
     kind, shape = teacher.output
     free = [f"{CORRECTED}_{axis}" if axis >= len(shape) - 2 else size for axis, size in enumerate(shape)]
     output = helper.make_tensor_value_info(CORRECTED, kind, free)
-    model = with_addition(
-        teacher.model, Addition((*before, *graph.node, *tail), tuple(graph.initializer), inputs, output)
-    )
+    model = with_addition(teacher.model, Addition((*graph.node, *tail), tuple(graph.initializer), inputs, output))
     onnx.checker.check_model(model)
-    return model, replace(said, correction=sidecar.Correction(CORRECTED, teacher.of, MOVED, UNEXPLAINED, reads))
+    return model, replace(said, correction=sidecar.Correction(CORRECTED, teacher.of, MOVED, UNEXPLAINED))
 
 
 def _traced(teacher: Teacher, fusion: Fusion) -> onnx.ModelProto:
     """Return the fusion as a graph from ``seen``, ``moved`` and ``unexplained`` to ``mended``, of any size."""
     classes, height, width = teacher.shape
     kind = torch.float32 if teacher.kind == TensorProto.FLOAT else torch.float16
-    size = teacher.size[::-1]
-    if fusion.shape.features:
-        size = (max(1, height // fusion.shape.fold), max(1, width // fusion.shape.fold))
     given = {
-        "seen": torch.zeros(1, fusion.shape.features or 3, *size, dtype=kind),
+        "seen": torch.zeros(1, 3, *teacher.size[::-1], dtype=kind),
         "moved": torch.zeros(1, classes, height, width, dtype=kind),
         "unexplained": torch.zeros(1, 1, height, width),
     }

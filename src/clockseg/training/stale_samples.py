@@ -30,14 +30,13 @@ class Target:
     """A frame as a sample's target, without human labels.
 
     ``image``: as prepared, uint8 [H, W, 3]; ``scores``: the network's own, float16 [classes, h, w]; ``own``: its labels, uint8
-    [H, W]; ``features``: those that the correction reads, float16 [channels, h, w], or None. ``shown``: the picture's width
+    [H, W]. ``shown``: the picture's width
     and height without the padding.
     """
 
     image: Image
     scores: Array
     own: Array
-    features: Array | None
     shown: Size
 
     @property
@@ -159,8 +158,7 @@ class _Gathering:
         answer = self.teacher(image)
         picture = answer.prepared[IMAGE][0].copy()
         columns, rows = (int(side) for side in answer.prepared.get(PICTURE_SIZE, picture.shape[1::-1]))
-        features = None if answer.features is None else _half(answer.features)
-        return Target(picture, _half(answer.scores), answer.labels.copy(), features, (columns, rows))
+        return Target(picture, _half(answer.scores), answer.labels.copy(), (columns, rows))
 
     def _frames(self, clip: Clip) -> Iterator[Image]:
         return (frame.image for frame in decoded(unlabelled(clip), self.warn))

@@ -13,7 +13,6 @@ from clockseg.carry import Flow, Motion, Sight, Warp
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import sidecar
-from clockseg.graph.heads import FeatureMap, feature_map, with_maps
 from clockseg.graph.part import FRAME_SIZE, LABELS, Pick, Tensors
 from clockseg.graph.static import TypeShape, fix
 from clockseg.networks.load import assemble, framing
@@ -24,19 +23,18 @@ class Answer(NamedTuple):
     """The network's values for one frame.
 
     ``prepared``: its input; ``fused``: the value that is propagated; ``scores``: the map in it, [classes, h, w];
-    ``features``: of the stage that is read, [channels, h, w], or None; ``labels``: uint8 [H, W], at the working size.
+    ``labels``: uint8 [H, W], at the working size.
     """
 
     prepared: Tensors
     fused: Tensors
     scores: Array
-    features: Array | None
     labels: Labels
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """A compiled network; ``of``: the tensor that is propagated; ``features``: the map of the stage that is read.
+    """A compiled network; ``of``: the tensor that is propagated.
 
     ``shape``, ``kind``: of that tensor, [classes, h, w], and its type in the file; ``output``: of the network's output.
     ``size``: the working size, padded. ``warp`` propagates it, with the same code as at run time.
@@ -50,23 +48,20 @@ class Teacher:
     kind: int
     output: TypeShape
     size: Size
-    features: FeatureMap | None
     warp: Warp
 
     def __call__(self, image: Image) -> Answer:
         """Run every stage once."""
         prepared = self.net.prepare(image)
-        trunk, values, seen = prepared, {}, None
+        trunk, values = prepared, {}
         for stage in self.net.stages:
             trunk = stage.body(trunk)
             values[stage.name] = stage.head(trunk)
-            if self.features is not None and stage.name == self.features.stage and stage.scores:
-                seen = stage.scores(values[stage.name])[0]
         for group in self.net.groups:
             values[group.name] = group.function(*(values[name] for name in group.reads))
         last = values[self.net.last]
         fused = self.net.fused(last)
-        return Answer(prepared, fused, fused[self.of][0], seen, self.net.finish(last)[LABELS][0])
+        return Answer(prepared, fused, fused[self.of][0], self.net.finish(last)[LABELS][0])
 
     def see(self, image: Image) -> Sight:
         """Return the part of a frame that motion is estimated from."""
@@ -90,23 +85,8 @@ class Teacher:
         return self.size[1] / self.shape[1], self.size[0] / self.shape[2]
 
 
-def stage_read(said: sidecar.Sidecar, reads: str) -> str | None:
-    """Return the name of the stage that ``reads`` names, by its name or as stage1, stage2, ..; None for "frame"."""
-    if reads == "frame":
-        return None
-    names = said.stage_names
-    found = {f"stage{index + 1}": name for index, name in enumerate(names)}.get(reads, reads)
-    if found not in names[:-1]:
-        raise UsageError(
-            f"reads {reads!r}: give frame, or a stage of {said.name!r} before its last: {', '.join(names[:-1])}."
-        )
-    return found
-
-
-def teacher(
-    model: onnx.ModelProto, said: sidecar.Sidecar, *, reads: str | None, flow: Flow, size: Any = None, **options: Any
-) -> Teacher:
-    """Return ``model``, a network alone, ready to teach; ``reads``: the stage whose features the correction reads.
+def teacher(model: onnx.ModelProto, said: sidecar.Sidecar, *, flow: Flow, size: Any = None, **options: Any) -> Teacher:
+    """Return ``model``, a network alone, ready to teach.
 
     ``size`` and ``options``: as of ``load``. ``UsageError`` for a network without classes, ``NetworkError`` for one that has
     no score map to propagate.
@@ -124,14 +104,6 @@ def teacher(
             f"network {said.name!r} fuses {shapes or ', '.join(names) or 'nothing'} last; a correction is of one score map "
             f"[1, {len(said.classes)}, h, w]. Cut the network so that its last group makes it (clockseg cut)."
         )
-    features, shown = None, (model, said)
-    if reads is not None:
-        at = said.stage_names.index(reads)
-        features = feature_map(model, static, said.cuts[at][0], size=working, stage=reads)
-        # The features take the place of the stage's scores, through which the network gives them.
-        shown = with_maps(model, [features]), said.with_scores({at: features.tensor})
-    net, [of] = assemble(*shown, size=size, **options), names
+    net, [of] = assemble(model, said, size=size, **options), names
     kind, output = static.types[of][0], static.types[said.output]
-    return Teacher(
-        net, model, said, of, (shape[1], shape[2], shape[3]), kind, output, working, features, Warp(flow, of="fused")
-    )
+    return Teacher(net, model, said, of, (shape[1], shape[2], shape[3]), kind, output, working, Warp(flow, of="fused"))
