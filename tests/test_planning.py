@@ -147,9 +147,9 @@ def images(frames: int, seed: int = 0) -> list[np.ndarray]:
 
 def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
     made = {
-        ("skip", "flow"): schedule_for(parse_schedule("carried(skip_frame(9), warp(flow))"), 3),
-        ("exponential", "identity"): exponential(3),
-        ("adaptive", "identity"): adaptive(0.9, 0.9)(3),
+        (0, "skip", "flow"): schedule_for(parse_schedule("carried(skip_frame(9), warp(flow))"), 3),
+        (0, "exponential", "identity"): exponential(3),
+        (0, "adaptive", "identity"): adaptive(0.9, 0.9)(3),
     }
     net = toy()
     found = measured(
@@ -158,17 +158,20 @@ def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
         [ClipFrame(index, image, None) for index, image in enumerate(images(20))],
     )
     none, first, two, every = ((True,) * n + (False,) * (3 - n) for n in range(4))
-    assert set(found.seconds["skip", "flow"]) == {(every, ""), (none, "output")}
-    assert set(found.seconds["exponential", "identity"]) == {(first, ""), (two, ""), (every, "")}
-    assert set(found.seconds["adaptive", "identity"]) == {(first, ""), (two, ""), (every, "")}
+    assert set(found.seconds[0, "skip", "flow"]) == {(every, ""), (none, "output")}
+    assert set(found.seconds[0, "exponential", "identity"]) == {(first, ""), (two, ""), (every, "")}
+    assert set(found.seconds[0, "adaptive", "identity"]) == {(first, ""), (two, ""), (every, "")}
     assert found.uncut > 0
     assert all(second > 0 for known in found.seconds.values() for second in known.values())
     assert forced(alternating(3)).clocks[-1].period == 3
 
 
 def test_costs_of_another_run_are_against_the_reference_of_that_time() -> None:
-    way, family = ((True,), ""), ("skip", "identity")
-    calm, busy = Costs(1.0, {}), Costs(2.0, {family: {way: 1.0, ((False,), ""): 0.2}})
+    way, family = ((True,), ""), (0, "skip", "identity")
+    calm, busy = (
+        Costs(1.0, {(0, "other", "identity"): {way: 1.0}}),
+        Costs(2.0, {family: {way: 1.0, ((False,), ""): 0.2}}),
+    )
     session = Session(replace(toy(), stages=toy().stages[:1], groups=()), skip_frame(2))
     times = []
     for image in images(2):
@@ -197,7 +200,7 @@ class Priced:
         self.uncut, self.seconds, self.cheap = 3.0, costs.seconds, cheap
 
     def of(self, family: Any, record: Any) -> float:
-        moving, looking = "flow" in family[1], "difference" in family[0]
+        moving, looking = "flow" in family[2], "difference" in family[1]
         return (sum(record.fired) + 0.25 * moving + 0.1 * looking) / 3
 
     def plus(self, other: Any) -> Priced:

@@ -12,8 +12,8 @@ from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.errors import UsageError
 from clockseg.execution.recording import needs
 
-Family: TypeAlias = tuple[str, str]
-"""A clock and a carry, whose schedules cost the same on a frame on which the same stages fire."""
+Family: TypeAlias = tuple[int, str, str]
+"""The number of a variant, a clock and a carry, whose schedules cost the same on a frame on which the same stages fire."""
 RATES = (2, 3, 4, 6, 8, 12, 16)
 PLACE = "{}"
 CAP = 16
@@ -55,10 +55,9 @@ class Candidate(NamedTuple):
         """The schedule as ``parse_schedule`` reads it."""
         return spelled(self.kind.text(self.number), parse_carry(self.carry))
 
-    @property
-    def family(self) -> Family:
-        """Key of candidates that share their cost."""
-        return self.kind.template, self.carry
+    def family(self, variant: int) -> Family:
+        """Return the key of what this candidate costs on a variant."""
+        return variant, self.kind.template, self.carry
 
 
 ORACLE = Kind("frame_oracle", (1,))

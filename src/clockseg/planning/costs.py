@@ -42,6 +42,8 @@ class Costs:
 
     def plus(self, other: Costs) -> Costs:
         """Return the costs with families from another run, scaled by the reference's time in each."""
+        if not self.seconds:
+            return other
         scale = self.uncut / other.uncut
         more = {family: {way: scale * one for way, one in known.items()} for family, known in other.seconds.items()}
         return Costs(self.uncut, {**self.seconds, **more})

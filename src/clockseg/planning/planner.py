@@ -215,7 +215,7 @@ def plan(
         search.goal.best(search.trials),
         tuple(frontier(search.goal, search.trials)),
         tuple(search.trials),
-        search.uncut_seconds,
+        search.costs.uncut,
         found.frames,
         found.bytes,
         found.reason,

@@ -25,13 +25,7 @@ class Search:
     def __init__(self, goal: Goal, scenes: Sequence[Scene], samples: Sequence[ClipFrame]) -> None:
         self.goal, self.scenes, self.samples = goal, scenes, samples
         self.trials: list[Trial] = []
-        self._costs: list[Costs | None] = [None] * len(scenes)
-
-    @property
-    def uncut_seconds(self) -> float:
-        """Seconds per frame of the uncut reference; NaN before anything was measured."""
-        costs = self._costs[0]
-        return math.nan if costs is None else costs.uncut
+        self.costs = Costs(math.nan, {})
 
     def start(self, carries: Sequence[str]) -> None:
         """Try every frame, and every n-th frame under each carry."""
@@ -61,50 +55,38 @@ class Search:
 
     def _try(self, asked: Iterable[tuple[int, Kind, str]], *, whole: bool = False) -> None:
         """Measure and try the candidates; ``whole``: also those that cannot win, so that the frontier is complete."""
-        ladders = [
-            (self.scenes[variant], possible(self.scenes[variant].recording.net, _ladder(kind, carry)))
-            for variant, kind, carry in asked
-        ]
-        ladders = [(scene, candidates) for scene, candidates in ladders if candidates]
-        self._measure([(scene, candidates[0]) for scene, candidates in ladders])
+        ladders: list[tuple[Scene, list[Candidate]]] = []
+        for variant, kind, carry in asked:
+            scene = self.scenes[variant]
+            found = possible(scene.recording.net, [Candidate(kind, number, carry) for number in kind.numbers])
+            ladders += [(scene, found)] if found else []
+        # All families and the reference run on each sample before the next.
+        nets = {
+            first.family(scene.variant): (scene.recording.net, schedule_of(scene.recording.net, first))
+            for scene, (first, *_) in ladders
+        }
+        self.costs = self.costs.plus(measured(self.scenes[0].recording.net, nets, self.samples))
+        self.goal = self.goal.settled(self.costs.uncut)
         for scene, candidates in ladders:
-            if whole or self._may_win(scene.variant, candidates[0].family):
+            if whole or self._may_win(candidates[0].family(scene.variant)):
                 self._climb(scene, candidates)
 
-    def _measure(self, asked: Sequence[tuple[Scene, Candidate]]) -> None:
-        """Measure the cost of each family; all of them and the reference run on each sample before the next."""
-        keys = {(f"{scene.variant}:{one.family[0]}", one.family[1]): (scene, one) for scene, one in asked}
-        nets = {key: (scene.recording.net, schedule_of(scene.recording.net, one)) for key, (scene, one) in keys.items()}
-        found = measured(self.scenes[0].recording.net, nets, self.samples)
-        self.goal = self.goal.settled(found.uncut)
-        for number, scene in enumerate(self.scenes):
-            mine = {one.family: found.seconds[key] for key, (owner, one) in keys.items() if owner is scene}
-            known, new = self._costs[number], Costs(found.uncut, mine)
-            self._costs[number] = new if known is None else known.plus(new)
-
-    def _may_win(self, variant: int, family: Family) -> bool:
+    def _may_win(self, family: Family) -> bool:
         """Return True if the candidate could beat the best so far even if no stage ever fired."""
-        least = min(self._known(variant).seconds[family].values()) / self._known(variant).uncut
+        least = min(self.costs.seconds[family].values()) / self.costs.uncut
         if self.goal.time is not None:
             return least <= self.goal.time
         return not self.trials or least < self.goal.best(self.trials).tuned.relative_time
 
-    def _known(self, variant: int) -> Costs:
-        costs = self._costs[variant]
-        if costs is None:
-            raise LookupError(variant)
-        return costs
-
     def _climb(self, scene: Scene, candidates: Sequence[Candidate]) -> None:
         """Try all candidates, then numbers between two neighbours of which one meets the goal and the other does not."""
-        costs = self._known(scene.variant)
-        trials = [scene.tried(candidate, costs) for candidate in candidates]
+        trials = [scene.tried(candidate, self.costs) for candidate in candidates]
         for _ in range(CLOSER):
             trials.sort(key=lambda trial: trial.candidate.number)
             number = self._between(trials)
             if number is None:
                 break
-            trials.append(scene.tried(trials[0].candidate._replace(number=number), costs))
+            trials.append(scene.tried(trials[0].candidate._replace(number=number), self.costs))
         self.trials += trials
 
     def _between(self, trials: Sequence[Trial]) -> float | None:
@@ -114,7 +96,3 @@ class Search:
                 middle = (low + high) // 2 if left.candidate.kind.steps else float(f"{math.sqrt(low * high):.3g}")
                 return middle if low < middle < high else None
         return None
-
-
-def _ladder(kind: Kind, carry: str) -> list[Candidate]:
-    return [Candidate(kind, number, carry) for number in kind.numbers]

@@ -191,7 +191,12 @@ class Scene:
             if not self.recording.frames[index].first:
                 sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
             timed.append(
-                replace(nothing, time=costs.of(candidate.family, played.record), frames=1, network=int(any(fired)))
+                replace(
+                    nothing,
+                    time=costs.of(candidate.family(self.variant), played.record),
+                    frames=1,
+                    network=int(any(fired)),
+                )
             )
             full.append(all(fired))
         for index in whole_cycles(full, [frame.first for frame in self.recording.frames]):
