@@ -36,11 +36,8 @@ def labels(scores: Array) -> Array:
     return found
 
 
-def _comparable(now: Array, before: Array) -> tuple[Array, Array]:
-    now, before = np.asarray(now), np.asarray(before)
-    if now.shape != before.shape:
-        raise UsageError(f"maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
-    return now, before
+def _unequal(now: Array, before: Array) -> UsageError:
+    return UsageError(f"maps of shapes {now.shape} and {before.shape} can't be compared; give equal shapes.")
 
 
 def change(now: Array, before: Array) -> float:
@@ -49,7 +46,9 @@ def change(now: Array, before: Array) -> float:
     >>> change(np.array([1, 2, 3, 4]), np.array([1, 2, 3, 9]))
     0.25
     """
-    now, before = _comparable(now, before)
+    now, before = np.asarray(now), np.asarray(before)
+    if now.shape != before.shape:
+        raise _unequal(now, before)
     return float(np.count_nonzero(now != before)) / now.size
 
 
@@ -65,7 +64,9 @@ def change_of(classes: Sequence[int], now: Array, before: Array) -> float:
     >>> change_of([1], np.array([0, 1, 1, 2]), np.array([0, 1, 0, 3]))
     0.5
     """
-    now, before = _comparable(now, before)
+    now, before = np.asarray(now), np.asarray(before)
+    if now.shape != before.shape:
+        raise _unequal(now, before)
     either = np.isin(now, classes) | np.isin(before, classes)
     changed, shown = int(np.count_nonzero(either & (now != before))), int(np.count_nonzero(either))
     return changed / max(shown, SMALLEST_SHARE * now.size, 1.0)
@@ -77,7 +78,9 @@ def relative_difference(a: Array, b: Array) -> float:
     >>> relative_difference(np.array([3., 1.]), np.array([1., 1.]))
     0.6666666666666666
     """
-    first, second = _comparable(a, b)
+    first, second = np.asarray(a), np.asarray(b)
+    if first.shape != second.shape:
+        raise _unequal(first, second)
     if first.dtype == second.dtype == np.uint8:  # pictures: the same sums in integers, several times as fast
         apart = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.int64)
         scale = (first.sum(dtype=np.int64) + second.sum(dtype=np.int64)) / 2

@@ -34,9 +34,8 @@ class Tick(NamedTuple):
 
     ``stage``: the stage to decide for (1 is the first). ``watched``, ``reference``, ``previous``: the watched map now,
     at this stage's last firing, and at the previous frame; the watched map is the score map of the stage before, or the
-    picture for stage 1. ``since``: frames since this stage last fired (1 right after a firing). ``fires``: the number of its
-    firings since the fill, which counts as 0. ``views``: all
-    maps that the clock watches.
+    picture for stage 1. ``views``: all maps that the clock watches. ``since``: frames since this stage last fired (1 right
+    after a firing). ``fires``: the number of its firings since the fill, which counts as 0.
 
     ``motion``: the motion since the previous frame, and ``travel``: the motion since the frame from which this stage's cached
     value was computed (``clockseg.carry.Motion``; None under a carry that estimates no motion). ``output``: the network's last

@@ -34,4 +34,4 @@ def propagate(frame: CurrentFrame, how: str, finished: Finished) -> Lazy:
     if how == "fused" or net.correction is None:
         return Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
     unexplained = frame.by_carry("unexplained", moved, finished.motion)
-    return Lazy(FINISH, "correction", net.correction, (frame.prepared(), moved, unexplained))
+    return Lazy(FINISH, "correction", net.correction, (frame.prepared, moved, unexplained))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ def advance(
                 return advance(net, schedule, None, image, vectors, executor, Refill(states, frame.made))
         if answer.fire:
             # It computes from the stage before it, and reflects the frame that this one reflects.
-            source = before[-1] if i else Cell(frame.prepared(), None, frame.t)
+            source = before[-1] if i else Cell(frame.prepared, None, frame.t)
             trunk = Lazy(i, stage.name + ".body", stage.body, (source.trunk,))
             held = Lazy(i, stage.name + ".head", stage.head, (trunk,))
             motion = frame.until_now(source.motion) if late else source.motion
@@ -163,12 +163,9 @@ class CurrentFrame:
         self.made: list[Lazy] = [] if refill is None else refill.made
         self.motion: Any = None
         self.sight: Any = None
-        self._prepared: Any = None
-        self._picture: Any = None
-        self._motions: dict[int, Any] = {}
-        self._carried: dict[int, Any] = {}
+        self._shared: dict[tuple[str, Any, Any], Lazy] = {}
         if schedule.carry.estimates_motion:
-            self.sight = self.by_carry("see", self.prepared(), image, vectors)
+            self.sight = self.by_carry("see", self.prepared, image, vectors)
             if memory is not None:
                 self.motion = self.by_carry("observe", memory.sight, self.sight)
 
@@ -182,38 +179,37 @@ class CurrentFrame:
             self.made += force(self.executor, (lazy,))
         return lazy.value
 
-    def prepared(self) -> Any:
-        """Return the frame as the network reads it."""
-        if self._prepared is None:
-            kind = MOTION if self.schedule.carry.estimates_motion else 0
-            self._prepared = Lazy(kind, "prepare", self.net.prepare, (self.image,))
-        return self._prepared
+    @cached_property
+    def prepared(self) -> Lazy:
+        """The frame as the network reads it."""
+        kind = MOTION if self.schedule.carry.estimates_motion else 0
+        return Lazy(kind, "prepare", self.net.prepare, (self.image,))
+
+    @cached_property
+    def picture(self) -> Any:
+        """The frame as clocks see it: a copy, since the caller may decode the next frame into the same memory."""
+        return self.image.copy() if isinstance(self.image, np.ndarray) else self.image
 
     def until_now(self, motion: Any) -> Any:
-        """Return ``motion``, which ends at the previous frame, extended to this frame; equal motions are extended once."""
-        if self.motion is None:
-            return motion
-        if id(motion) not in self._motions:
-            self._motions[id(motion)] = self.by_carry("compose", motion, self.motion)
-        return self._motions[id(motion)]
+        """Return ``motion``, which ends at the previous frame, extended to this frame."""
+        return motion if self.motion is None else self._once("compose", motion, self.motion)
 
     def carry(self, cell: Cell) -> Any:
         """Return the value that a stage holds, moved to this frame."""
-        if cell.motion is None:
-            return cell.held
-        if id(cell) not in self._carried:
-            self._carried[id(cell)] = self.by_carry("move", cell.held, cell.motion)
-        return self._carried[id(cell)]
+        return cell.held if cell.motion is None else self._once("move", cell.held, cell.motion)
+
+    def _once(self, method: str, first: Any, then: Any) -> Lazy:
+        """Return the call of a method of the carry: the same call for the same arguments, since stages share motions."""
+        if (method, first, then) not in self._shared:
+            self._shared[method, first, then] = self.by_carry(method, first, then)
+        return self._shared[method, first, then]
 
     def look(self, watched: Iterable[Watch], before: Sequence[Cell]) -> dict[Watch, Any]:
         """Return the maps that a clock watches, from the cells of the stages ``before`` its own."""
         found: dict[Watch, Any] = {}
         for watch in watched:
             if watch == PICTURE:
-                if self._picture is None:
-                    # A copy, since the caller may decode the next frame into the same memory.
-                    self._picture = self.image.copy() if isinstance(self.image, np.ndarray) else self.image
-                found[watch] = self._picture
+                found[watch] = self.picture
                 continue
             stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
@@ -282,18 +278,17 @@ class CurrentFrame:
             output = Lazy(FINISH, "restore", self.net.restore, (shown, self.image))
         kept = [value for cell in now for value in (cell.motion, cell.trunk, cell.held)]
         self.made += force(self.executor, [self.sight, *kept, *finished, *values.values(), output])
+        fired = tuple([bool(answer.fire) for answer in answers])
+        moved = [
+            not propagated and not fires and cell.motion is not None for cell, fires in zip(now, fired, strict=True)
+        ]
         record = Record(
             last is None,
-            tuple([bool(answer.fire) for answer in answers]),
+            fired,
             tuple([answer.signal for answer in answers]),
             tuple([cell.frame for cell in now]),
             Seconds.of(len(now), self.made),
-            tuple(
-                [
-                    not propagated and not answer.fire and cell.motion is not None
-                    for cell, answer in zip(now, answers, strict=True)
-                ]
-            ),
+            tuple(moved),
             propagated,
         )
         return Memory(self.t, np.shape(self.image), tuple(now), finished, values, output, self.sight, record)
