@@ -9,6 +9,5 @@ From the terms of the paper (Shelhamer et al., 2016) to the code:
 * pipelining (section 4.1): ``pipelined`` and ``Schedule.delays`` (schedule.py)
 * the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.change)
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
-* one frame, in which stages fire or hold and scores are fused: ``advance`` (step.py); where a carry propagates the output
-  instead: ``propagate`` (propagate.py)
+* one frame, in which stages fire or hold and scores are fused: ``advance`` (step.py)
 """

@@ -13,7 +13,6 @@ from clockseg.clockwork.carry import call_carry
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Lazy, force
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.propagate import propagate, propagation
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
@@ -126,15 +125,15 @@ def advance(
             cell = past._replace(motion=motion, since=past.since + 1, previous=views, state=state)
         now.append(cell)
         answers.append(answer)
-    # Fresh and held values are fused. Under a carry that does so, the last output is propagated where nothing fired.
     fired = tuple([bool(answer.fire) for answer in answers])
-    how = "" if memory is None or schedule.carry.of == "held" else propagation(net, schedule.carry.of, fired)
-    if memory is not None and how:
+    if memory is not None and not any(fired) and schedule.carry.of != "held":
+        # Nothing fired, and the carry propagates the last output.
         finished = memory.finished._replace(motion=frame.until_now(memory.finished.motion))
-        values, shown = memory.values, propagate(frame, how, finished)
+        values, (how, shown) = memory.values, frame.propagate(finished)
     else:
+        # Fresh and held values are fused.
         values, finished = frame.fuse(now, fired)
-        shown = finished.output
+        how, shown = "", finished.output
     return frame.remember(now, answers, values, finished, shown, how)
 
 
@@ -260,6 +259,18 @@ class CurrentFrame:
             return values, self.memory.finished
         value = values[self.net.last]
         return values, Finished(value, Lazy(FINISH, "finish", self.net.finish, (value,)))
+
+    def propagate(self, finished: Finished) -> tuple[str, Lazy]:
+        """Return ``Record.propagated``, and what ``finish`` would give, from the last ``finished`` value and the motion since."""
+        net, of = self.net, self.schedule.carry.of
+        if of == "output" or (of == "auto" and net.correction is None):
+            return "output", self.by_carry("move", finished.output, finished.motion)
+        scores = Lazy(MOTION, "fused", net.fused, (finished.value,))
+        moved = self.by_carry("move", scores, finished.motion)
+        if net.correction is None:
+            return "fused", Lazy(FINISH, "conclude", net.conclude or net.finish, (moved,))
+        unexplained = self.by_carry("unexplained", moved, finished.motion)
+        return "corrected", Lazy(FINISH, "correction", net.correction, (self.prepared, moved, unexplained))
 
     def remember(
         self,
