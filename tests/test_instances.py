@@ -539,7 +539,34 @@ def test_an_export_whose_normalisation_is_not_known_asks_for_it(tmp_path):
     with pytest.raises(UsageError, match=r'nor masks\.json says input\.scale.*"mean"') as told:
         clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
     (tmp_path / "masks.json").write_text(str(told.value).split("your own values: ")[1])
-    assert gives_instances(clockseg.load(tmp_path / "masks.onnx", engine=ENGINE))
+    net = clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
+    assert gives_instances(net)
+    assert len(net.classes) == 80
+
+
+def test_the_export_of_an_rf_detr_needs_nothing_said(tmp_path):
+    onnx.save(shaped_model("detr"), tmp_path / "rf-detr.onnx")
+    net = clockseg.load(tmp_path / "rf-detr.onnx", engine=ENGINE)
+    assert (net.sidecar.instances["layout"], net.sidecar.input.mean) == ("detr", (0.485, 0.456, 0.406))
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_an_instance_network_of_bytes_normalises_by_itself(cut, tmp_path):
+    model = blob_model()
+    for node in model.graph.node:
+        node.input[:] = ["scaled" if name == "images" else name for name in node.input]
+    for node in (
+        helper.make_node("Div", ["floats", "255"], ["scaled"]),
+        helper.make_node("Cast", ["images"], ["floats"], to=FLOAT),
+    ):
+        model.graph.node.insert(0, node)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(255), "255"))
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    onnx.save(model, path := tmp_path / "bytes.onnx")
+    if cut:
+        path = cut_network(path, tmp_path / "net.onnx", engine=ENGINE, repeat=1).file
+    net = clockseg.load(path, engine=ENGINE)
+    assert sorted(net(scenes()["apart"].images[0]).classes.tolist()) == [0, 1, 2]
 
 
 def test_openvinos_own_files_without_names_of_tensors_give_the_same_instances(network, tmp_path):

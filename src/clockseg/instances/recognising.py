@@ -26,12 +26,20 @@ KINDS = (
 _OTHER_TASKS = {"detect": "boxes without masks", "pose": "key points", "obb": "rotated boxes", "classify": "one class"}
 
 
+Triple = tuple[float, float, float]
+PLAIN: tuple[Triple, Triple] = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+IMAGENET: tuple[Triple, Triple] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RF_DETR = ("dets", "labels", "masks")
+"""The outputs of RF-DETR's own exporter; all of its networks read pixels normalised as ImageNet's."""
+
+
 @dataclass(frozen=True)
 class Recognised:
     """An instance head, and what else the file tells.
 
     ``names``: of the classes, by id; ``classes``: their number, None if unknown; ``size`` and ``stride``: the working size and
-    the multiple of its sides; ``plain``: True if pixels are read as 0..1 without normalization; ``why``: how it was recognised.
+    the multiple of its sides; ``pixels``: mean and standard deviation of the pixels of 0..1 that it reads,
+    None if unknown; ``why``: how it was recognised.
     """
 
     head: Head
@@ -40,7 +48,7 @@ class Recognised:
     classes: int | None = None
     size: Size | None = None
     stride: int | None = None
-    plain: bool = False
+    pixels: tuple[Triple, Triple] | None = None
 
     @property
     def pad_value(self) -> tuple[int, int, int] | None:
@@ -97,7 +105,7 @@ def recognised(shapes: Mapping[str, tuple[int, ...]], whole: set[str], told: Map
         classes,
         _size(told),
         int(told["stride"]) if told.get("stride", "").isdigit() else 32 if yolo else None,
-        yolo or head.layout == "rcnn",
+        PLAIN if yolo or head.layout == "rcnn" else IMAGENET if head.outputs == RF_DETR else None,
     )
 
 

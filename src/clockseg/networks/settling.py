@@ -290,16 +290,17 @@ def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -
         raise UsageError("--at: an instance network runs as one stage; leave it out.")
     frame = frame_input(source.model)
     size = found.size if frame.size is None else None
-    plain = Said(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), scale=1 / 255) if found.plain else Said()
+    pixels = None if frame.bytes else found.pixels
+    plain = Said() if pixels is None else Said(mean=pixels[0], std=pixels[1], scale=1 / 255)
     stride = found.stride if frame.size is None else None
     said = given.over(source.said).over(replace(plain, size=size, pad_multiple=stride))
     reads, told = describe(frame, said, {})
     reads = replace(reads, pad_value=found.pad_value or reads.pad_value)
     names, names_told = _instance_classes(found, said)
     head = found.head
-    read = (Told("mean, std", "0, 1", "as this kind of network reads pixels: 0..1"),) if found.plain else ()
+    unsaid = pixels is not None and (said.mean, said.std) == pixels
     about = (
-        *(read if given.mean is None and given.std is None else ()),
+        *([Told("mean", ", ".join(f"{one:g}" for one in reads.mean), "as this kind of export")] if unsaid else []),
         Told("output", ", ".join(head.outputs), found.why),
         Told(
             "instances",

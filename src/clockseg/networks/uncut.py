@@ -52,12 +52,12 @@ def describe(file: File, size: Size | None) -> Sidecar:
     said = data.get("input", {})
     given = said if isinstance(said, dict) else {}
     _check_name(beside, "input.name", given.get("name", frame.name), "input", file.inputs)
-    found = None if "output" in data or data.get("classes") == [] else _recognised(file)
+    found = None if data.get("classes") == [] else _recognised(file)
     named = data.get("output") or (found.head.outputs[0] if found else _by_kind(file, beside))
     _check_name(beside, "output", named, "output", file.outputs)
     output = next(one for one in file.outputs if one.name == named)
     known: dict[str, Any] = {"name": frame.name, **({"scale": 1.0} if frame.type == np.uint8 else {})}
-    known |= {} if found is None else _reads(found)
+    known |= {} if found is None else _reads(found, frame)
     if working := file.size or size:
         known |= {"width": working[0], "height": working[1]}
     examples = _examples(frame, known | given)
@@ -80,8 +80,8 @@ def describe(file: File, size: Size | None) -> Sidecar:
     missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
         raise UsageError(
-            f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(file)} write {beside}, with your "
-            f"own values: {json.dumps(full)}"
+            f"{path.name} runs uncut, and neither it nor {beside.name} says {', '.join(missing)}{_or_cut(file, examples)} write {beside}, with your "
+            f"own values: {json.dumps({key: value for key, value in full.items() if found is None or key != 'classes'})}"
         )
     if "pad_multiple" not in full["input"] and path.suffix == ".onnx" and file.size is None:
         told = replace(told, input=replace(told.input, pad_multiple=_multiple(path, told.input)))
@@ -96,10 +96,11 @@ def _recognised(file: File) -> Recognised | None:
     return recognised({one.name: one.shape for one in file.outputs}, whole, file.told)
 
 
-def _reads(found: Recognised) -> dict[str, Any]:
+def _reads(found: Recognised, frame: Port) -> dict[str, Any]:
     """Return the fields of a sidecar's input that an instance network's file tells."""
     told: dict[str, Any] = {} if found.size is None else {"width": found.size[0], "height": found.size[1]}
-    told |= {"scale": 1 / 255, "mean": [0.0] * 3, "std": [1.0] * 3} if found.plain else {}
+    if found.pixels and frame.type.kind == "f":
+        told |= {"scale": 1 / 255, "mean": [*found.pixels[0]], "std": [*found.pixels[1]]}
     told |= {} if found.stride is None else {"pad_multiple": found.stride}
     return told | ({"pad_value": list(found.pad_value)} if found.pad_value else {})
 
@@ -116,13 +117,14 @@ def _by_kind(file: File, beside: Path) -> str:
     return found
 
 
-def _or_cut(file: File) -> str:
+def _or_cut(file: File, examples: Mapping[str, Any]) -> str:
     """Return the end of a sentence that offers to cut a file, for those that can be, up to the alternative."""
     if file.path.suffix != ".onnx":
         return ":"
     out = file.path.with_name(f"{file.path.stem}-cut.onnx")
     size = "" if file.size else " --size WIDTHxHEIGHT"
-    return f". Cut it, with your own values (clockseg cut {file.path} --out {out}{size} {IMAGENET}), or"
+    pixels = f" {IMAGENET}" if "mean" in examples else ""
+    return f". Cut it, with your own values (clockseg cut {file.path} --out {out}{size}{pixels}), or"
 
 
 def _check_name(beside: Path, field: str, name: object, kind: str, ports: Sequence[Port]) -> None:
