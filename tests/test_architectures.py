@@ -21,6 +21,7 @@ from clockseg.instances.sets import Instances
 from clockseg.networks import named
 from clockseg.networks.checking import picture, whole
 from clockseg.networks.cutting import cut_network
+from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said, Source
 from clockseg.types import Array
 
@@ -89,6 +90,26 @@ def test_instances_of_a_mask_transformer(checkpoint: Path, tmp_path: Path) -> No
     net = clockseg.load(tmp_path / "net.onnx", engine="openvino")
     assert net.classes == NAMES
     assert isinstance(net(picture((64, 48))), Instances)
+
+
+@pytest.mark.parametrize("checkpoint", ["EoMT"], indirect=True)
+def test_a_network_of_one_size_says_so_and_takes_wide_frames(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOCKSEG_CACHE", str(tmp_path / "cache"))
+    told: list[str] = []
+    net = clockseg.load(named.file_of(f"hf:{checkpoint}", tell=told.append), engine="openvino")
+    assert any("at 64x64, and fixed to it" in line and "scaled to fit and padded" in line for line in told)
+    assert any("task: semantic" in line and "?task=panoptic or instance" in line for line in told)
+    assert net(picture((160, 90))).shape == (90, 160)
+
+
+@pytest.mark.parametrize("checkpoint", ["Mask2Former"], indirect=True)
+def test_a_mask2former_is_cut_behind_its_pixel_decoder_by_name(checkpoint: Path, tmp_path: Path) -> None:
+    source = hf.hf_source(checkpoint, engine=openvino)
+    cutting = Cutting(at="model.pixel_level_module.decoder")
+    found = cut_network(source, tmp_path / "net.onnx", cutting=cutting, engine="openvino", repeat=1)
+    assert found.sidecar.cuts == (("/model/pixel_level_module/decoder/mask_projection/Conv_output_0",),)
 
 
 @pytest.mark.parametrize("checkpoint", ["RF-DETR"], indirect=True)

@@ -484,14 +484,52 @@ def test_a_sidecar_with_other_instances_is_refused(network, tmp_path):
         clockseg.load(tmp_path / "net.onnx", engine=ENGINE)
 
 
-def test_pieces_of_a_video_count_frames_and_identities_on():
+def test_pieces_of_a_video_count_frames_on():
     mask = {"size": [1, 1], "counts": "01"}
     line = json.dumps({"frame": 2, "size": [1, 1], "instances": [{"image_id": 2, "track_id": 1, "segmentation": mask}]})
 
-    text, most = joined_line(line, frames=100, identities=7)
+    told = json.loads(joined_line(line, frames=100))
 
-    told = json.loads(text)
-    assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"], most) == (102, 102, 8, 8)
+    assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"]) == (102, 102, 1)
+
+
+def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, tmp_path, monkeypatch):
+    with OverlayWriter(tmp_path / "long.mp4", fps=1, options={"crf": "12", "g": "30"}) as writer:
+        for number, image in enumerate(scenes()["apart"].images * 3):
+            writer.append(image, number)
+
+    def run(name: str, *more: str) -> int:
+        given = [
+            "--network",
+            str(network),
+            "--engine",
+            ENGINE,
+            "--threads",
+            "1",
+            "--quiet",
+            "--out",
+            str(tmp_path / name),
+        ]
+        return main(["segment", str(tmp_path / "long.mp4"), *given, *more])
+
+    def stop(self, clip: object, progress: object) -> None:
+        if progress.done == 90 and (tmp_path / "resumed" / "long" / ".part" / "000000").exists():
+            raise KeyboardInterrupt
+
+    assert run("once") == 0
+    assert run("jobs", "--jobs", "2") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("clockseg.cli.outcomes.Report.progress", stop)
+        assert run("resumed") == 130
+    assert run("resumed", "--resume") == 0
+
+    starts = clockseg.read_summary(tmp_path / "once" / "long")["starts"]
+    lines = list(clockseg.read_instances(tmp_path / "once" / "long"))
+    assert len(starts) == 3
+    assert [min(one["track_id"] for one in lines[start]["instances"]) for start in starts] == [1, 10001, 20001]
+    for name in ("instances.jsonl", "overlay.mp4"):
+        found = {(tmp_path / out / "long" / name).read_bytes() for out in ("once", "jobs", "resumed")}
+        assert len(found) == 1
 
 
 # Uncut, by the name of the export.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from clockseg.clockwork.network import Stage, StagedNetwork
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STAGE = "network"
 """The name of the only stage."""
+PER_PIECE = 10_000
+"""Identities that each piece of a long video may give."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,12 @@ class Decoding:
     """The ``restore`` of an instance network: from the raw outputs of a frame to its ``Instances``.
 
     ``head``: None for a function that returns ``Instances`` itself. ``scaled``: the size of a frame's picture within the working
-    size. ``classes``: the ids to keep, None for all.
+    size. ``given``: the highest identity that is given already.
     """
 
     head: Head | None
     scaled: Callable[[Size], Size]
-    classes: tuple[int, ...] | None = None
+    given: int = 0
 
     def __call__(self, value: Any, image: Image) -> Instances:
         """Return the instances of the frame ``image``, uint8 RGB [h, w, 3]."""
@@ -61,6 +63,13 @@ def gives_instances(net: StagedNetwork) -> bool:
     False
     """
     return isinstance(net.restore, Decoding)
+
+
+def in_piece(net: StagedNetwork, number: int) -> StagedNetwork:
+    """Return ``net`` with identities of its own for the piece ``number`` of a video; other networks as they are."""
+    if not isinstance(net.restore, Decoding):
+        return net
+    return replace(net, restore=replace(net.restore, given=number * PER_PIECE))
 
 
 def instance_network(

@@ -41,7 +41,7 @@ def tracking(
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
-    return Held(session(replace(net, restore=_as_decoded(decoding)), schedule))
+    return Held(session(replace(net, restore=_as_decoded(decoding)), schedule), decoding.given)
 
 
 def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
@@ -59,9 +59,9 @@ def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
 class Held(AtOnce):
     """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, given: int) -> None:
         super().__init__(session)
-        self.tracker, self._frame = Tracker(), 0
+        self.tracker, self._frame = Tracker(most=given), 0
         self._shown: Instances | None = None
 
     def run(self, seen: Seen) -> list[Shown]:
@@ -91,7 +91,7 @@ class BothSides(Interpolated):
         decoding: Decoding,
     ) -> None:
         super().__init__(net, schedule, carry, session, lookahead)
-        self.decoding, self.tracker, self.frame = decoding, Tracker(), 0
+        self.decoding, self.tracker, self.frame = decoding, Tracker(most=decoding.given), 0
         self.sees_ahead = decoding.head is not None
         self.make_output = lambda maps, image: maps.value()
 

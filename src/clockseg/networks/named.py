@@ -168,16 +168,19 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     if not place.is_dir():
         tell(f"exporting and cutting {fetched.asked.name}, once; it is kept in {place}")
         with _folder(place) as part:
-            _cut(fetched, part)
+            _cut(fetched, part, tell)
     _remember(fetched)
     [file] = place.glob("*.onnx")
     return file
 
 
-def _cut(fetched: Fetched, folder: Path) -> None:
+def _cut(fetched: Fetched, folder: Path, tell: Tell) -> None:
     cutting = importlib.import_module("clockseg.networks.cutting")  # it imports ``load``, which imports this module
     try:
         found = cutting.first_able("auto", lambda name: source(fetched, given=NOTHING_SAID, engine=by_name(name)))
+        for what, value, why in found.told:
+            if what in ("task", "export"):
+                tell(f"{what}: {value}, {why}")
         cutting.cut_network(found, folder / f"{found.name}.onnx")
     except UsageError as error:
         raise NetworkError(

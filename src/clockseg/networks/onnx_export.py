@@ -76,7 +76,9 @@ def export(
             f"{TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
         )
     told = Told(
-        "export", f"{difference:.1e} apart", f"from {of} at {_shown(size)}, and fixed to it: it fails at others"
+        "export",
+        f"{difference:.1e} apart",
+        f"from {of} at {_shown(size)}, and fixed to it: it fails at others, so frames are scaled to fit and padded",
     )
     return Exported(model, (told,))
 

@@ -77,15 +77,10 @@ def _join_traces(found: Iterable[_Found], path: Path) -> None:
 
 
 def _join_instances(found: Iterable[_Found], path: Path) -> None:
-    most = 0
     with path.open("w") as joined:
         for one in found:
-            before = most
             with one.path.open() as lines:
-                for line in lines:
-                    text, highest = joined_line(line, frames=one.start, identities=before)
-                    joined.write(text + "\n")
-                    most = max(most, highest)
+                joined.writelines(joined_line(line, frames=one.start) + "\n" for line in lines)
 
 
 def _join_pictures(found: Iterable[_Found], path: Path) -> None:

@@ -20,6 +20,7 @@ from clockseg.errors import UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.instances.network import in_piece
 from clockseg.segmenting.figures import Figures, doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
@@ -130,7 +131,8 @@ class Work:
         )
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
-        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
+        net = in_piece(self.net, piece.number)
+        return run_piece(clip, folder, net, self.schedule, job, size=planned.size, progress=progress)
 
     def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
