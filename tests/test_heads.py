@@ -177,7 +177,7 @@ def test_the_length_of_a_video(tmp_path) -> None:
 
 
 # The whole of it.
-@pytest.mark.parametrize("form", ["map", "channels last", "tokens", "8 bits"])
+@pytest.mark.parametrize("form", ["map", "channels last", "tokens"])
 def test_a_head_finds_what_is_there_in_any_form(tmp_path, form) -> None:
     found = trained(tmp_path, planted(form), PLANTED)
     [head] = found.facts["heads"]
@@ -193,8 +193,12 @@ def test_a_head_finds_what_is_there_in_any_form(tmp_path, form) -> None:
     output, memory = fill(net, frame_oracle(2), np.full((32, 48, 3), 90, np.uint8))
     assert output.shape == (32, 48)
     assert net.stages[0].scores(memory.stages[0].held.value).shape == (1, len(CLASSES), 8, 12)
-    # What passed in 8 bits still does.
-    assert memory.stages[0].trunk.value["low"].dtype == (np.int8 if form == "8 bits" else np.float32)
+
+
+def test_a_network_in_8_bits_is_refused(tmp_path) -> None:
+    with pytest.raises(NetworkError, match=r"'low' holds INT8.*Train heads on the network in float"):
+        trained(tmp_path, planted("8 bits"), PLANTED)
+    assert not (tmp_path / "out.onnx").exists()
 
 
 def test_tokens_that_never_become_a_map_are_refused(tmp_path) -> None:

@@ -32,8 +32,8 @@ from clockseg.types import Array, Image
 
 Key: TypeAlias = Hashable
 """A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "prepared" (the frame
-as the network reads it), "fused" (the scores that a carry moves), ("held", stage), ("trunk", stage) with 0 for the first, or
-("motion", estimator)."""
+as the network reads it), "fused" (the scores that a carry moves), ("held", stage) with 0 for the first, or ("motion",
+estimator)."""
 MEMORY_BYTES = 64_000_000
 """Bytes that a store holds in memory before it moves to a temporary file."""
 
@@ -228,8 +228,7 @@ class Recording:
         if key == "fused":
             return self.net.fused(memory.finished.value.value)
         if not isinstance(key, Watch):
-            of, index = key
-            return (memory.stages[index].held if of == "held" else memory.stages[index].trunk).value
+            return memory.stages[key[1]].held.value
         stage, cell = self.net.stages[key.stage - 1], memory.stages[key.stage - 1]
         if key.of == "features" or stage.scores is None:
             return np.asarray(stage.features(cell.trunk.value))

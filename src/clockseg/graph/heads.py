@@ -16,7 +16,6 @@ from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
 from clockseg.graph.nodes import copied, renamed
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids
-from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.graph.static import Static
 from clockseg.types import Array, Size
 
@@ -50,15 +49,17 @@ def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size,
     """Return tensor ``cut`` of ``stage`` as a map at the working size; NetworkError where it can't be one.
 
     A map lies in it as [1, channels, h, w], as [1, h, w, channels], or as tokens [1, h * w, channels] of which the network
-    itself makes a map by nothing but rearranging. ``static``: ``model`` at that size. Of a map that passes in 8 bits
-    (``quantized``) it is the bytes that are read.
+    itself makes a map by nothing but rearranging. ``static``: ``model`` at that size.
     """
     kind, shape = static.types[cut]
     found = _grids(model, static)
     if kind in _FLOATS and _is_map(shape, size, found.get(cut)):
         return FeatureMap(stage, cut, cut, (), shape[1], kind)
     if kind not in _FLOATS:
-        return _from_bytes(model, static, cut, size, stage)
+        raise NetworkError(
+            f"stage {stage!r}: its cut {cut!r} holds {TensorProto.DataType.Name(kind)}, and a head reads floats. Train heads on the "
+            "network in float, and quantize that (clockseg quantize keeps its heads)."
+        )
     if len(shape) == 4 and _is_map((1, shape[3], shape[1], shape[2]), size):
         name = _map_name(stage)
         node = helper.make_node("Transpose", [cut], [name], name=name, perm=[0, 3, 1, 2])
@@ -72,22 +73,6 @@ def feature_map(model: onnx.ModelProto, static: Static, cut: str, *, size: Size,
         )
     nodes = _copied(chain, cut, stage)
     return FeatureMap(stage, cut, nodes[-1].output[0], nodes, static.shape(chain[-1].output[0])[1], kind)
-
-
-def _from_bytes(model: onnx.ModelProto, static: Static, cut: str, size: Size, stage: str) -> FeatureMap:
-    """Return the map of a cut in 8 bits: dequantized once more for the head, so that the bytes still pass between parts."""
-    kind, shape = static.types[cut]
-    quantize = next((node for node in model.graph.node if node.op_type == TO_BYTES and node.input[0] == cut), None)
-    if quantize is None or not _is_map(shape, size):
-        raise NetworkError(
-            f"stage {stage!r}: {cut!r} holds {TensorProto.DataType.Name(kind)} of shape {list(shape)} at {size[0]}x{size[1]}; "
-            "a head reads a map of floats, or of bytes that a QuantizeLinear makes. Cut at such a tensor, or leave this "
-            "stage out by --stage."
-        )
-    name = _map_name(stage)
-    node = helper.make_node(TO_FLOATS, [quantize.output[0], *quantize.input[1:]], [name], name=name)
-    node.attribute.extend(entry for entry in quantize.attribute if entry.name == "axis")
-    return FeatureMap(stage, cut, name, (node,), shape[1], TensorProto.FLOAT)
 
 
 def _map_name(stage: str) -> str:
