@@ -23,13 +23,14 @@ from clockseg import (
     run,
     skip_frame,
 )
-from clockseg.carry import Flow, Interpolate, Warp, parse_carry
+from clockseg.carry import Flow, Interpolate, Motion, Sight, Warp, parse_carry
 from clockseg.clocks import motion_residual
 from clockseg.execution.recording import Recording, needs
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said
-from clockseg.showing.labelling import labels_of
+from clockseg.showing.labelling import labels_of, scores_of, upsampled
+from clockseg.showing.maps import Maps, Part, blended, trust
 from clockseg.showing.played import play
 from clockseg.showing.stream import stream
 from toy_networks import toy
@@ -86,6 +87,22 @@ def test_labels_of_border_cells_alone_are_those_of_all_cells(rows, columns, clas
     assert (found == labels_of(scores, (width, height), everywhere=True)).all()
     full = cv2.resize(scores, (width, height), interpolation=cv2.INTER_LINEAR).reshape(height, width, classes)
     assert (found == full.argmax(2)).mean() > 0.999
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 70), st.integers(0, 9), st.integers(0, 99))
+def test_scores_blended_only_at_borders_give_the_labels_of_all_scores(sides, classes, speed, seed) -> None:
+    random = np.random.default_rng(seed)
+    sights = [Sight(random.integers(0, 256, (12, 16), dtype=np.uint8)) for _ in range(2)]
+    parts = []
+    for _ in range(sides):
+        coarse = random.normal(size=(3, 4, classes)).astype(np.float32)
+        plane = np.stack([cv2.resize(one, (32, 24)) for one in np.moveaxis(coarse, 2, 0)], 2)
+        flow = cv2.blur(random.normal(scale=speed, size=(12, 16, 2)).astype(np.float32), (5, 5))
+        motion = Motion(flow, *sights)
+        parts.append(Part(Maps({"scores": plane}, None), motion, trust(motion, 2)))
+    everywhere = labels_of(blended(parts).planes["scores"], (128, 96))
+    assert (upsampled(scores_of("scores", parts), (128, 96)) == everywhere).all()
 
 
 @pytest.mark.parametrize("values", ["scores", "bfloat16", "labels", "numbers"])

@@ -13,6 +13,7 @@ from clockseg.types import Array
 
 OUTSIDE = 255
 """Residual, in grey levels, of a pixel that was outside of the earlier picture."""
+ROW = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +82,8 @@ class Motion:
         places = grid(self.flow) + self.flow
         apart = cv2.absdiff(sampled(self.then.grey, places), self.now.grey)
         # Up to half a pixel beyond the edge belongs to the edge pixel.
-        x, y = places[..., 0], places[..., 1]
-        apart[(x < -0.5) | (y < -0.5) | (x > columns - 0.5) | (y > rows - 0.5)] = OUTSIDE
-        return np.asarray(apart)
+        inside = cv2.inRange(places, (-0.5, -0.5), (columns - 0.5, rows - 0.5))
+        return np.asarray(cv2.bitwise_or(apart, cv2.bitwise_not(inside)))
 
     def unexplained(self, level: int = 12) -> float:
         """Return the share of the picture whose residual is more than ``level`` grey levels, 0..1."""
@@ -125,6 +125,13 @@ def sampled(field: Array, places: Array, *, nearest: bool = False) -> Array:
     cv2 = opencv()
     how = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
     return np.asarray(cv2.remap(field, places, None, how, borderMode=cv2.BORDER_REPLICATE))
+
+
+def in_rows(values: Array) -> Array:
+    """Return values [n, ..] as [h, ``ROW``, ..], padded with 0, since a side of OpenCV's maps has to be less than 32768."""
+    padded = np.zeros((-(-len(values) // ROW), ROW, *values.shape[1:]), values.dtype)
+    padded.reshape(-1, *values.shape[1:])[: len(values)] = values
+    return padded
 
 
 def _resized(field: Array, size: tuple[int, int], *, area: bool = False) -> Array:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, Sight, grid, sampled
+from clockseg.carry.motion import Motion, Sight, grid, in_rows, sampled
 from clockseg.types import Array
 
-ROW = 256
 ROUNDS = 2
 """Fixed point iterations that invert a field; the motion of blocks is almost constant, so a third changes little."""
 
@@ -63,7 +62,7 @@ class Track:
                 origin = back <= len(self.fields) and self.fields[back - 1] is None
                 found = flow.copy() if origin else flow + self.on(back, grid(flow) + flow)
             elif (chosen := np.flatnonzero(where)).size:
-                places = _rows((grid(flow) + flow).reshape(-1, 2)[chosen])
+                places = in_rows((grid(flow) + flow).reshape(-1, 2)[chosen])
                 far = self.on(back, places).reshape(-1, 2)[: chosen.size]
                 found.reshape(-1, 2)[chosen] = flow.reshape(-1, 2)[chosen] + far
         if found is None:
@@ -109,10 +108,3 @@ def inverse(flow: Array, places: Array) -> Array:
     for _ in range(ROUNDS):
         found = -sampled(flow, places + found)
     return found
-
-
-def _rows(places: Array) -> Array:
-    """Return places [n, 2] as [h, ``ROW``, 2], padded with 0, since a side of OpenCV's maps has to be less than 32768."""
-    padded = np.zeros((-(-len(places) // ROW), ROW, 2), np.float32)
-    padded.reshape(-1, 2)[: len(places)] = places
-    return padded

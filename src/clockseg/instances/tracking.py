@@ -19,7 +19,7 @@ from clockseg.errors import UsageError
 from clockseg.instances.matching import Tracker
 from clockseg.instances.network import Decoding
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
-from clockseg.showing.maps import Maps
+from clockseg.showing.maps import Maps, blended
 from clockseg.showing.stream import AtOnce, Interpolated, Seen, Shown, with_seconds
 from clockseg.types import Array
 
@@ -93,7 +93,7 @@ class BothSides(Interpolated):
         super().__init__(net, schedule, carry, session, lookahead)
         self.decoding, self.tracker, self.frame = decoding, Tracker(most=decoding.given), 0
         self.sees_ahead = decoding.head is not None
-        self.make_output = lambda maps, image: maps.value()
+        self.fuse, self.make_output = blended, lambda maps, image: maps.value()
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""

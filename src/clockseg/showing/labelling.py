@@ -7,16 +7,18 @@ all scores, and are the same.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from clockseg.carry.motion import sampled
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.execution.cache import add_note, cache_limit, read_notes
 from clockseg.graph.part import FRAME_SIZE, LABELS, Built, GraphPart
 from clockseg.libraries import opencv
-from clockseg.showing.maps import Maps
+from clockseg.showing.maps import Maps, Part, blended, blended_at
 from clockseg.types import Array, Labels, Size
 
 if TYPE_CHECKING:
@@ -35,19 +37,78 @@ def labels_of(scores: Array, size: Size, *, everywhere: bool = False) -> Labels:
     >>> labels_of(np.float32([[[1, 0], [0, 2]]]), (4, 1)).tolist()
     [[0, 0, 1, 1]]
     """
+    return upsampled(Scores(argmax(scores), scores.reshape(-1, scores.shape[2])), size, everywhere=everywhere)
+
+
+class Scores(NamedTuple):
+    """A score map in the cells that labels are interpolated from.
+
+    ``best``: the label of each cell, uint8 [h, w]. ``cells``: float32 [n, classes]; ``row``: the row in it of each cell, int
+    [h * w], arbitrary where all cells around have the same label; None: ``cells`` has all.
+    """
+
+    best: Labels
+    cells: Array
+    row: Array | None = None
+
+
+UNSURE = 255
+"""In place of the label of a quad whose corners differ."""
+
+
+def scores_of(name: str, parts: Sequence[Part]) -> Scores:
+    """Return the scores that ``blended`` gives, where labels are interpolated.
+
+    A cell between four cells of one label in each part keeps this label, however they are weighted, and is not blended.
+    """
     cv2 = opencv()
-    height, width = scores.shape[:2]
-    grid = _grid(height, width, size[1], size[0])
-    best = argmax(scores)
-    corners = cv2.copyMakeBorder(best, 1, 1, 1, 1, cv2.BORDER_REPLICATE)
+    height, width, classes = parts[0].maps.planes[name].shape
+    motions = [motion for _, motion, _ in parts if motion is not None]
+    if len(motions) < len(parts) or classes > UNSURE:
+        plane = blended(parts).planes[name]
+        return Scores(argmax(plane), plane.reshape(-1, classes))
+    # The quad around (x, y) is the one that rounding (x + 0.5, y + 0.5) gives, or one that has the same cells there.
+    sure = [
+        sampled(_sure(one.maps, name), motion.places(height, width) + 0.5, nearest=True)
+        for one, motion in zip(parts, motions, strict=True)
+    ]
+    best = sure[0]
+    for other in sure[1:]:
+        best = np.where(best == other, best, np.uint8(UNSURE))
+    changes = cv2.morphologyEx(best, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+    needed = np.flatnonzero(cv2.bitwise_or(changes, cv2.compare(best, UNSURE, cv2.CMP_EQ)))
+    if not needed.size:
+        return Scores(best, np.zeros((0, classes), np.float32))
+    cells, row = blended_at(name, parts, needed), np.zeros(height * width, np.int64)
+    best.reshape(-1)[needed], row[needed] = argmax(cells[None])[0], np.arange(needed.size)
+    return Scores(best, cells, row)
+
+
+def _sure(maps: Maps, name: str) -> Array:
+    """Return the label of each quad of a map, uint8 [h + 1, w + 1]; ``UNSURE`` if its corners differ."""
+    if name not in maps.derived:
+        quads, differ = _quads(argmax(maps.planes[name]))
+        maps.derived[name] = np.where(differ, np.uint8(UNSURE), quads)
+    return maps.derived[name]
+
+
+def _quads(best: Labels) -> tuple[Array, Array]:
+    """Return the label of the first corner of each quad [h + 1, w + 1], and True where another corner has another one."""
+    corners = opencv().copyMakeBorder(best, 1, 1, 1, 1, opencv().BORDER_REPLICATE)
     quads = corners[:-1, :-1]
-    differ = (quads != corners[:-1, 1:]) | (quads != corners[1:, :-1]) | (quads != corners[1:, 1:])
+    return quads, (quads != corners[:-1, 1:]) | (quads != corners[1:, :-1]) | (quads != corners[1:, 1:])
+
+
+def upsampled(scores: Scores, size: Size, *, everywhere: bool = False) -> Labels:
+    """Return the labels of scores upsampled to ``size``."""
+    quads, differ = _quads(scores.best)
+    grid = _grid(*scores.best.shape, size[1], size[0])
     if everywhere:
         differ[:] = True
-    labels = np.asarray(cv2.remap(quads, grid.columns, grid.rows, cv2.INTER_NEAREST))
+    labels = _enlarged(quads, grid, size)
     rows, columns = np.nonzero(differ)
     if rows.size:
-        _interpolate(scores, labels, grid, rows, columns)
+        _interpolate(scores, labels, grid, rows, columns, everywhere=everywhere)
     return labels
 
 
@@ -90,29 +151,56 @@ def _side(cells: int, pixels: int) -> tuple[Array, Array, Array, Array]:
     return weights, count, first, quad
 
 
-def _interpolate(scores: Array, labels: Labels, grid: _Grid, rows: Array, columns: Array) -> None:
-    """Write the labels of the pixels of some quads."""
-    height, width, classes = scores.shape
-    cells = scores.reshape(-1, classes)
+def _enlarged(quads: Labels, grid: _Grid, size: Size) -> Labels:
+    """Return the label of the quad in which each pixel lies; a whole number of pixels per quad is faster."""
+    cv2 = opencv()
+    (height, width), (columns, rows) = quads.shape, size
+    across, down = columns // (width - 1), rows // (height - 1)
+    if (across * (width - 1), down * (height - 1)) != size:
+        return np.asarray(cv2.remap(quads, grid.columns, grid.rows, cv2.INTER_NEAREST))
+    found = cv2.resize(quads, (width * across, height * down), interpolation=cv2.INTER_NEAREST)
+    top, left = (down + 1) // 2, (across + 1) // 2
+    return np.ascontiguousarray(found[top : top + rows, left : left + columns])
+
+
+def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, columns: Array, *, everywhere: bool) -> None:
+    """Write the labels of the pixels of some quads; ``everywhere`` interpolates all classes in each."""
+    (height, width), (_, cells, row) = scores.best.shape, scores
     top, below = np.maximum(rows - 1, 0) * width, np.minimum(rows, height - 1) * width
     left, right = np.maximum(columns - 1, 0), np.minimum(columns, width - 1)
-    # Classes first, so that each step below is over long rows.
-    down = grid.down[rows].T[None]
-    edges = []
-    for side in (left, right):
-        above = np.ascontiguousarray(cells[top + side].T)[:, None]
-        edges.append(above + (np.ascontiguousarray(cells[below + side].T)[:, None] - above) * down)
-    near, step = edges[0], edges[1] - edges[0]
-    across, x = grid.across[columns].T, np.arange(grid.across.shape[1])[:, None, None]
-    y = np.arange(grid.down.shape[1])[None, :, None]
-    found = np.stack([argmax_first(near + step * weight) for weight in across])
+    ends = [top + left, below + left, top + right, below + right]
+    corners = [np.take(cells, end if row is None else row[end], axis=0) for end in ends]
+    # Interpolated scores stay between those of the corners: a class that is above another's lowest one in no corner never wins.
+    bound = reduce(np.minimum, corners).max(axis=1, keepdims=True)
+    can_win = everywhere | ~(reduce(np.maximum, corners) < bound)
+    many = np.count_nonzero(can_win, axis=1)
+    pairs, first = np.flatnonzero(can_win), np.cumsum(many) - many
+    # Quads with the most such classes first, so that those with one more class are always the first ones, in long rows.
+    order = np.argsort(-many, kind="stable")
+    rows, columns, many, first = rows[order], columns[order], many[order], first[order]
+    across, down = grid.across.take(columns, axis=0).T[:, None].copy(), grid.down.take(rows, axis=0).T.copy()
+    best = np.full((*across.shape[:1], *down.shape), -np.inf, np.float32)
+    found = np.zeros(best.shape, np.uint8)
+    for number in range(many[0]):
+        count = np.count_nonzero(many > number)
+        pair = pairs[first[:count] + number]
+        a, b, c, d = [corner.reshape(-1).take(pair) for corner in corners]
+        near, far = a + (b - a) * down[:, :count], c + (d - c) * down[:, :count]
+        value, known = near + (far - near) * across[..., :count], best[..., :count]
+        # Classes come in order: a better one has a higher id, and of several that are best the lowest stays.
+        better = (value > known).view(np.uint8) * (pair % cells.shape[1]).astype(np.uint8)
+        np.maximum(found[..., :count], better, out=found[..., :count])
+        np.maximum(known, value, out=known)
+    _write(labels, grid, rows, columns, found)
+
+
+def _write(labels: Labels, grid: _Grid, rows: Array, columns: Array, found: Array) -> None:
+    """Write the labels ``found`` of quads, uint8 [most pixels across, most pixels down, quads]."""
+    x, y = np.arange(found.shape[0])[:, None, None], np.arange(found.shape[1])[None, :, None]
     at = (grid.top[rows] + y) * labels.shape[1] + (grid.left[columns] + x)
     # Quads at the edge, and some of a fractional scale, have fewer pixels than others.
     there = (x < grid.wide[columns]) & (y < grid.high[rows])
-    if there.all():
-        labels.reshape(-1)[at] = found
-    else:
-        labels.reshape(-1)[at[there]] = found[there]
+    labels.reshape(-1)[at[there]] = found[there]
 
 
 def argmax(scores: Array) -> Labels:
@@ -131,11 +219,12 @@ def argmax_first(planes: Array) -> Labels:
 
     Makes one pass over whole planes per class, which is faster than numpy's argmax for few classes.
     """
-    best = planes.max(axis=0)
+    best, last = planes.max(axis=0), len(planes) - 1
+    # The last class less the class, so that 0 is the rest, and the lowest class of several has the highest number.
     found = np.zeros(best.shape, np.uint8)
-    for index in range(len(planes) - 1, -1, -1):
-        np.copyto(found, index, where=planes[index] == best)
-    return found
+    for index in range(last):
+        np.maximum(found, np.equal(planes[index], best).view(np.uint8) * np.uint8(last - index), out=found)
+    return np.subtract(last, found, out=found, casting="unsafe")
 
 
 @lru_cache(maxsize=64)
@@ -195,23 +284,30 @@ def _bilinear_kernel(node: onnx.NodeProto, attributes: dict[str, Any], constants
 
 
 class Labeller:
-    """Makes the network's output from maps, and restores it to the frame's size."""
+    """Blends maps, makes the network's output from them, and restores it to the frame's size."""
 
     def __init__(self, net: StagedNetwork) -> None:
         self.net, self.conclude = net, net.conclude or net.finish
         part = getattr(self.conclude, "part", None)
         self.graph = part if isinstance(part, GraphPart) else None
 
-    def __call__(self, maps: Maps, image: Any) -> Any:
-        value = self._sparse(maps)
-        return self.net.restore(self.conclude(maps.value()) if value is None else value, image)
+    def fuse(self, parts: Sequence[Part]) -> Maps | tuple[Scores, Any]:
+        """Return the blended maps; of score maps that the network would only upsample, the scores with the frame's size."""
+        first = parts[0].maps
+        if self.graph is None or len(first.planes) != 1 or FRAME_SIZE not in first.given:
+            return blended(parts)
+        [(name, plane)] = first.planes.items()
+        size = first.given[FRAME_SIZE]
+        only = plane.ndim == 3 and self.graph.outputs == (LABELS,) and upsamples(self.graph, _pair(size)) == name
+        return (scores_of(name, parts), size) if only else blended(parts)
 
-    def _sparse(self, maps: Maps) -> Any:
-        """Return the labels of score maps that the network would only upsample; None if it does more."""
-        if self.graph is None or len(maps.planes) != 1 or FRAME_SIZE not in maps.given:
-            return None
-        [(name, scores)] = maps.planes.items()
-        width, height = (int(side) for side in maps.given[FRAME_SIZE])
-        if scores.ndim != 3 or self.graph.outputs != (LABELS,) or upsamples(self.graph, (width, height)) != name:
-            return None
-        return {LABELS: labels_of(scores, (width, height))[None], FRAME_SIZE: maps.given[FRAME_SIZE]}
+    def __call__(self, fused: Maps | tuple[Scores, Any], image: Any) -> Any:
+        if isinstance(fused, Maps):
+            return self.net.restore(self.conclude(fused.value()), image)
+        scores, size = fused
+        return self.net.restore({LABELS: upsampled(scores, _pair(size))[None], FRAME_SIZE: size}, image)
+
+
+def _pair(size: Any) -> Size:
+    width, height = (int(side) for side in size)
+    return width, height

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, sampled
+from clockseg.carry.motion import Motion, in_rows, sampled
 from clockseg.errors import UsageError
 from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
@@ -31,11 +31,13 @@ class Maps:
     """The maps of one frame, with the channels last.
 
     ``planes``: by name, float32 [h, w, channels], or labels of any integer type [h, w]. ``given``: the value that they were
-    taken from, an array or a mapping of arrays; its arrays that are not maps, such as sizes, stay as they are.
+    taken from, an array or a mapping of arrays; its arrays that are not maps, such as sizes, stay as they are. ``derived``:
+    values by name that others computed from the planes, kept with them.
     """
 
     planes: Mapping[str, Array]
     given: Any
+    derived: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, value: Any) -> Maps:
@@ -57,7 +59,8 @@ class Maps:
 
     def moved(self, motion: Motion) -> Maps:
         """Return the maps warped along ``motion``: bilinearly, or by nearest neighbour for labels."""
-        return replace(self, planes={name: _moved(plane, motion) for name, plane in self.planes.items()})
+        found = {name: _moved(plane, motion.places(*plane.shape[:2])) for name, plane in self.planes.items()}
+        return replace(self, planes=found)
 
     def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
         """Return the weighted mean of each map over ``parts``, of which these maps are the first."""
@@ -90,6 +93,31 @@ def certain(height: int, width: int) -> Array:
     return np.ones((height, width), np.float32)
 
 
+class Part(NamedTuple):
+    """The maps of a key frame, the motion to the frame that they are warped to (None: none), and their weight there."""
+
+    maps: Maps
+    motion: Motion | None = None
+    weights: Weights = certain
+
+
+def blended(parts: Sequence[Part]) -> Maps:
+    """Return the weighted mean of the maps of all parts, warped."""
+    return average([(maps if motion is None else maps.moved(motion), weights) for maps, motion, weights in parts])
+
+
+def blended_at(name: str, parts: Sequence[Part], cells: Array) -> Array:
+    """Return what ``blended`` does in some cells of a map only: float32 [n, channels]. ``cells``: indices into [h * w]."""
+    planes, weights = [], []
+    for maps, motion, weigh in parts:
+        plane = maps.planes[name]
+        if motion is None:
+            raise ValueError("only maps that are warped are blended in some of their cells.")
+        planes.append(_moved(plane, in_rows(motion.places(*plane.shape[:2]).reshape(-1, 2)[cells])))
+        weights.append(in_rows(weigh(*plane.shape[:2]).reshape(-1)[cells]))
+    return _mean(planes, weights).reshape(-1, planes[0].shape[2])[: len(cells)]
+
+
 def average(parts: Sequence[tuple[Maps, Weights]]) -> Maps:
     """Return the weighted mean of each map over ``parts``; for labels, the one with the largest total weight, the first on a tie."""
     first = parts[0][0]
@@ -101,8 +129,10 @@ def average(parts: Sequence[tuple[Maps, Weights]]) -> Maps:
 def _average(name: str, parts: Sequence[tuple[Maps, Weights]]) -> Array:
     planes = [maps.planes[name] for maps, _ in parts]
     weights = [weight(*planes[0].shape[:2]) for _, weight in parts]
-    if planes[0].ndim == 2:
-        return _vote(planes, weights)
+    return _vote(planes, weights) if planes[0].ndim == 2 else _mean(planes, weights)
+
+
+def _mean(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
     found, total = planes[0], weights[0]
     for plane, weight in zip(planes[1:], weights[1:], strict=True):
         found, total = _by_channels(opencv().blendLinear, (found, plane), total, weight), total + weight
@@ -144,8 +174,7 @@ def _shaped(plane: Array, like: Any) -> Any:
     return channels_first.astype(like.dtype, copy=False)
 
 
-def _moved(plane: Array, motion: Motion) -> Array:
-    places = motion.places(*plane.shape[:2])
+def _moved(plane: Array, places: Array) -> Array:
     if plane.ndim == 2:
         wide = plane if plane.dtype in (np.uint8, np.uint16) else plane.astype(np.float64)
         return sampled(wide, places, nearest=True).astype(plane.dtype, copy=False)
@@ -154,13 +183,13 @@ def _moved(plane: Array, motion: Motion) -> Array:
 
 def _by_channels(function: Callable[..., Array], planes: Sequence[Array], *given: Array) -> Array:
     """Return ``function(*planes, *given)``, called for as many channels at a time as OpenCV takes."""
-    channels = planes[0].shape[2]
-    if channels <= CHANNELS:
-        return np.asarray(function(*planes, *given)).reshape(planes[0].shape)
-    found = np.empty_like(planes[0])
-    for start in range(0, channels, CHANNELS):
+    shape = *given[0].shape[:2], planes[0].shape[2]
+    if shape[2] <= CHANNELS:
+        return np.asarray(function(*planes, *given)).reshape(shape)
+    found = np.empty(shape, np.float32)
+    for start in range(0, shape[2], CHANNELS):
         some = [np.ascontiguousarray(plane[..., start : start + CHANNELS]) for plane in planes]
-        found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(some[0].shape)
+        found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(*shape[:2], -1)
     return found
 
 

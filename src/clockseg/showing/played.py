@@ -29,8 +29,10 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
     keys: tuple[int, ...] = ()
 
     def made(due: Due, key_frames: tuple[int, ...]) -> Played:
-        (index, played), make = due
-        promise = Promise(("interpolated", carry, key_frames, index), lambda: labels(make(), Shot(recording, index)))
+        (index, played), parts = due
+        promise = Promise(
+            ("interpolated", carry, key_frames, index), lambda: labels(labels.fuse(parts), Shot(recording, index))
+        )
         fired = any(played.record.fired)
         return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
-from clockseg.showing.maps import KeyMaps, Maps, keeping
+from clockseg.showing.maps import KeyMaps, Maps, Part, keeping
 from clockseg.showing.window import Due, Window
 from clockseg.types import Size
 from clockseg.video.planar import rgb
@@ -246,7 +246,8 @@ class Interpolated:
         self.key_maps: Any = None
         self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
         labels = Labeller(net)
-        self.make_output: Callable[[Maps, Any], Any] = labels
+        self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
+        self.make_output: Callable[[Any, Any], Any] = labels
         # Parts that are the caller's functions may not be thread-safe.
         self.sees_ahead = labels.graph is not None
         self._pools: dict[int, ThreadPoolExecutor] = {}
@@ -324,7 +325,7 @@ class Interpolated:
         if memory is None or memory.shape != np.shape(image):
             self.now = self.looked(image, vectors, None)
             scores = self.session(image)
-            self.make_output(self.maps_of(self.now, scores.value), image)
+            self.make_output(self.fuse([Part(self.maps_of(self.now, scores.value))]), image)
             self.session.reset()
 
     def _most(self, image: Any) -> int:
@@ -348,9 +349,9 @@ class Interpolated:
         return shown
 
     def _make(self, due: Due) -> tuple[_Frame, Any, float, float]:
-        frame, make = due
+        frame, parts = due
         begun = time.perf_counter()
-        maps = make()
+        maps = self.fuse(parts)
         fused = time.perf_counter()
         output = self.make_output(maps, frame.image)
         return frame, output, fused - begun, time.perf_counter() - fused

@@ -6,17 +6,16 @@ of the same flows, so one optical flow per frame is enough. Flows are composed o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from clockseg.carry.motion import Motion, grid, sampled
 from clockseg.clocks.scene_cut import scene_cut
-from clockseg.showing.maps import Maps, Weights, average, certain, trust
+from clockseg.showing.maps import Maps, Part, Weights, average, certain, trust
 
-Due: TypeAlias = tuple[Any, Callable[[], Maps]]
-"""A frame whose key frames are known, and a function that makes its maps; such functions may run concurrently."""
+Due: TypeAlias = tuple[Any, Sequence[Part]]
+"""A frame whose key frames are known, and the parts that its maps are blended from."""
 
 
 @dataclass
@@ -71,7 +70,7 @@ class Window:
     def overdue(self, most: int) -> list[Due]:
         """Return the oldest frames beyond the newest ``most``, to be made from the last key frame alone."""
         late, self.waiting = self.waiting[: max(0, len(self.waiting) - most)], self.waiting[-most:] if most else []
-        return [(waiting.item, partial(_made, waiting, self.key, None, None)) for waiting in late]
+        return [(waiting.item, _parts(waiting, self.key, None, None)) for waiting in late]
 
     def end(self) -> list[Due]:
         """Return all waiting frames, to be made from the last key frame alone, and forget everything."""
@@ -113,7 +112,7 @@ class Window:
             parts = [*self.key.parts, (key.maps.moved(way), trust(way, distance))]
             self.key = replace(self.key, averaged=average(parts))
         pairs = zip(self.waiting, ways, strict=True)
-        return [(waiting.item, partial(_made, waiting, self.key, key, way)) for waiting, way in pairs]
+        return [(waiting.item, _parts(waiting, self.key, key, way)) for waiting, way in pairs]
 
     def _ahead(self) -> list[tuple[Motion, int] | None]:
         """Return the motion of each waiting frame to the key frame that closes the window; None if a cut lies between."""
@@ -131,21 +130,21 @@ class Window:
         return found[::-1]
 
 
-def _made(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Motion, int] | None) -> Maps:
-    """Return the maps of a frame from the key frame before it, and from the one after it if it is known."""
+def _parts(waiting: Waiting, before: Key | None, after: Key | None, way: tuple[Motion, int] | None) -> list[Part]:
+    """Return what a frame is made from: the key frame before it, and the one after it if it is known."""
     if before is not None and waiting.distance == 0:
-        return before.averaged
+        return [Part(before.averaged)]
     parts = []
     if before is not None and waiting.back is not None:
-        parts.append((before.averaged.moved(waiting.back), trust(waiting.back, waiting.distance)))
+        parts.append(Part(before.averaged, waiting.back, trust(waiting.back, waiting.distance)))
     if after is not None and way is not None:
-        parts.append((after.averaged.moved(way[0]), trust(*way)))
+        parts.append(Part(after.averaged, way[0], trust(*way)))
     if parts:
-        return average(parts)
+        return parts
     if before is None:
         raise RuntimeError("the first frame of a clip must be one on which every stage fires.")
     # A shot without a key frame shows the last one unmoved.
-    return before.averaged
+    return [Part(before.averaged)]
 
 
 def inverse(motion: Motion) -> Motion:
