@@ -151,14 +151,13 @@ _NOTHING = Sight(np.zeros((0, 0), np.uint8))
 class Recorded(NamedTuple):
     """One frame: the ``shape`` of its picture, the ``seconds`` of its full pass, and the places of its values by key.
 
-    ``first``: it begins a clip. ``shares``: ``Sight.share`` of each estimator.
+    ``first``: it begins a clip.
     """
 
     shape: tuple[int, ...]
     first: bool
     seconds: Seconds
     places: Mapping[Any, Any]
-    shares: Mapping[Estimator, tuple[float, float]]
 
 
 class Played(NamedTuple):
@@ -214,8 +213,8 @@ class Recording:
         first = first or not self.frames or self.frames[-1].shape != np.shape(image)
         output, memory = fill(self.net, frame_oracle(len(self.net)), image)
         places = {key: self._put(self._value(key, memory, image)) for key in self.keep - self._motions}
-        shares = self._see(image, vectors, places, first)
-        self.frames.append(Recorded(np.shape(image), first, memory.record.seconds, places, shares))
+        self._see(image, vectors, places, first)
+        self.frames.append(Recorded(np.shape(image), first, memory.record.seconds, places))
         return output
 
     def _value(self, key: Any, memory: Memory, image: Image) -> Value:
@@ -235,21 +234,19 @@ class Recording:
         scores = stage.scores(cell.held.value)
         return labels(scores) if key.of == "labels" else np.asarray(scores)
 
-    def _see(
-        self, image: Image, vectors: Any, places: dict[Any, Any], first: bool
-    ) -> dict[Estimator, tuple[float, float]]:
-        """Return each estimator's data for the frame, and the motion since the previous one."""
-        shares = {}
+    def _see(self, image: Image, vectors: Any, places: dict[Any, Any], first: bool) -> None:
+        """Store each estimator's data for the frame, and the motion since the previous one."""
         prepared = self.net.prepare(image) if self._motions else None
         for _, estimator in self._motions:
             sight = Warp(estimator).see(prepared, image, vectors)
-            places["grey", estimator] = self._put(sight.grey)
+            places["sight", estimator] = self._pickle(replace(sight, vectors=None))
             if not first:
-                found = replace(estimator.observe(self._seen[estimator], sight), then=_NOTHING, now=_NOTHING)
-                # Pickled, since estimators may return their own kinds of motion.
-                places["motion", estimator] = self.store.add(np.frombuffer(pickle.dumps(found), np.uint8))
-            self._seen[estimator], shares[estimator] = sight, sight.share
-        return shares
+                found = estimator.observe(self._seen[estimator], sight)
+                places["motion", estimator] = self._pickle(replace(found, then=_NOTHING, now=_NOTHING))
+            self._seen[estimator] = sight
+
+    def _pickle(self, value: Any) -> Place:
+        return self.store.add(np.frombuffer(pickle.dumps(value), np.uint8))
 
     def _put(self, value: Value) -> Any:
         if isinstance(value, Mapping):
@@ -280,7 +277,8 @@ class Recording:
 
     def sight(self, estimator: Estimator, index: int) -> Sight:
         """Return the data of frame ``index`` for motion estimation."""
-        return Sight(self.look(("grey", estimator), index), self.frames[index].shares[estimator])
+        found: Sight = pickle.loads(self.look(("sight", estimator), index).tobytes())
+        return found
 
     def play(self, schedule: ScheduleLike) -> Iterator[Played]:
         """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
