@@ -1,10 +1,20 @@
-"""Clocks: ``clock(tick, state) -> (decision, state)``, one kind per file; a plain function of the tick also works."""
+"""Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
 from clockseg.clocks.budget import Budget, budget
 from clockseg.clocks.change import Change, Difference, adaptive, difference
-from clockseg.clocks.combine import Both, Either, Invert, PerStage, both, either, invert
+from clockseg.clocks.combine import (
+    AtLeastEvery,
+    Both,
+    Either,
+    Invert,
+    PerStage,
+    at_least_every,
+    both,
+    either,
+    every,
+    invert,
+)
 from clockseg.clocks.confidence import Confidence, confidence
-from clockseg.clocks.every import AtLeastEvery, at_least_every, every
 from clockseg.clocks.learned import Learned, learned
 from clockseg.clocks.motion_residual import MotionResidual, motion_residual
 from clockseg.clocks.paced import Paced, paced

@@ -1,4 +1,4 @@
-"""Clocks made of clocks."""
+"""Clocks made of clocks, and clocks that count frames, such as the cap on staleness that is combined with others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clockseg.clockwork.clock import Clock, Decision, Tick, as_clock, ask, name_of
+from clockseg.clockwork.clock import Clock, Decision, Every, Tick, Watch, as_clock, ask, name_of
 from clockseg.clockwork.facts import Facts, declared_gate, facts
 from clockseg.clockwork.schedule import Schedule, gated
-from clockseg.errors import UsageError
+from clockseg.errors import UsageError, whole_number
 
 Made = TypeVar("Made", bound=Clock)
 
@@ -150,8 +150,32 @@ def both(*clocks: Any) -> Both | PerStage:
 def invert(clock: Any) -> Invert | PerStage:
     """Return a clock that fires when this one does not; the stages before the one that it gates still always fire.
 
-    >>> from clockseg.clocks import every
     >>> invert(every(2))
     Invert(clock=Every(period=2))
     """
     return per_stage("invert", lambda row: Invert(row[0]), (clock,))
+
+
+@dataclass(frozen=True)
+class AtLeastEvery:
+    """Fires after ``frames`` frames without a firing: a cap on staleness, as in ``either(adaptive(0.25), at_least_every(8))``.
+
+    >>> AtLeastEvery(8)(Tick(9, 3, None, None, None, None, 8, 0), None)[0].fire
+    True
+    """
+
+    frames: int
+
+    def __post_init__(self) -> None:
+        whole_number(self.frames, "at_least_every's number of frames")
+
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        return Decision(tick.since >= self.frames), None
+
+    def watches(self, stage: int) -> frozenset[Watch]:
+        """Return nothing: it counts frames."""
+        return frozenset()
+
+
+every = Every
+at_least_every = AtLeastEvery

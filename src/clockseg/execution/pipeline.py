@@ -29,15 +29,11 @@ def segments(delays: Sequence[int]) -> tuple[range, ...]:
     return tuple(range(a, b) for a, b in pairwise(starts))
 
 
-def nothing() -> None:
-    """Do nothing between frames."""
-
-
 class Runner(NamedTuple):
     """A session and the work between its frames: call ``session(image)`` for the output, then ``between()``."""
 
     session: Session
-    between: Callable[[], None] = nothing
+    between: Callable[[], None] = lambda: None
 
 
 def runner(net: StagedNetwork, schedule: ScheduleLike, *, ahead: bool = False) -> Runner:
