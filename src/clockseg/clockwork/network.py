@@ -72,7 +72,7 @@ class StagedNetwork:
     sidecar file (``clockseg.graph.sidecar.Sidecar``: classes, palette, recommended schedule); None if there is none.
     ``executor``: returns a session's executor, from the network and a schedule; None: parts run one by one.
     For propagating the fused value: ``fused`` extracts the scores to warp from the input of ``finish``, ``conclude`` makes the
-    output from them (None: ``finish`` does), and ``correction`` makes a better output.
+    output from them (None: ``finish`` does), and ``correction`` makes a corrected output.
 
     >>> net = StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format)),
     ...                     (Group("sum", ("a", "b"), "{}+{}".format),))

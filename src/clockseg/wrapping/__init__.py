@@ -33,23 +33,23 @@ def wrap(
     batch: Batch | None = None,
     tolerance: float = 1e-4,
 ) -> Clocked:
-    """Run ``module``, in a loop over frames, on a clock from now on: each call is the next frame.
+    """Run ``module`` under a schedule from now on: each call is the next frame of a video.
 
-    ``module``: one that reads a tensor [n, channels, h, w] first and returns a tensor, or an object that holds one
-    (transformers' ``logits``); the output keeps its type, shape and device. ``schedule``: as everywhere, or "recommended":
-    every third frame, with ``processor`` warped in between.
+    ``module``: its first argument is a tensor [n, channels, h, w], and it returns a tensor, or an object that holds one
+    (transformers' ``logits``); the output keeps its type, shape and device. ``schedule``: as for ``Session``, or
+    "recommended": every third frame, and with ``processor`` the output is warped in between.
 
-    ``engine``: "torch", with a copy of the weights that follows the module's; "module", with these themselves; or
-    "openvino", "onnxruntime", "auto", for which it is exported. ``precision`` and ``threads``: of the engine. ``carry``: such
+    ``engine``: "torch", with a copy of the weights that follows the module's; "module", with the module's own weights; or
+    "openvino", "onnxruntime", "auto", for which the module is exported. ``precision`` and ``threads``: of the engine. ``carry``: such
     as "warp(flow)"; carries and clocks that read the picture need ``processor``, the image processor of transformers that
     prepares frames, or a pair (mean, std) for pixels 0..1. ``at``, ``stages`` and ``output``: as for ``clockseg.cut``.
     ``batch``: the meaning of a batch of several frames, "streams" (one of each video) or "frames" (of one video).
-    ``tolerance``: the largest difference between parts and module, as a share of the largest output value; they are compared
+    ``tolerance``: the largest allowed difference between stages and module, as a share of the largest output value; they are compared
     on the first frame of each shape.
 
-    The module must be in eval mode. The first call of each shape takes seconds, because the module is exported and divided;
-    ``NetworkError`` if that fails, with the module left as it was. The module itself answers calls in training mode, with
-    labels or other arguments than the frame, and with a frame that needs gradients; other outputs have no gradients.
+    The module must be in eval mode. The first call of each shape takes seconds, because the module is exported and cut;
+    ``NetworkError`` if that fails, with the module left as it was. The original module runs in training mode, with labels
+    or other arguments besides the frame, and with a frame that needs gradients; other outputs have no gradients.
 
     >>> import torch
     >>> from torch import nn
