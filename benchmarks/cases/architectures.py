@@ -2,7 +2,7 @@
 
 Networks of transformers go through ``hf:``; the others are modules that torch's two exporters write as ONNX files. All are
 small, so that times are mostly those of starting operators: the share of multiply-adds is nearer to what a network of usual
-size shows. A held frame is one on which stage 1 fires alone.
+size shows. A held frame is one on which stage 1 fires alone; a network of one stage, such as one of instances, has none.
 """
 
 from __future__ import annotations
