@@ -99,6 +99,19 @@ def test_several_data(capsys, data):
     assert out["schedules"][0]["fire_rate"]["three"] == (2 + 1) / (4 + 2)
 
 
+@pytest.mark.parametrize(
+    ("clip", "given", "network"), [("a", [], "street"), ("b", [], "scene"), ("b", ["street"], "street")]
+)
+def test_the_default_network_is_that_of_segment_for_clips_without_labels(
+    clip, given, network, capsys, data, monkeypatch
+):
+    asked = []
+    load = command.load_network
+    monkeypatch.setattr(command, "load_network", lambda args: asked.append(args.network) or load(args))
+    evaluated(capsys, data / clip, *(["--network", *given] if given else []))
+    assert asked == [network]
+
+
 def test_every_and_limit(capsys, data):
     out = evaluated(capsys, data / "a", "--every", 2, "--limit", 2)
     assert out["schedules"][0]["fire_rate"] == {"one": 1, "two": 1, "three": 0}

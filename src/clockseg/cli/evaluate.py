@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clockseg.cli.clips import Account, clips_of, each
 from clockseg.cli.loading import as_planned, load_network, parse_schedules
 from clockseg.cli.options import (
+    Unsaid,
     above_zero,
     add_data_options,
     add_frames_options,
@@ -25,6 +26,7 @@ from clockseg.cli.options import (
 from clockseg.cli.progress import shown
 from clockseg.cli.terminal import align, print_result, say, warn
 from clockseg.errors import UsageError
+from clockseg.networks import ANY_VIDEO, DRIVING
 
 if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
@@ -65,7 +67,7 @@ def add_parser(commands: Any) -> None:
         "the option for several"
     )
     group.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
-    add_network_options(parser)
+    add_network_options(parser, default=ANY_VIDEO, or_else=f", as of segment; {DRIVING} for clips with labels")
     add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
     parser.add_argument("--table", type=Path, metavar="FILE.csv|tex", help=help)
@@ -84,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     clips = clips_of(args, account)
     if not clips:
         return 1
+    if isinstance(args.network, Unsaid) and any(any(clip.labels) for clip in clips):
+        args = changed(args, network=DRIVING)
     net = load_network(args)
     if args.map is not None:
         clips, warnings = renamed(clips, args.map, net)

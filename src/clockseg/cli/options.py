@@ -168,10 +168,10 @@ def add_group(parser: argparse.ArgumentParser, title: str, *names: str) -> argpa
     return group
 
 
-def add_network_options(parser: argparse.ArgumentParser, *, default: str = DRIVING) -> None:
-    """Add ``--network`` and the engine options."""
+def add_network_options(parser: argparse.ArgumentParser, *, default: str = DRIVING, or_else: str = "") -> None:
+    """Add ``--network`` and the engine options; ``or_else``: which other default there is, and when."""
     group = parser.add_argument_group("network")
-    add_options(group, "--network", default=Unsaid(default), help=f"{NETWORK_HELP} (default: {default})")
+    add_options(group, "--network", default=Unsaid(default), help=f"{NETWORK_HELP} (default: {default}{or_else})")
     add_options(group, *ENGINE)
 
 
