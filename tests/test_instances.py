@@ -182,6 +182,19 @@ def test_both_yolo_layouts_give_the_same_instances():
     assert (one.soft == other.soft).all()
 
 
+def test_objectness_weighs_the_scores_of_a_yolov5():
+    outputs = [("output0", FLOAT, [1, 252, 117]), ("output1", FLOAT, [1, 32, 16, 16])]
+    found = recognise(outputs_model(*outputs))
+    assert (found.head.layout, found.classes) == ("yolov5", 80)
+    rows = np.zeros((1, 252, 5 + 2 + 32), np.float32)
+    rows[0, :2, :5], rows[0, :2, 5:8] = ((20, 20, 16, 16, 0.9), (44, 44, 16, 16, 0.2)), (0.1, 0.8, 1)
+    prototypes = np.full((1, 32, 16, 16), 9, np.float32)
+
+    [one] = Head("yolov5", ("a", "b")).decode(value(a=rows, b=prototypes), (64, 64), (64, 64)).scores
+
+    assert one == pytest.approx(0.72)
+
+
 def test_queries_of_a_mask_transformer_are_decoded():
     logits = np.float32([[[9, 0, 0], [0, 0, 9]]])
     found = Head("queries", ("a", "b"), score=0.5).decode(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from clockseg import NetworkError, UsageError, run
 from clockseg.cli.main import main
 from clockseg.clocks.spec import parse_schedule
 from clockseg.networks.cut_input import frame_input, smallest_multiple
+from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import files_of, load
+from clockseg.networks.source import Said
 
 SIZE = WIDTH, HEIGHT = 48, 32
 SAID = {"input": {"scale": 1 / 255, "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}}
@@ -257,3 +260,44 @@ def test_a_frame_without_an_axis_of_batches_is_taken(tmp_path: Path) -> None:
     onnx.save(model, path)
     for engine in ("onnxruntime", "openvino"):
         assert (load(path, engine=engine)(frame()) == expected).mean() > 0.99
+
+
+ODD = {
+    "a classifier": {"y": (FLOAT, [1, 1000])},
+    "tokens": {"y": (FLOAT, [1, 197, 768])},
+    "key points": {"y": (FLOAT, [1, 17, 2])},
+    "a number": {"y": (FLOAT, [1])},
+    "boxes alone": {"y": (FLOAT, [1, 84, 8400])},
+    "five axes": {"y": (FLOAT, [1, 3, 2, HEIGHT, WIDTH])},
+    "too many channels": {"y": (FLOAT, [1, 300, HEIGHT, WIDTH])},
+    "a detector": {"y": (FLOAT, [1, 300, 4]), "labels": (FLOAT, [1, 300, 91])},
+    "a detector without a batch": {"y": (FLOAT, [9, 4]), "labels": (INT64, [9]), "scores": (FLOAT, [9])},
+    "maps with a score each": {"y": (FLOAT, [1, 4, HEIGHT, WIDTH]), "iou": (FLOAT, [1, 4])},
+    "YOLACT": {
+        "y": (FLOAT, [1, 90, 4]),
+        "conf": (FLOAT, [1, 90, 81]),
+        "mask": (FLOAT, [1, 90, 32]),
+        "proto": (FLOAT, [1, 8, 12, 32]),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("cut", [False, True])
+def test_outputs_of_no_kind_are_refused_with_their_shapes_and_those_of_each_kind(
+    name: str, cut: bool, tmp_path: Path
+) -> None:
+    path = several(tmp_path / "odd.onnx", ODD[name])
+    plain = Said(mean=(0,) * 3, std=(1,) * 3)
+    made = partial(cut_network, path, tmp_path / "net.onnx", said=plain) if cut else partial(load, path)
+    with pytest.raises((NetworkError, UsageError)) as told:
+        made(engine="onnxruntime")
+    assert str(ODD[name]["y"][1]) in str(told.value) or "300 channels" in str(told.value)
+    for kind in ("class scores are [1, classes, h, w]", "a matte is [1, 1, h, w]", "Mask R-CNN"):
+        assert kind in str(told.value)
+
+
+def test_a_file_that_an_engine_does_not_take_for_a_model(tmp_path: Path) -> None:
+    (tmp_path / "none.onnx").write_bytes(b"\x08\x08\x12\x00")
+    with pytest.raises(NetworkError, match=r"none\.onnx"):
+        load(tmp_path / "none.onnx", engine="onnxruntime")

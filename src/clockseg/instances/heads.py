@@ -157,7 +157,7 @@ def is_channels_first(rows: tuple[int, ...], cells: tuple[int, ...]) -> bool:
     >>> is_channels_first((116, 84), (16, 16)), is_channels_first((8400, 116), (160, 160))
     (True, False)
     """
-    anchors = sum(-(-cells[0] // step) * -(-cells[1] // step) for step in (2, 4, 8))
+    anchors = anchors_of(cells)
     return rows[1] == anchors if anchors in rows else rows[0] < rows[1]
 
 
@@ -168,10 +168,32 @@ def _with_prototypes(view: _View, rows: Array, prototypes: Array, start: int, bo
     return view.instances(_sigmoid(planes @ rows[:, start:].T), classes, scores, boxes)
 
 
+def anchors_of(cells: tuple[int, ...]) -> int:
+    """Return the number of cells of a YOLO at strides 8, 16 and 32; ``cells``: height and width at stride 4.
+
+    >>> anchors_of((160, 160))
+    8400
+    """
+    return sum(-(-cells[0] // step) * -(-cells[1] // step) for step in (2, 4, 8))
+
+
 def _yolo(head: Head, arrays: list[Array], view: _View) -> Instances:
     """Decode [1, 4 + classes + m, boxes] (or its transpose) and prototypes [1, m, h, w]."""
     rows, prototypes = arrays[0][0].astype(np.float32), arrays[1]
     rows = rows.T if is_channels_first(rows.shape, prototypes.shape[2:]) else rows
+    return _from_rows(head, rows, prototypes, view)
+
+
+def _yolov5(head: Head, arrays: list[Array], view: _View) -> Instances:
+    """Decode [1, boxes, 5 + classes + m], whose fifth column weighs the class scores, and prototypes [1, m, h, w]."""
+    rows, prototypes = arrays[0][0].astype(np.float32), arrays[1]
+    last = rows.shape[1] - prototypes.shape[1]
+    rows[:, 5:last] *= rows[:, 4:5]
+    return _from_rows(head, np.delete(rows, 4, axis=1), prototypes, view)
+
+
+def _from_rows(head: Head, rows: Array, prototypes: Array, view: _View) -> Instances:
+    """Return the instances of rows of box, class scores and coefficients that no better one of their class overlaps."""
     classes = rows.shape[1] - 4 - prototypes.shape[1]
     scores = rows[:, 4 : 4 + classes].max(axis=1)
     kept = _best(scores, head.score, MOST_ROWS)
@@ -224,6 +246,7 @@ def _rcnn(head: Head, arrays: list[Array], view: _View) -> Instances:
 
 LAYOUTS = {
     "yolo": ("boxes with class scores and coefficients", "prototypes"),
+    "yolov5": ("boxes with objectness, class scores and coefficients", "prototypes"),
     "yolo-suppressed": ("boxes with score, class and coefficients", "prototypes"),
     "detr": ("boxes", "logits", "masks"),
     "queries": ("logits", "masks"),
@@ -232,6 +255,7 @@ LAYOUTS = {
 """The layouts of instance heads, and the outputs that each has."""
 _DECODERS: dict[str, Callable[[Head, list[Array], _View], Instances]] = {
     "yolo": _yolo,
+    "yolov5": _yolov5,
     "yolo-suppressed": _suppressed_yolo,
     "detr": _detr,
     "queries": _queries,

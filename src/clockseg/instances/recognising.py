@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from clockseg.errors import NetworkError
 from clockseg.graph.static import declared_shape, fix
-from clockseg.instances.heads import Head, is_channels_first
+from clockseg.instances.heads import Head, anchors_of, is_channels_first
 from clockseg.types import Size
 
 KINDS = (
@@ -182,6 +182,9 @@ def _with_one(
     if last == 6 + count and not 4 + count < first < last:
         why = f"{first or 'some'} boxes after suppression, with {count} coefficients of prototypes (YOLO)"
         return Head("yolo-suppressed", (rows, maps)), why, len(names) or None
+    if first == 3 * anchors_of(shapes[maps][2:]) and first:
+        why = f"boxes with objectness, {last - 5 - count} class scores and {count} coefficients of prototypes (YOLOv5)"
+        return Head("yolov5", (rows, maps)), why, last - 5 - count
     expected = 4 + len(names) + count
     by_anchors = first if is_channels_first((first, last), shapes[maps][2:]) else last
     channels = expected if names and expected in (first, last) else by_anchors or max(first, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,8 +54,9 @@ def output_named(model: onnx.ModelProto, static: Static, name: str | None) -> tu
 
 
 def the_classes(outputs: Mapping[str, tuple[bool, tuple[int, ...]]]) -> str | None:
-    """Return the only output, else the only one of class scores, else of class ids; None if several may be it.
+    """Return the only output, else the only one of class scores, else of class ids.
 
+    None if several may be it, or if any is no map of the same proportions: prototypes of masks look like class scores.
     ``outputs``: by name, True for floats, and the shape.
 
     >>> the_classes({"depth": (True, (1, 1, 8, 8)), "scores": (True, (1, 19, 8, 8)), "ids": (False, (1, 8, 8))})
@@ -68,8 +70,24 @@ def the_classes(outputs: Mapping[str, tuple[bool, tuple[int, ...]]]) -> str | No
         if floats and len(shape) == 4 and 1 not in (shape[1], shape[3])
     ]
     ids = [name for name, (floats, shape) in outputs.items() if not floats and len(shape) > 2]
-    found = next((one for one in ([*outputs], scores, ids) if len(one) == 1), None)
-    return None if found is None or (found is ids and scores) else found[0]
+    found = next((one[0] for one in ([*outputs], scores, [] if scores else ids) if len(one) == 1), None)
+    fitting = found and all(alike(outputs[found][1], shape) for _, shape in outputs.values())
+    return found if len(outputs) == 1 or fitting else None
+
+
+def alike(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Return True if both are maps of about the same proportions, as far as their sides are known (0: not).
+
+    >>> alike((1, 19, 32, 64), (1, 64, 128)), alike((1, 32, 160, 160), (1, 100, 4)), alike((1, 9, 8, 8), (1, 9))
+    (True, False, False)
+    """
+    pairs = itertools.product(_sides(one), _sides(other))
+    return any(abs(a * d - b * c) <= 0.25 * max(a * d, b * c) for (a, b), (c, d) in pairs)
+
+
+def _sides(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return height and width, of which it is not known if channels come before or behind them."""
+    return {3: [shape[1:]], 4: [shape[2:], shape[1:3]]}.get(len(shape), [])
 
 
 def outcome(

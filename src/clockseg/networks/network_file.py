@@ -11,7 +11,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from clockseg import libraries
-from clockseg.errors import NetworkError, UsageError, first_line
+from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line
 from clockseg.execution.machine import threads_or_all
 from clockseg.types import Array, Size
 
@@ -65,7 +65,9 @@ def read(path: Path, *, engine: str, precision: str = "f32", threads: int | None
         if engine in ("auto", name):
             try:
                 return reader()
-            except (RuntimeError, ValueError) as error:
+            except ClocksegError:
+                raise
+            except Exception as error:  # engines raise many types
                 errors.append(f"{name}: {first_line(error)}")
     raise NetworkError(f"{path} can't be read ({'; '.join(errors)}). Is it complete, with its weights next to it?")
 

@@ -22,7 +22,7 @@ from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.instances.network import STAGE
-from clockseg.instances.recognising import Recognised, recognise
+from clockseg.instances.recognising import KINDS, Recognised, recognise
 from clockseg.networks.checking import in_half_precision, whole_part
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
 from clockseg.networks.cut_output import Outcome, outcome, output_named
@@ -121,7 +121,7 @@ def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ..
     if made.channels > MOST_CLASSES:
         raise NetworkError(
             f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
-            "--output, or --classes none if it does not score classes."
+            f"--output, or --classes none if it does not score classes. {KINDS}"
         )
     if made.channels < 2:
         raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")

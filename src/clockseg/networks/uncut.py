@@ -26,7 +26,7 @@ from clockseg.instances.heads import Head
 from clockseg.instances.recognising import KINDS, Recognised, recognise, recognised, shown
 from clockseg.libraries import opencv
 from clockseg.networks.cut_input import IMAGENET, frame_input, smallest_multiple
-from clockseg.networks.cut_output import the_classes
+from clockseg.networks.cut_output import alike, the_classes
 from clockseg.networks.network_file import File, Port, Run, channels_axis, layout
 from clockseg.networks.source import RECOMMENDED, numbered
 from clockseg.types import Array, Size
@@ -76,6 +76,8 @@ def describe(file: File, size: Size | None) -> Sidecar:
     told = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
     if found is None:
         _check_classes(beside, file, output, told.classes)
+        if "classes" not in data:
+            _check_kind(beside, file, output)
     missing = [f"input.{name}" for name in examples]
     missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
@@ -134,6 +136,22 @@ def _check_name(beside: Path, field: str, name: object, kind: str, ports: Sequen
         raise NetworkError(
             f"{beside}: {field} is {json.dumps(name)}, and the file has no such {kind}; it has {', '.join(there)}. Write one "
             "of these, or leave the field out."
+        )
+
+
+def _check_kind(beside: Path, file: File, output: Port) -> None:
+    """Check that an output, of which the user says nothing, is a map of class scores, class ids or numbers."""
+    shape, frame, axis = output.shape, file.size, channels_axis(output.shape, file, None)
+    if output.type.kind in "iub":
+        fits = len(shape) in (2, 3, 4)
+    elif len(shape) == 3 and frame and all(shape):
+        fits = alike(shape, (1, *frame[::-1]))
+    else:
+        fits = len(shape) == 3 or (axis is not None and shape[axis] <= MOST_CLASSES)
+    if not fits:
+        raise NetworkError(
+            f"{file.path.name} outputs {shown({output.name: shape})}, which is no map of at most {MOST_CLASSES} classes. {KINDS} "
+            f'For numbers of any other shape, write {{"classes": []}} into {beside}.'
         )
 
 
