@@ -38,13 +38,12 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 STALE = """Train a correction for propagated scores.
 
 Under a carry that estimates motion (--carry "warp(flow)"), most frames show the scores of an earlier frame, propagated along
-the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture
-(--reads frame: no stage of the network runs on such a frame) or the features of a stage that fires on every frame
-(--reads stage1). The network stays as it is; its own scores are the target, and labels are not read. DATA are videos or
-folders of consecutive frames.
+the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture; no
+stage of the network runs on such a frame. The network stays as it is; its own scores are the target, and labels are not read.
+DATA are videos or folders of consecutive frames.
 
 DIR gets NAME.onnx (the unchanged network followed by its correction) with its sidecar, log.jsonl, and state.pt, from
-which --resume continues. The correction is not used on frames on which every stage fires."""
+which --resume continues. The correction is not used on frames on which a stage fires."""
 HEADS = """Give the stages of a network class scores, so that adaptive clocks can watch them.
 
 Most networks compute class scores at their end only. A head is a 1x1 convolution on a stage's features, fitted to the labels
