@@ -75,24 +75,13 @@ class Inspection:
     @property
     def held_share(self) -> float | None:
         """The time of a frame on which only stage 1 fires, over the uncut network's; None for a network of one stage."""
-        held = self._held()
-        return sum(part.seconds for part in held) / self.whole.seconds if held else None
-
-    @property
-    def held_work(self) -> float | None:
-        """The multiply-adds of such a frame over the uncut network's; None for a network of one stage."""
-        held = self._held()
-        return sum(part.multiply_adds for part in held) / max(1, self.whole.multiply_adds) if held else None
-
-    def _held(self) -> list[Inspected]:
-        """Return the parts that run on a frame on which only stage 1 fires; none of a network of one stage."""
         if sum(part.kind == "stage" for part in self.parts) < 2:
-            return []
+            return None
         fresh = {self.parts[0].name}
         for part in self.parts:
             if part.kind == "finish" or (part.kind == "group" and not fresh.isdisjoint(part.reads)):
                 fresh.add(part.name)
-        return [part for part in self.parts if part.name in fresh]
+        return sum(part.seconds for part in self.parts if part.name in fresh) / self.whole.seconds
 
     @property
     def warning(self) -> str | None:

@@ -21,8 +21,6 @@ INK, MUTED, RULE = "#1d2126", "#6a7077", "#d5d8dc"
 """Text and lines; text of less weight; grids."""
 FIRED, NOW = "#000000", "#1f6fd1"
 """A firing in a raster, and the current frame (the paper's supplement: black and blue bars)."""
-STAGES = ("#a6cbe3", "#4a90c2", "#0b4f8a")
-"""Shallow to deep."""
 # Okabe and Ito's colours, which people tell apart whatever their colour vision.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a6a4f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
