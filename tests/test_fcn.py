@@ -237,10 +237,10 @@ def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     file = tmp_path / "x.safetensors"
-    with pytest.raises(DataError, match="not a checkpoint of an FCN"):
+    with pytest.raises(DataError, match=r"not a checkpoint of `python -m recipes\.fcn`"):
         load_fcn(file)
     file.write_bytes(b"nothing of the kind")
-    with pytest.raises(DataError, match="not a checkpoint of an FCN"):
+    with pytest.raises(DataError, match=r"not a checkpoint of `python -m recipes\.fcn`"):
         load_fcn(file)
     save_file({"a": np.zeros(1)}, file, {"format": "clockseg-street-1"})
     with pytest.raises(DataError, match="has the format 'clockseg-street-1'; 'clockseg-fcn-1' is what"):

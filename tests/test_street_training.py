@@ -21,8 +21,8 @@ from clockseg.cli.progress import watched  # noqa: E402
 from clockseg.errors import DataError, MissingDependency, TrainingError, UsageError  # noqa: E402
 from clockseg.networks.load import load  # noqa: E402
 from recipes.batches import Batches  # noqa: E402
-from recipes.fcn import __main__ as fcn_command  # noqa: E402
 from recipes.frames import read_frames  # noqa: E402
+from recipes.options import line  # noqa: E402
 from recipes.street import encoder, fit, training  # noqa: E402
 from recipes.street.__main__ import main  # noqa: E402
 from recipes.street.augment import Augmentation, Views, paste, photometric, random_affine  # noqa: E402
@@ -145,10 +145,9 @@ def test_scores_of_nothing_are_null(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_tells_a_score_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    watched(fcn_command._line, quiet=False)(
-        {"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None}
-    )
-    assert capsys.readouterr().err == "fcn8s step 2  validation: mean IU -\n"
+    score = {"event": "score", "net": "fcn8s", "step": 2, "of": "validation", "mean_iu": None, "pixel_acc": None}
+    watched(line, quiet=False)(score)
+    assert capsys.readouterr().err == "fcn8s step 2  validation: mIoU -, pixels -\n"
 
 
 def test_frozen_rows_stay_as_they_were(data: Path, tmp_path: Path) -> None:
@@ -369,7 +368,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_until_is_the_shape_that_is_trained(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = []
-    monkeypatch.setattr(training, "_train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
+    monkeypatch.setattr(training, "train_one", lambda frames, out, recipe, *rest: trained.append(recipe) or out)
     assert main(["train", str(data), "--out", str(tmp_path), "--until", "stride16", "--quiet"]) == 0
     assert trained == [replace(STREET, shape=Shape(until="stride16"))]
 
@@ -378,7 +377,7 @@ def test_the_larger_sister_is_a_command_of_its_own(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained = []
-    monkeypatch.setattr(training, "_train_one", lambda frames, out, *rest: trained.append(rest[:2]) or out)
+    monkeypatch.setattr(training, "train_one", lambda frames, out, *rest: trained.append(rest[:2]) or out)
     how = [str(data), "--out", str(tmp_path), "--precision", "bf16"]
     assert main(["train", "--large", *how]) == 0
     [(recipe, choices)] = trained

@@ -7,18 +7,17 @@ clockseg evaluate DATA --network DIR/fcn8s.onnx
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clockseg.cli.main import run_command
-from clockseg.cli.options import above_zero, add_group, count, need, positive, size
+from clockseg.cli.options import above_zero, add_group, need, positive, size
 from clockseg.cli.progress import watched
-from clockseg.cli.terminal import percent
 from clockseg.errors import UsageError
+from recipes.options import add_run, box, line
 
 if TYPE_CHECKING:
     from recipes.fcn.recipe import FCNRecipe
@@ -50,8 +49,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=what, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         command.add_argument("data", metavar="DATA", type=Path, help="a data set with labels")
-        command.add_argument("--out", required=True, metavar="DIR", type=Path, help="where the results go")
-        command.add_argument("--resume", action="store_true", help="go on with what is in DIR, if there is something")
+        add_run(command, seed=1337)
         command.add_argument("--validation", type=Path, metavar="DATA", help="a data set to score")
         command.add_argument(
             "--validation-layout", metavar="SPEC", help="how that one lies on disk (default: --layout's)"
@@ -59,8 +57,6 @@ def parser() -> argparse.ArgumentParser:
         add_group(command, "data", "--layout")
         _add_network(command.add_argument_group("network"))
         _add_recipe(command.add_argument_group("recipe"))
-        _add_machine(command.add_argument_group("machine"))
-        command.add_argument("--quiet", action="store_true", help="print nothing but errors")
         command.set_defaults(run=run, variant=name)
     return top
 
@@ -115,16 +111,9 @@ def _add_recipe(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--halves", action="store_true", help="train on the left and right half of pictures, as done for Cityscapes"
     )
-    group.add_argument("--seed", type=count, default=1337, metavar="N", help="of everything random (default: 1337)")
-
-
-def _add_machine(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where to compute (default: cpu)")
-    group.add_argument("--minutes", type=above_zero, metavar="M", help="end each net after so long at the latest")
     group.add_argument(
         "--save-every", type=positive, metavar="N", help="steps between saved states and scores (default: the recipe's)"
     )
-    group.add_argument("--workers", type=count, default=1, metavar="N", help="processes that read ahead (default: 1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         layout=args.layout,
         validation=args.validation,
         validation_layout=args.validation_layout,
-        say=watched(_line, quiet=args.quiet),
+        say=watched(line, quiet=args.quiet),
     )
     network = write_fcn(*read_state(found), found.with_suffix(".onnx"))
     if not args.quiet:
@@ -169,8 +158,6 @@ def _recipe(args: argparse.Namespace) -> FCNRecipe:
     """The recipe with what the user chose otherwise."""
     from recipes.fcn.recipe import recipe
 
-    if isinstance(args.size, int):
-        raise UsageError(f"--size {args.size}: give WIDTHxHEIGHT, such as 320x240.")
     if args.recipe != "scratch" and not (args.vgg16 or args.initial or args.random):
         raise UsageError(
             f"--recipe {args.recipe} starts from VGG-16: give --vgg16 FILE, --from an FCN or --random, or --recipe scratch."
@@ -190,18 +177,9 @@ def _recipe(args: argparse.Namespace) -> FCNRecipe:
         found,
         phases=phases,
         batch=args.batch or found.batch,
-        working=args.size or found.working,
+        working=box(args.size) or found.working,
         every=args.save_every or found.every,
     )
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """Of an entry of the log, what one wants to watch."""
-    if entry["event"] == "score":
-        return f"{entry['net']} step {entry['step']}  {entry['of']}: mean IU {percent(entry['mean_iu'])}"
-    if entry["event"] == "step":
-        return f"{entry['net']} step {entry['step']}  loss {entry['loss']:g}  {entry['minutes']:.1f} min"
-    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'classes', 'device')})}"
 
 
 if __name__ == "__main__":

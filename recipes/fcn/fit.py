@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.errors import TrainingError
 from clockseg.training.fitting import Log
 from recipes.batches import Batches
 from recipes.fcn.net import FCN
 from recipes.fcn.recipe import FCNRecipe, Loss, Phase
 from recipes.fcn.vgg16 import Mean
-from recipes.run import Run
+from recipes.run import Run, check_loss
 from recipes.street.fit import progress, rate_factor
 
 LINES = 10
@@ -106,11 +104,7 @@ def update(run: Run, data: Tensor, labels: Tensor, rate: float, recipe: FCNRecip
         group["lr"] = rate * group["share"]
     loss = softmax_loss(run.net(data).score, labels, ignore, recipe.loss)
     value = float(loss.detach())
-    if not math.isfinite(value):
-        raise TrainingError(
-            f"the loss is {value} at step {run.step + 1}, at a rate of {rate:g}: the steps are too large. Train again with a "
-            f"lower --rate, such as {rate / 10:g}, or go on from the last saved state with it and --resume."
-        )
+    check_loss(value, run.step + 1, rate)
     run.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     if recipe.clip is not None:

@@ -25,9 +25,8 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import Clip, read_data
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.export_fcn import write_fcn
+from recipes.cards import RECIPES, facts, insert, percent, read_log, table, trained
 from recipes.fcn.checkpoint import read_state
-from recipes.street.card import facts, percent
-from recipes.street.cards import RECIPES, insert, table
 
 NAME = "fcn8s-narrow"
 PAGE = RESULTS / "fcn8s-narrow.md"
@@ -83,9 +82,9 @@ def scored(net: StagedNetwork, clips: Sequence[Clip]) -> dict[str, Any]:
 
 def training(log: Path) -> dict[str, Any]:
     """How long it was, and the mean IU on the val clip along the way."""
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    entries, run = read_log(log), trained(log)
     steps = [entry for entry in entries if entry["event"] == "step"]
-    start, minutes = entries[0], {entry["step"]: entry["minutes"] for entry in steps}
+    minutes = {entry["step"]: entry["minutes"] for entry in steps}
     curve = [
         {
             "step": entry["step"],
@@ -95,17 +94,10 @@ def training(log: Path) -> dict[str, Any]:
         for entry in entries
         if entry["event"] == "score"
     ]
-    return {
-        "steps": curve[-1]["step"],
-        "minutes": steps[-1]["minutes"],
-        "epochs": round(curve[-1]["step"] * start["recipe"]["batch"] / start["frames"], 1),
-        "frames": start["frames"],
-        "widths": start["shape"]["widths"],
-        "fc": start["shape"]["fc"],
-        "device": start["device"],
-        "loss": {"first": steps[0]["loss"], "last": steps[-1]["loss"]},
-        "curve": curve,
-    }
+    epochs = round(curve[-1]["step"] * run["recipe"]["batch"] / run["frames"], 1)
+    told = {"steps": curve[-1]["step"], "minutes": run["minutes"], "epochs": epochs, "frames": run["frames"]}
+    told |= {"widths": run["shape"]["widths"], "fc": run["shape"]["fc"], "device": run["device"]}
+    return told | {"loss": {"first": steps[0]["loss"], "last": steps[-1]["loss"]}, "curve": curve}
 
 
 def page(figures: Mapping[str, Any]) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli.main import run_command
-from clockseg.cli.options import above_zero, count, need, positive, size
+from clockseg.cli.options import need
 from clockseg.cli.progress import watched
-from recipes.street.__main__ import add_export, box, percent
+from recipes.options import add_run, add_steps, choices, line
+from recipes.street.__main__ import add_export
 
 TEACH = """Compute the teacher's answers once, into a folder outside of the repository (about 1 MB a picture).
 
@@ -62,8 +63,8 @@ def _add_train(commands: Any) -> None:
     )
     command.add_argument("data", metavar="DATA", type=Path, help="the shared data folder")
     command.add_argument("--cache", required=True, metavar="DIR", type=Path, help="folder of the teacher's answers")
-    command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
-    command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
+    add_run(command)
+    add_steps(command)
     command.add_argument(
         "--weights", metavar="NAME.onnx", type=Path, help="start from an exported network, such as the bundled one, at "
         "half of the learning rate (default: ImageNet weights of the encoder)",
@@ -75,19 +76,6 @@ def _add_train(commands: Any) -> None:
         "--sources", choices=("all", "permissive"), default="all", help="pictures to train on, by the terms that "
         "their repositories state (default: all)",
     )  # fmt: skip
-    command.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
-    command.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
-    command.add_argument("--iterations", type=positive, metavar="N", help="training steps (default: the recipe's)")
-    command.add_argument("--minutes", type=above_zero, metavar="M", help="time limit, all resumed parts together")
-    command.add_argument("--batch", type=positive, metavar="N", help="views per step (default: the recipe's)")
-    command.add_argument(
-        "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
-    )
-    command.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
-    command.add_argument(
-        "--precision", choices=("f32", "bf16"), help="of the convolutions (default: bf16 on cuda, f32 on cpu)"
-    )
-    command.add_argument("--quiet", action="store_true", help="print errors only")
     command.set_defaults(run=train)
 
 
@@ -106,38 +94,20 @@ def train(args: argparse.Namespace) -> int:
     need("torch", "safetensors", what="training")
     from recipes.scene.recipe import FINISH, MAIN
     from recipes.scene.training import train
-    from recipes.street.training import Choices
 
-    choices = Choices(
-        device=args.device,
-        seed=args.seed,
-        workers=args.workers,
-        resume=args.resume,
-        iterations=args.iterations,
-        batch=args.batch,
-        view=box(args.size),
-        minutes=args.minutes,
-        bf16=None if args.precision is None else args.precision == "bf16",
-    )
-    permissive = args.sources == "permissive"
-    say = watched(_line, quiet=args.quiet)
-    phase = FINISH if args.finish else MAIN
     found = train(
-        args.data, args.cache, args.out,
-        choices=choices, phase=phase, permissive=permissive, say=say, weights=args.weights,
-    )  # fmt: skip
+        args.data,
+        args.cache,
+        args.out,
+        choices=choices(args),
+        phase=FINISH if args.finish else MAIN,
+        permissive=args.sources == "permissive",
+        say=watched(line, quiet=args.quiet),
+        weights=args.weights,
+    )
     if not args.quiet:
         print(f"{found}\nnext: python -m recipes.scene export {found} --half --out scene.onnx")
     return 0
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """Return the line to print for an entry of the log."""
-    if entry["event"] == "score":
-        return f"validation: pixels {percent(entry['pixel_acc'])}, mIoU {percent(entry['mean_iu'])}"
-    if entry["event"] == "step":
-        return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
-    return f"start: {entry['pictures']} pictures, {entry['device']}"
 
 
 if __name__ == "__main__":

@@ -10,20 +10,19 @@ CACHE is the folder of the teacher's answers, as `python -m recipes.scene teach`
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, provenance
+from benchmarks.harness import provenance
 from benchmarks.inputs import DRIVING, FIXED_CAMERA, data
 from clockseg import evaluate, load, parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
 from clockseg.networks.load import path_of
+from recipes.cards import RECIPES, WEIGHTS, arguments, facts, finish, percent, table, trained, write_metrics
 from recipes.scene.training import LEAST_SHARE, agreement
-from recipes.street.card import facts, frame_times, own_labels, percent
-from recipes.street.cards import RECIPES, WEIGHTS, insert, table, write_result
+from recipes.street.card import frame_times, own_labels
 
 SCENE, INT8 = "scene", "scene-int8"
 SCHEDULE = "carried(skip_frame(6), interpolate(flow))"
@@ -41,21 +40,17 @@ def main() -> None:
     root = data("scenes").parent
     nets = {name: load(name, engine="openvino", threads=args.threads) for name in (SCENE, INT8)}
     figures: dict[str, Any] = {
-        "agreement": {name: scored(net.uncut(), net, root, args.cache) for name, net in nets.items()},
-        "stages": stages(nets[SCENE], root, args.cache),
+        "agreement": {name: scored(net.uncut(), net, root, args.CACHE) for name, net in nets.items()},
+        "stages": stages(nets[SCENE], root, args.CACHE),
         "clocked": {name: clocked(nets[SCENE], data(*parts)) for name, parts in VIDEOS.items()},
         "milliseconds": {name: frame_times(name, args.threads, args.repeat) for name in nets},
         "megabytes": {name: round(path_of(name).stat().st_size / 1e6, 1) for name in nets},
         "confidence": nets[SCENE].sidecar.confidence,
         "training": training(args.log),
     }
-    text = markdown(figures)
-    print(text)
-    print(f"{write_result('scene_card', figures).relative_to(ROOT)} written")
+    finish(args, "scene_card", figures, WEIGHTS / "scene.md", "figures", markdown(figures))
     if args.card:
-        said = json.dumps({"provenance": provenance(), **figures}, indent=1) + "\n"
-        (RECIPES / "scene" / "results" / "scene-metrics.json").write_text(said)
-        insert(WEIGHTS / "scene.md", "figures", text)
+        write_metrics("scene", "scene", figures)
 
 
 def scored(labeller: Any, net: StagedNetwork, root: Path, cache: Path) -> dict[str, Any]:
@@ -93,14 +88,8 @@ def clocked(net: StagedNetwork, path: Path) -> dict[str, Any]:
 
 def training(log: Path) -> dict[str, Any]:
     """How long the training took, and on how many pictures."""
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    last = [entry for entry in entries if entry["event"] == "step"][-1]
-    start = entries[0]
-    return {key: start[key] for key in ("pictures", "sources", "device")} | {
-        "steps": last["step"],
-        "minutes": last["minutes"],
-        "views": last["step"] * start["recipe"]["batch"],
-    }
+    found = trained(log)
+    return {key: found[key] for key in ("pictures", "sources", "device", "steps", "minutes", "views")}
 
 
 def markdown(figures: Mapping[str, Any]) -> str:
@@ -143,13 +132,13 @@ def markdown(figures: Mapping[str, Any]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cache", type=Path, metavar="CACHE")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=60, help="runs to time")
-    parser.add_argument("--log", type=Path, default=RECIPES / "scene" / "results" / "scene-log.jsonl")
-    parser.add_argument("--card", action="store_true", help="write the card's figures")
-    return parser.parse_args()
+    return arguments(
+        __doc__,
+        threads=2,
+        CACHE={"type": Path},
+        repeat={"type": int, "default": 60, "help": "runs to time"},
+        log={"type": Path, "default": RECIPES / "scene" / "results" / "scene-log.jsonl"},
+    )
 
 
 if __name__ == "__main__":

@@ -5,20 +5,22 @@ python -m recipes.scene.int8
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
 
 from benchmarks.inputs import data
 from clockseg.datasets import read_data
 from clockseg.networks.quantization import quantize
+from recipes.cards import WEIGHTS
 from recipes.scene.pictures import training_pictures
-from recipes.street.cards import WEIGHTS
 
 FRAMES = 100
 
 
 def main() -> None:
     """Quantize, and say how well the labels agree on pictures kept apart."""
+    argparse.ArgumentParser("python -m recipes.scene.int8", description=__doc__).parse_args()
     pictures = [picture for picture in training_pictures(data("scenes").parent) if picture.frame is None]
     with tempfile.TemporaryDirectory() as folder:
         images = Path(folder) / "pictures"

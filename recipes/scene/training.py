@@ -17,10 +17,10 @@ from torch import Tensor
 
 from clockseg.errors import DataError
 from clockseg.evaluation.metrics import Confusion, confusion
-from clockseg.training.fitting import Log, log_to
+from clockseg.training.fitting import Log
 from clockseg.types import Array, Image, Labels
 from recipes.batches import Batches
-from recipes.run import Run, device, device_name
+from recipes.run import Choices, Run, begin, check_out, device
 from recipes.scene.classes import CLASSES
 from recipes.scene.exported import load_exported
 from recipes.scene.loss import loss_on_probabilities
@@ -32,7 +32,6 @@ from recipes.street.checkpoint import Description, save_network
 from recipes.street.fit import fit, start
 from recipes.street.network import build, framing, load_imagenet, normalise
 from recipes.street.recipe import Recipe, shortened
-from recipes.street.training import Choices, check_out
 from recipes.street.validate import report, torch_labeller
 
 CHECKS = 4
@@ -60,35 +59,22 @@ def train(
     iterations or minutes than before: the learning rate then goes back to where that longer training has it.
     `weights`: an exported network (NAME.onnx) to start from instead of ImageNet's encoder, at half of the learning rate.
     """
-    check_out(out, "scene", resume=choices.resume)
+    check_out([out / "state.pt", out / "scene.safetensors"], out, resume=choices.resume)
     recipe = shortened(phase.recipe, choices.iterations, choices.batch, choices.view)
     if weights is not None:
         recipe = replace(recipe, rate=recipe.rate / 2)
     where = device(choices.device)
-    out.mkdir(parents=True, exist_ok=True)
     pictures = training_pictures(data, permissive=permissive)
     if missing := [picture.name for picture in pictures if not soft_file(cache, picture).exists()]:
         raise DataError(
             f"{cache} lacks the teacher's answers for {len(missing)} pictures: run recipes.scene teach first."
         )
-    log = log_to(out / "log.jsonl", say, fresh=not choices.resume)
-    log(
-        {
-            "event": "start",
-            "recipe": asdict(recipe),
-            "choices": asdict(choices),
-            "mix": phase.mix,
-            "pictures": len(pictures),
-            "sources": "permissive" if permissive else "all",
-            "weights": None if weights is None else weights.name,
-            "torch": torch.__version__,
-            "device": device_name(where),
-        }
-    )
-    torch.manual_seed(choices.seed)
+    made = {"recipe": asdict(recipe), "choices": asdict(choices), "mix": phase.mix, "pictures": len(pictures)}
+    made |= {"sources": "permissive" if permissive else "all", "weights": None if weights is None else weights.name}
+    log = begin(out, where, say, seed=choices.seed, resume=choices.resume, **made)
     net = build(recipe.shape, recipe.drop)
     views = SoftViews(pictures, cache, recipe.view, recipe.working, recipe.augmentation, phase.mix)
-    if not (choices.resume and (out / "state.pt").exists()):
+    if not choices.goes_on(out):
         if weights is not None:
             load_exported(net, weights, some_pictures(views, choices.seed))
         elif choices.imagenet:
@@ -103,8 +89,8 @@ def train(
         log({"event": "score", "step": run.step, **scores(run.average, recipe, data, cache)})
 
     check = every(choices.minutes, save_and_score)
-    bf16 = where.type == "cuda" if choices.bf16 is None else choices.bf16
-    fit(run, recipe, batches, loss, out, log, check=check, minutes=choices.minutes, resume=choices.resume, bf16=bf16)
+    bf16, minutes, resume = choices.in_bf16(where), choices.minutes, choices.resume
+    fit(run, recipe, batches, loss, out, log, check=check, minutes=minutes, resume=resume, bf16=bf16)
     save_and_score(run)
     return out / "scene.safetensors"
 

@@ -7,7 +7,6 @@ python -m recipes.street export DIR/street.safetensors --out street.onnx
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.cli.main import run_command
-from clockseg.cli.options import above_zero, check_new_network, count, need, positive, size
+from clockseg.cli.options import check_new_network, count, need, size
 from clockseg.cli.progress import watched
 from clockseg.errors import UsageError
+from recipes.options import add_run, add_steps, box, choices, line
 
 TRAIN = """Train street (or, with --large, street-large) on labelled clips.
 
@@ -47,8 +47,8 @@ def _add_train(commands: Any) -> None:
         "train", help="train a network", description=TRAIN, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_argument("data", metavar="DATA", type=Path, help="folder of labelled clips")
-    command.add_argument("--out", required=True, metavar="DIR", type=Path, help="folder for the results")
-    command.add_argument("--resume", action="store_true", help="continue from DIR/state.pt if it exists")
+    add_run(command)
+    add_steps(command)
     command.add_argument("--large", action="store_true", help="train street-large (about three times the time)")
     command.add_argument(
         "--until", choices=("stride8", "stride16"), help="end the network after this stage: a baseline (default: whole)"
@@ -61,24 +61,6 @@ def _add_train(commands: Any) -> None:
         "--teachers", type=count, default=0, metavar="N", help="train N larger networks first, in DIR/teacher-K, and "
         "learn from their answers too (default: 0)"
     )  # fmt: skip
-    command.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
-    command.add_argument("--seed", type=count, default=0, metavar="N", help="random seed (default: 0)")
-    command.add_argument("--iterations", type=positive, metavar="N", help="training steps (default: the recipe's)")
-    command.add_argument(
-        "--minutes",
-        type=above_zero,
-        metavar="M",
-        help="time limit; the learning rate reaches zero at the end either way",
-    )
-    command.add_argument("--batch", type=positive, metavar="N", help="views per step (default: the recipe's)")
-    command.add_argument(
-        "--size", type=size, metavar="WIDTHxHEIGHT", help="size of a view, multiples of 32 (default: the recipe's)"
-    )
-    command.add_argument("--workers", type=count, default=1, metavar="N", help="processes that draw views (default: 1)")
-    command.add_argument(
-        "--precision", choices=("f32", "bf16"), help="of the convolutions (default: bf16 on cuda, f32 on cpu)"
-    )
-    command.add_argument("--quiet", action="store_true", help="print errors only")
     command.set_defaults(run=train)
 
 
@@ -102,30 +84,19 @@ def train(args: argparse.Namespace) -> int:
     """Train, and print the path of the checkpoint."""
     need("torch", "safetensors", what="training")
     from recipes.street.recipe import STREET, STREET_LARGE
-    from recipes.street.training import Choices, train
+    from recipes.street.training import train
 
     if args.large and args.until:
         raise UsageError("--until is for street; leave it out with --large.")
-    choices = Choices(
-        device=args.device,
-        seed=args.seed,
-        workers=args.workers,
-        resume=args.resume,
-        iterations=args.iterations,
-        batch=args.batch,
-        view=box(args.size),
-        minutes=args.minutes,
-        bf16=None if args.precision is None else args.precision == "bf16",
-    )
     found = train(
         args.data,
         args.out,
-        choices=choices,
+        choices=choices(args),
         recipe=STREET_LARGE if args.large else replace(STREET, shape=replace(STREET.shape, until=args.until)),
         teachers=args.teachers,
         hold_out=args.hold_out,
         validation=args.validation,
-        say=watched(_line, quiet=args.quiet),
+        say=watched(line, quiet=args.quiet),
     )
     if not args.quiet:
         name = "street-large" if args.large else "street"
@@ -142,28 +113,6 @@ def export(args: argparse.Namespace) -> int:
     found = export(args.checkpoint, args.out, size=box(args.size), half=args.half)
     print(f"{found} ({found.stat().st_size / 1e6:.1f} MB)\n{found.with_suffix('.json')}")
     return 0
-
-
-def box(given: int | tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the size that `--size` gave; `UsageError` unless it has both sides."""
-    if isinstance(given, int):
-        raise UsageError(f"--size {given}: give WIDTHxHEIGHT, such as 320x256.")
-    return given
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """Return the line to print for an entry of the log."""
-    if entry["event"] == "score":
-        scores = ", ".join(f"{name} {percent(iu)}" for name, iu in entry["iu"].items())
-        return f"{entry['of']}: mIoU {percent(entry['mean_iu'])} ({scores})"
-    if entry["event"] == "step":
-        return f"step {entry['step']}  loss {entry['loss']:.3f}  {entry['minutes']:.1f} min"
-    return f"{entry['event']}: {json.dumps({key: entry[key] for key in ('frames', 'clips', 'device', 'teachers')})}"
-
-
-def percent(share: float | None) -> str:
-    """Return a share as a percentage, or a dash for None."""
-    return "-" if share is None else f"{100 * share:.1f}"
 
 
 if __name__ == "__main__":

@@ -10,18 +10,17 @@ python -m recipes.street.card --card                     the same, the figures i
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from benchmarks.harness import ROOT, provenance
+from benchmarks.harness import provenance
 from benchmarks.inputs import data
+from benchmarks.measuring import took
 from clockseg import load
 from clockseg.clocks import maps
 from clockseg.clockwork.network import StagedNetwork
@@ -29,7 +28,7 @@ from clockseg.datasets import read_data
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.types import Array, Image, Labels
-from recipes.street.cards import RECIPES, WEIGHTS, insert, write_result
+from recipes.cards import WEIGHTS, arguments, facts, finish, percent, read_log, table, trained, write_metrics
 
 
 def main() -> None:
@@ -47,15 +46,10 @@ def main() -> None:
     }
     if args.log:
         figures["training"] = training(args.log)
-    text = markdown(figures, net)
-    print(text)
-    name = args.network.replace("-", "_")
-    print(f"{write_result(f'{name}_card', figures).relative_to(ROOT)} written")
+    card, name = WEIGHTS / f"{args.network}.md", args.network.replace("-", "_")
+    finish(args, f"{name}_card", figures, card, "figures", markdown(figures, net))
     if args.card:
-        (RECIPES / "street" / "results" / f"{args.network}-metrics.json").write_text(
-            json.dumps({"provenance": provenance(), **figures}, indent=1) + "\n"
-        )
-        insert(WEIGHTS / f"{args.network}.md", "figures", text)
+        write_metrics("street", args.network, figures)
 
 
 def validation(net: StagedNetwork) -> dict[str, Confusion]:
@@ -87,15 +81,6 @@ def enlarged(scores: Array, net: StagedNetwork, image: Image) -> Array:
     return net.restore({"scores": full[None]}, image)[None]
 
 
-def facts(scores: Confusion, classes: Sequence[str]) -> dict[str, Any]:
-    """Fractions of 1."""
-    iu = {
-        name: None if np.isnan(value) else round(float(value), 4)
-        for name, value in zip(classes, scores.iu, strict=True)
-    }
-    return {"mean_iu": round(scores.mean_iu, 4), "pixel_acc": round(scores.pixel_acc, 4), "iu": iu}
-
-
 def time_facts(costs: Mapping[str, Inspection]) -> dict[str, Any]:
     """Of the uncut network, and what share of its time each part takes."""
     f32 = costs["f32"]
@@ -120,17 +105,13 @@ def frame_times(network: str, threads: int, repeat: int) -> dict[str, float]:
     net = load(network, threads=threads).uncut()
     image = next(iter(read_data(data("camvid", "val"))[0])).image
     net(image)
-    seconds = []
-    for _ in range(repeat):
-        before = time.perf_counter()
-        net(image)
-        seconds.append(time.perf_counter() - before)
+    seconds = [took(lambda: net(image)) for _ in range(repeat)]
     return {"fastest": round(1e3 * min(seconds), 2), "median": round(1e3 * statistics.median(seconds), 2)}
 
 
 def held_out_scores(log: Path) -> list[dict[str, Any]]:
     """The scores on held-out clips that a training's log ends with."""
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    entries = read_log(log)
     start = entries[0]
     flattered = next((entry["mean_iu"] for entry in entries if entry.get("of") == "validation"), None)
     rest = {"trained_on": start["clips"], "frames": start["frames"], "validation": flattered}
@@ -140,25 +121,22 @@ def held_out_scores(log: Path) -> list[dict[str, Any]]:
 
 def training(log: Path) -> dict[str, Any]:
     """How long the training took."""
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    steps = [entry for entry in entries if entry["event"] == "step"]
-    batch, frames = entries[0]["recipe"]["batch"], entries[0]["frames"]
-    return {"steps": steps[-1]["step"], "minutes": steps[-1]["minutes"], "device": entries[0]["device"],
-            "epochs": round(steps[-1]["step"] * batch / frames, 1), "frames": frames}  # fmt: skip
+    found = trained(log)
+    epochs = round(found["views"] / found["frames"], 1)
+    return {key: found[key] for key in ("steps", "minutes", "device", "frames")} | {"epochs": epochs}
 
 
 def markdown(figures: Mapping[str, Any], net: StagedNetwork) -> str:
     """The tables of the card."""
     fused = figures["validation"]["fused"]
     columns = {"val clip": fused} | {f"held out {'+'.join(one['clips'])}": one for one in figures["held_out"]}
-    rows = [["class", *columns], ["---", *["---:"] * len(columns)]]
+    rows = [["class", *columns]]
     rows += [[name, *(percent(column["iu"][name]) for column in columns.values())] for name in net.sidecar.classes]
     rows += [["**mean IU**", *(f"**{percent(column['mean_iu'])}**" for column in columns.values())]]
     rows += [["pixel accuracy", *(percent(column["pixel_acc"]) for column in columns.values())]]
     own = ", ".join(f"{stage.name} {percent(figures['validation'][stage.name]['mean_iu'])}" for stage in net.stages)
-    table = [f"| {' | '.join(row)} |" for row in rows]
     alone = f"Each stage's own scores alone, val clip, mean IU: {own}."
-    return "\n".join([*table, "", alone, *story(figures), "", *time_lines(figures["time"])])
+    return "\n".join([table(rows), "", alone, *story(figures), "", *time_lines(figures["time"])])
 
 
 def story(figures: Mapping[str, Any]) -> list[str]:
@@ -189,20 +167,15 @@ def time_lines(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def percent(share: float | None) -> str:
-    """One decimal, or a dash where a class is absent."""
-    return "–" if share is None else f"{100 * share:.1f}"
-
-
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", default="street", help="street, or an ONNX file with its sidecar")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=100, help="runs to time")
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--held-out", type=Path, nargs="*", default=[])
-    parser.add_argument("--card", action="store_true", help="write the card's figures")
-    return parser.parse_args()
+    return arguments(
+        __doc__,
+        threads=2,
+        network={"default": "street", "help": "street, or an ONNX file with its sidecar"},
+        repeat={"type": int, "default": 100, "help": "runs to time"},
+        log={"type": Path},
+        held_out={"type": Path, "nargs": "*", "default": []},
+    )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clockseg.errors import TrainingError, UsageError
+from clockseg.errors import UsageError
 from clockseg.training.fitting import Log, load_state, save_state
 from recipes.batches import Batches
-from recipes.run import Run
+from recipes.run import Run, check_loss
 from recipes.street.network import AnyStreet, Scores, normalise
 from recipes.street.recipe import Recipe
 
@@ -143,11 +143,7 @@ def _step(run: Run, images: Tensor, targets: Tensor, rate: float, recipe: Recipe
     loss = loss_of(scores, images, targets)
     if not loss.requires_grad:
         return loss
-    if not bool(torch.isfinite(loss)):
-        raise TrainingError(
-            f"the loss is {loss.item()} at step {run.step + 1}, at a rate of {rate:g}: the steps are too large. Train again "
-            "with a lower rate, or go on from the last saved state with --resume."
-        )
+    check_loss(loss.item(), run.step + 1, rate)
     run.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     nn.utils.clip_grad_norm_(run.net.parameters(), 5.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from benchmarks.harness import ROOT, provenance
+from benchmarks.harness import provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, parse_schedule
 from clockseg.cli.terminal import percent
@@ -18,7 +18,7 @@ from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.networks.quantization import quantize
 from clockseg.networks.session import recommended
-from recipes.street.cards import WEIGHTS, insert, table, write_result
+from recipes.cards import WEIGHTS, arguments, finish, table
 
 NAME = "street-int8"
 FRAMES = 60
@@ -33,12 +33,8 @@ def main() -> None:
         quantize("street", clips, WEIGHTS / f"{NAME}.onnx", frames=FRAMES, ends="int8", engine="openvino", repeat=1)
     found = measured(args.threads)
     megabytes = [round((WEIGHTS / f"{name}.onnx").stat().st_size / 1e6, 1) for name in ("street", NAME)]
-    text = markdown(found, megabytes)
-    print(text)
     facts = {"megabytes": megabytes, "engines": {name: [one.facts() for one in rows] for name, rows in found.items()}}
-    print(f"{write_result('street_int8', facts).relative_to(ROOT)} written")
-    if args.card:
-        insert(WEIGHTS / "street.md", "int8", text)
+    finish(args, "street_int8", facts, WEIGHTS / "street.md", "int8", markdown(found, megabytes))
 
 
 def measured(threads: int | None) -> dict[str, Sequence[Evaluation]]:
@@ -76,11 +72,8 @@ def markdown(found: dict[str, Sequence[Evaluation]], megabytes: Sequence[float])
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--measure", action="store_true", help="measure what is there, make nothing")
-    parser.add_argument("--card", action="store_true", help="write the card's table")
-    return parser.parse_args()
+    measure = {"action": "store_true", "help": "measure what is there, make nothing"}
+    return arguments(__doc__, threads=None, measure=measure)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,17 @@ mean answer on the same random views (Hinton et al., 2015). One call does all of
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
 from clockseg.errors import DataError, UsageError
-from clockseg.training.fitting import Log, log_to
+from clockseg.training.fitting import Log
 from recipes.batches import Batches
 from recipes.frames import Frames, read_frames
-from recipes.run import device, device_name
+from recipes.run import DEFAULTS, Choices, begin, check_out, device
 from recipes.street.augment import Views
 from recipes.street.checkpoint import Description, load_network, save_network
 from recipes.street.fit import fit, loss_on_labels, start
@@ -26,30 +25,11 @@ from recipes.street.recipe import STREET, TEACHER, Recipe, shortened
 from recipes.street.validate import report, score_frames, torch_labeller
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Options of the training; None leaves one to the recipe. `view` is (width, height), `minutes` a limit per network.
-
-    `bf16`: whether convolutions compute in bfloat16; None: on a GPU they do, on a CPU they don't.
-    """
-
-    device: str = "cpu"
-    seed: int = 0
-    workers: int = max(1, os.cpu_count() or 1)
-    resume: bool = False
-    iterations: int | None = None
-    batch: int | None = None
-    view: tuple[int, int] | None = None
-    minutes: float | None = None
-    bf16: bool | None = None
-    imagenet: bool = True
-
-
 def train(
     data: Path,
     out: Path,
     *,
-    choices: Choices = Choices(),
+    choices: Choices = DEFAULTS,
     recipe: Recipe = STREET,
     teacher_recipe: Recipe = TEACHER,
     teachers: int = 0,
@@ -62,7 +42,7 @@ def train(
     `teachers` are trained first, each into `out/teacher-K`; one that is there whole already is used as it is.
     Clips named in `hold_out` are left out of training and scored at the end; so is the folder `validation`.
     """
-    check_out(out, "street", resume=choices.resume)
+    check_out([out / "state.pt", out / "street.safetensors"], out, resume=choices.resume)
     frames = read_frames(data)
     tests = {"held out": frames.of(hold_out)} if hold_out else {}
     if validation is not None:
@@ -74,25 +54,16 @@ def train(
     for number in range(1, teachers + 1):
         folder = out / f"teacher-{number}"
         if not (folder / "street.safetensors").exists():
-            _train_one(known, folder, teacher_recipe, _seeded(choices, number), (), tests, say)
+            train_one(known, folder, teacher_recipe, _seeded(choices, number), (), tests, say)
     nets = [load_network(out / f"teacher-{number}" / "street.safetensors")[0] for number in range(1, teachers + 1)]
-    return _train_one(known, out, recipe, choices, nets, tests, say)
-
-
-def check_out(out: Path, name: str, *, resume: bool) -> None:
-    """Refuse with a `UsageError` to overwrite the training of network `name` in `out` by one started without --resume."""
-    there = [name for name in ("state.pt", f"{name}.safetensors") if (out / name).exists()]
-    if there and not resume:
-        raise UsageError(
-            f"{out} holds a training already ({', '.join(there)}): go on with it by --resume, or give another --out."
-        )
+    return train_one(known, out, recipe, choices, nets, tests, say)
 
 
 def _seeded(choices: Choices, number: int) -> Choices:
     return replace(choices, seed=choices.seed + 100 * number)
 
 
-def _train_one(
+def train_one(
     frames: Frames,
     out: Path,
     recipe: Recipe,
@@ -101,31 +72,20 @@ def _train_one(
     tests: dict[str, Frames],
     say: Log,
 ) -> Path:
+    """Train one network, and score it on `tests` by name."""
     recipe = shortened(recipe, choices.iterations, choices.batch, choices.view)
     where = device(choices.device)
-    out.mkdir(parents=True, exist_ok=True)
-    log = log_to(out / "log.jsonl", say, fresh=not choices.resume)
-    log(
-        {
-            "event": "start",
-            "recipe": asdict(recipe),
-            "choices": asdict(choices),
-            "teachers": len(teachers),
-            "frames": len(frames.frames),
-            "clips": sorted({frame.clip for frame in frames.frames}),
-            "torch": torch.__version__,
-            "device": device_name(where),
-        }
-    )
-    torch.manual_seed(choices.seed)
+    made = {"recipe": asdict(recipe), "choices": asdict(choices), "teachers": len(teachers)}
+    made |= {"frames": len(frames.frames), "clips": sorted({frame.clip for frame in frames.frames})}
+    log = begin(out, where, say, seed=choices.seed, resume=choices.resume, **made)
     torch.backends.cudnn.benchmark = True
     batches = _batches(frames, recipe, choices)
     net = build(replace(recipe.shape, classes=len(frames.classes.names)), recipe.drop)
-    if not (choices.resume and (out / "state.pt").exists()) and choices.imagenet:
+    if not choices.goes_on(out) and choices.imagenet:
         load_imagenet(net.encoder)
     run = start(net, recipe, where)
     teachers = [teacher.to(where, memory_format=torch.channels_last) for teacher in teachers]
-    bf16 = where.type == "cuda" if choices.bf16 is None else choices.bf16
+    bf16 = choices.in_bf16(where)
     shares = torch.tensor(frames.shares(), dtype=torch.float32)
     loss = loss_on_labels(shares, recipe, frames.classes.ignore, teachers, bf16=bf16)
     best = fit(run, recipe, batches, loss, out, log, minutes=choices.minutes, resume=choices.resume, bf16=bf16)

@@ -6,18 +6,17 @@ python -m recipes.street.truncated --card    the same, the table into weights/RE
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.harness import ROOT, provenance
+from benchmarks.harness import provenance
 from benchmarks.inputs import data
 from clockseg import evaluate, frame_oracle, load, pipelined
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.graph.cost import price
-from recipes.street.card import facts, training
-from recipes.street.cards import RECIPES, insert, table, write_result
+from recipes.cards import RECIPES, arguments, facts, finish, table
+from recipes.street.card import training
 
 STREET = RECIPES / "street"
 NETWORKS = WHOLE, *TRUNCATED = ("street", "street-stride8", "street-stride16")
@@ -28,7 +27,7 @@ AS_EARLY = {"pipelined(3)": "street-stride8", "pipelined(2)": "street-stride16"}
 
 def main() -> None:
     """Measure, write, print."""
-    args = _arguments()
+    args = arguments(__doc__, threads=2)
     nets = {name: load(file(name), threads=args.threads) for name in NETWORKS}
     clips = read_data(data("camvid", "val"))
     baselines = [(name, nets[name]) for name in TRUNCATED]
@@ -40,10 +39,7 @@ def main() -> None:
         "training": {name: training(STREET / "results" / f"{name}-log.jsonl") for name in TRUNCATED},
     }
     text = markdown(figures, list(found.values()))
-    print(text)
-    print(f"{write_result('street_truncated', figures).relative_to(ROOT)} written")
-    if args.card:
-        insert(STREET / "weights" / "README.md", "truncated", text)
+    finish(args, "street_truncated", figures, STREET / "weights" / "README.md", "truncated", text)
 
 
 def file(name: str) -> str:
@@ -75,13 +71,6 @@ def markdown(figures: dict[str, Any], found: Sequence[Evaluation]) -> str:
         f"{table(rows)}\n\nVal clip, percent; multiply-adds and time of the truncated network as shares of the whole one's, "
         f"{made['date']}. Every stage on every frame: {100 * found[0].scores.mean_iu:.1f}. Trained: {runs}."
     )
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--card", action="store_true", help="write the card's table")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
