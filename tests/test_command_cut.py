@@ -20,7 +20,7 @@ from clockseg.graph import sidecar
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.static import Static
 from clockseg.networks import checking, cutting
-from clockseg.networks.cut_output import _class_axis
+from clockseg.networks.cut_output import class_axis
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
 from clockseg.networks.settling import Cutting, Settled, settle
@@ -299,8 +299,8 @@ def test_channels_last_in_and_out(tmp_path: Path) -> None:
 )
 def test_the_axis_of_classes_by_the_proportions(shape: tuple[int, ...], frame: tuple[int, int], axis: int) -> None:
     static = Static(types={"y": (TensorProto.FLOAT, shape)})
-    assert _class_axis(static, "y", None, frame) == axis
-    assert _class_axis(static, "y", shape[axis], frame) == axis
+    assert class_axis(static, "y", None, frame) == axis
+    assert class_axis(static, "y", shape[axis], frame) == axis
 
 
 def test_maps_with_channels_last_are_told_by_how_they_were_made(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import networks
 from clockseg.cli import inspect
-from clockseg.graph.cost import Cost, _multiply_adds, multiply_adds, price
+from clockseg.graph.cost import Cost, multiply_adds, node_work, price
 from clockseg.graph.static import Static, fix
 from clockseg.networks.load import load
 
@@ -79,7 +79,7 @@ def test_a_convolution_between_bytes_costs_what_one_of_floats_does() -> None:
     kernel = build.node("DequantizeLinear", weights, build.constant(np.float32(0.02)), build.constant(np.int8(0)))
     through_bytes(build.node("Conv", through_bytes("input"), kernel, pads=[1] * 4), to="out")
     static = fixed(build, "out")
-    assert sum(_multiply_adds(static, node) for node in static.nodes) == 64 * 4 * 27
+    assert sum(node_work(static).values()) == 64 * 4 * 27
 
 
 def test_8_bits_cost_as_many_multiply_adds_and_parameters_as_floats() -> None:
@@ -91,7 +91,7 @@ def test_8_bits_cost_as_many_multiply_adds_and_parameters_as_floats() -> None:
     found = build.node("QLinearConv", stored, scale, zero, weights, scale, weights_zero, scale, zero, pads=[1] * 4)
     build.node("DequantizeLinear", found, scale, zero, to="out")
     static = fixed(build, "out")
-    assert sum(_multiply_adds(static, node) for node in static.nodes) == 64 * 4 * 27
+    assert sum(node_work(static).values()) == 64 * 4 * 27
 
 
 def test_parts_of_a_network(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -65,25 +65,28 @@ def test_a_signal_in_the_middle_of_it(
     assert left(out) <= {"manifest.jsonl"}
 
 
-def test_a_second_signal_does_not_stop_the_cleaning_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(Ended) as caught:
-            entry._end(signal.SIGTERM, None)
-        assert caught.value.exit_code == 143
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGTERM, before)
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The process' own handling of signals, as it was, after the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_a_second_signal_does_not_stop_the_cleaning_up(handlers: None) -> None:
+    entry.end_cleanly()
+    with pytest.raises(Ended) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.exit_code == 143
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_what_is_ignored_stays_ignored(handlers: None) -> None:
     """As under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        entry._end_cleanly()
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    entry.end_cleanly()
+    signal.raise_signal(signal.SIGHUP)
 
 
 @pytest.mark.slow

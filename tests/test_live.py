@@ -196,7 +196,7 @@ class TestFeed:
 
         feed = Feed(connect, waiting, tries=tries, wait=lambda tries: 0.001, on_message=told.append)
         feed.start()
-        feed._thread.join(5.0)
+        feed.join(5.0)
         return feed, waiting, told
 
     def test_it_comes_back_and_says_so(self) -> None:

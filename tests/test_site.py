@@ -38,7 +38,7 @@ def test_command_pages_list_every_option(name) -> None:
     page = command_pages.pages()[f"commands/{name}.md"]
     for command in command_pages.leaves(COMMANDS[name][0]):
         for action in command._actions:
-            if command_pages._shown(action):
+            if command_pages.is_shown(action):
                 assert f"\n`{command_pages.spelling(action)}`\n" in page
                 assert command_pages.plain(command_pages.help_of(command, action)) in page
 

@@ -16,7 +16,7 @@ def pages() -> dict[str, str]:
     """Return Markdown by path: one page per command, and one that lists them.
 
     >>> sorted(pages())[:3]
-    ['commands/cut.md', 'commands/evaluate.md', 'commands/export.md']
+    ['commands/cut.md', 'commands/evaluate.md', 'commands/import.md']
     """
     made = {f"commands/{name}.md": _page(name, command) for name, (command, _) in commands(parser()).items()}
     return {"commands/index.md": _index(), **made}
@@ -75,7 +75,7 @@ def _body(command: argparse.ArgumentParser, level: int = 2) -> Iterator[str]:
     """Return description, usage and options of a command, then those of its subcommands under headings."""
     yield from [plain(command.description or ""), "", "```text", _usage(command), "```", ""]
     for group in command._action_groups:
-        shown = [action for action in group._group_actions if _shown(action)]
+        shown = [action for action in group._group_actions if is_shown(action)]
         if shown:
             yield from [f"**{plain(_title(group.title or ''))}**", ""]
             for action in shown:
@@ -92,7 +92,7 @@ def _usage(command: argparse.ArgumentParser) -> str:
     return textwrap.fill(words, 80, subsequent_indent=_INDENT, break_on_hyphens=False, break_long_words=False)
 
 
-def _shown(action: argparse.Action) -> bool:
+def is_shown(action: argparse.Action) -> bool:
     hidden = isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
     return not hidden and action.help != argparse.SUPPRESS
 

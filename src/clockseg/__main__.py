@@ -28,7 +28,7 @@ def main() -> int:
     # OpenVINO's converter of models, which no command uses, takes a tenth of a second to import.
     sys.modules["openvino.tools.ovc"] = None  # type: ignore[assignment]  # importlib reads None as "not installed"
     try:
-        _end_cleanly()
+        end_cleanly()
         from clockseg.cli.main import main as run
 
         return run()
@@ -48,7 +48,8 @@ def _open_missing() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
-def _end_cleanly() -> None:
+def end_cleanly() -> None:
+    """Let SIGTERM and SIGHUP raise ``Ended`` in the main thread, once; one that is ignored stays ignored."""
     for name in _ENDING:
         number = getattr(signal, name, None)
         # Under nohup it is to be ignored.

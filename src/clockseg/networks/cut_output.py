@@ -102,14 +102,14 @@ def outcome(
     taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
     ``NetworkError`` where the classes don't fit.
     """
-    last = _class_axis(static, output, classes or None, frame, grid) == 3
+    last = class_axis(static, output, classes or None, frame, grid) == 3
     if classes == 0 and last:
         edited = appended(model, channels_first(output, SCORES), static.types[output][0])
         return Outcome(edited, SCORES, None, (Told("layout", SCORES, f"{output} with channels first"),))
     if classes == 0:
         return Outcome(model, output, None, ())
     makers = {name: node for node in static.nodes for name in node.output}
-    axis = _class_axis(static, output, classes, frame, grid)
+    axis = class_axis(static, output, classes, frame, grid)
     found = _Walk(static, makers, output, axis).to_argmax().to_scores()
     told = found.told(output)
     kind, shape = static.types[found.tensor]
@@ -142,7 +142,7 @@ def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
     )
 
 
-def _class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
+def class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
     """Return the axis of classes of a map of scores, 1 or 3: as long as there are classes, the others ``grid``'s.
 
     Where the grid isn't known, the others are in the frame's proportion.
