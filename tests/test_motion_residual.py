@@ -35,7 +35,7 @@ def textured(shift: int = 0, seed: int = 0, width: int = 160) -> np.ndarray:
     """A picture that has moved ``shift`` pixels to the left."""
     import cv2
 
-    noise = np.random.default_rng(seed).integers(0, 256, (12, 64, 3), dtype=np.uint8)
+    noise = np.random.default_rng(seed).integers(0, 256, (24, 128, 3), dtype=np.uint8)
     wide = cv2.resize(noise, (512, 96), interpolation=cv2.INTER_CUBIC)
     return np.ascontiguousarray(wide[:, shift : shift + width])
 
@@ -58,9 +58,9 @@ def test_what_moves_is_explained_and_what_appears_is_not() -> None:
         [textured(4 * t) for t in range(8)],
         [with_a_square(t % 2) for t in range(8)],
     )
-    assert sum(fired(still, motion_residual(0.06))) == 0
+    assert sum(fired(still, motion_residual(0.05))) == 0
     assert sum(fired(panned, motion_residual(0.06))) <= 2  # only what comes into view at the edge
-    assert sum(fired(new, motion_residual(0.06))) == 7
+    assert sum(fired(new, motion_residual(0.05))) == 7
 
 
 def test_the_signal_is_the_unexplained_share_since_the_last_firing() -> None:

@@ -10,7 +10,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from clockseg import Session, UsageError, alternating, frame_oracle, skip_frame
+from clockseg import (
+    Session,
+    UsageError,
+    alternating,
+    carried,
+    frame_oracle,
+    parse_schedule,
+    read_labels,
+    run,
+    segment,
+    skip_frame,
+)
 from clockseg.carry import Flow, Motion, Sight, Warp, identity, parse_carry
 from clockseg.carry.flow import optical_flow
 from clockseg.carry.motion import OUTSIDE, grid, sampled
@@ -18,6 +29,9 @@ from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.networks.load import load
 from clockseg.types import IMAGE, PICTURE_SIZE
+from clockseg.video import open_clip
+from networks import write_tiny
+from video_making import write_video
 
 BLANK = Sight(np.zeros((8, 12), np.uint8))
 
@@ -310,3 +324,49 @@ def test_a_wrong_carry_is_refused(text: str, said: str) -> None:
 
 def test_places_beyond_the_edge_show_the_edge() -> None:
     assert sampled(np.float32([[1, 2]]), np.float32([[[-5, 0], [9, 3]]])).tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("carry", ["warp(flow)", 'warp(flow, of="held")', "interpolate(flow)"])
+def test_segment_gives_the_labels_that_run_gives_for_decoded_pictures(carry: str, tmp_path: Any) -> None:
+    write_video(tmp_path / "pan.mp4", panned(4, 8))
+    net, text = load(write_tiny(tmp_path)), f"carried(skip_frame(4), {carry})"
+    segment(tmp_path / "pan.mp4", tmp_path / "out", net, parse_schedule(text), write=["labels"])
+    with open_clip(tmp_path / "pan.mp4") as clip:
+        shown = [output for output, _ in run(net, [frame.picture for frame in clip], text)]
+    assert np.array_equal(np.stack(shown), np.stack(list(read_labels(tmp_path / "out" / "labels.mkv"))))
+
+
+def test_only_frames_that_fire_are_prepared(tmp_path: Any) -> None:
+    prepared: list[Any] = []
+    tiny = load(write_tiny(tmp_path))
+    net = replace(tiny, prepare=lambda image: prepared.append(image) or tiny.prepare(image))
+    frames = panned(4, 9)
+    shown = [output for output, _ in run(net, frames, "carried(skip_frame(4), warp(flow))")]
+    assert [sum(image is frame for image in prepared) for frame in frames] == [
+        2,
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+    ]  # its size too
+    session = Session(tiny, parse_schedule("carried(skip_frame(4), warp(flow))"))
+    assert all(np.array_equal(session(frame), labels) for frame, labels in zip(frames, shown, strict=True))
+
+
+@pytest.mark.parametrize("carry", ["warp(flow)", "interpolate(flow)"])
+def test_a_clock_that_declares_nothing_reads_decoded_pictures_as_arrays(carry: str, tmp_path: Any) -> None:
+    write_video(tmp_path / "pan.mp4", panned(4, 4))
+    seen: list[Any] = []
+
+    def clock(tick: Any) -> bool:
+        seen.append(tick.image[0, 0].shape)
+        return False
+
+    schedule = carried(clock, parse_carry(carry))
+    with open_clip(tmp_path / "pan.mp4") as clip:
+        assert len(list(run(load(write_tiny(tmp_path)), [frame.picture for frame in clip], schedule))) == 4
+    assert set(seen) == {(3,)}

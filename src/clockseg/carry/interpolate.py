@@ -78,6 +78,6 @@ def at_once(carry: Carry) -> Carry:
 
     >>> from clockseg.carry.flow import Flow
     >>> print(at_once(Interpolate(Flow())))
-    warp(flow)
+    warp(flow, of="output")
     """
-    return Warp(carry.motion) if isinstance(carry, Interpolate) else carry
+    return Warp(carry.motion, of="output") if isinstance(carry, Interpolate) else carry

@@ -164,7 +164,9 @@ class CurrentFrame:
         self.sight: Any = None
         self._shared: dict[tuple[str, Any, Any], Lazy] = {}
         if schedule.carry.estimates_motion:
-            self.sight = self.by_carry("see", self.prepared, image, vectors)
+            # A carry that has seen the frame already spares preparing one that no stage reads.
+            prepared = self.prepared if getattr(schedule.carry, "reads_prepared", True) else None
+            self.sight = self.by_carry("see", prepared, image, vectors)
             if memory is not None:
                 self.motion = self.by_carry("observe", memory.sight, self.sight)
 

@@ -20,7 +20,8 @@ from clockseg.instances.matching import Tracker
 from clockseg.instances.network import Decoding
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
 from clockseg.showing.maps import Maps, blended
-from clockseg.showing.stream import AtOnce, Interpolated, Seen, Shown, with_seconds
+from clockseg.showing.seeing import Seen
+from clockseg.showing.stream import AtOnce, Interpolated, Shown, with_seconds
 from clockseg.types import Array
 
 EXPLAINED = 0.5

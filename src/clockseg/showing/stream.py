@@ -7,18 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from clockseg.carry.interpolate import Interpolate
-from clockseg.carry.motion import Motion, Sight
-from clockseg.carry.warp import Warp, working_size
+from clockseg.carry.warp import Warp
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.carry import identity
-from clockseg.clockwork.clock import PICTURE
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
@@ -27,9 +25,9 @@ from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
-from clockseg.showing.maps import KeyMaps, Maps, Part, keeping
+from clockseg.showing.maps import Maps, Part, keeping
+from clockseg.showing.seeing import Seen, Watching
 from clockseg.showing.window import Due, Window
-from clockseg.types import Size
 from clockseg.video.planar import rgb
 
 INTERPOLATED = "interpolated"
@@ -51,22 +49,6 @@ class Shown(NamedTuple):
     item: Any
     output: Any
     record: Record
-
-
-class Seen(NamedTuple):
-    """A frame that ``Stream.see`` has prepared for ``Stream.run``.
-
-    ``vectors``: the codec's motion vectors. ``item``: returned with the output. ``sight``: the motion estimator's data of the
-    frame; ``motion``: since the previous frame; both None without motion estimation or a previous frame. ``seconds``: the time
-    that this took.
-    """
-
-    image: Any
-    vectors: Any
-    item: Any
-    sight: Any = None
-    motion: Motion | None = None
-    seconds: float = 0.0
 
 
 class Stream(Protocol):
@@ -137,6 +119,8 @@ def stream(
         return made
     if isinstance(found.carry, Interpolate):
         return Interpolated(net, found, found.carry, session, lookahead)
+    if type(found.carry) is Warp:
+        return Warped(net, found, found.carry, session)
     return AtOnce(session(net, found))
 
 
@@ -209,6 +193,44 @@ class AtOnce:
             self.session.reset()
 
 
+class Warped(Watching):
+    """The stream of ``warp``: it returns each output at once."""
+
+    key_maps = None
+
+    def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Warp, session: MakeSession) -> None:
+        super().__init__(net, schedule, carry.motion)
+        own = replace(net, prepare=lambda image: net.prepare(rgb(image)))
+        self.session = session(own, replace(schedule, carry=self.moving(carry.of)))
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run one frame and return it."""
+        self.now = seen
+        output = self.session(seen.image if self.sees_ahead and not self._reads_pictures else rgb(seen.image))
+        return [Shown(seen.item, output, with_seconds(self.session.record, motion=seen.seconds))]
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """See a frame and run it."""
+        return self.run(self.see(image, vectors=vectors, item=item))
+
+    def end(self) -> list[Shown]:
+        """End the clip; no frames are waiting."""
+        self.close()
+        return []
+
+    def close(self) -> None:
+        """Forget the clip."""
+        self.session.reset()
+        self._last = None
+
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
+        """Compile for frames of this size, by running one."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(image):
+            self.run(self.looked(image, vectors, None))
+            self.session.reset()
+
+
 @dataclass
 class _Frame:
     """A waiting frame: its image, which ``restore`` needs, and its record so far."""
@@ -218,13 +240,13 @@ class _Frame:
     record: Record
 
 
-class Interpolated:
+class Interpolated(Watching):
     """The stream of ``interpolate``: the network runs on key frames, and each frame is made from those before and after it."""
 
     def __init__(
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
-        self.net, self.schedule, self.carry = net, schedule, carry
+        super().__init__(net, schedule, carry.motion)
         self._scores = replace(
             net,
             prepare=lambda image: net.prepare(rgb(image)),
@@ -233,23 +255,16 @@ class Interpolated:
             conclude=None,
             correction=None,
         )
-        self._reads_pictures = any(PICTURE in watched for watched in schedule.watched)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
-        moving = _Moving(carry.motion, of="output", now=lambda: self.now)
-        self.session = session(self._scores, replace(schedule, carry=identity if fixed else moving))
-        self.window = Window(smooth=carry.keys == 2)
-        self._lookahead = lookahead
-        self._last: Sight | None = None
-        self.now = Seen(None, None, None)
+        self.session = session(self._scores, replace(schedule, carry=identity if fixed else self.moving("output")))
+        self._smooth, self._lookahead = carry.keys == 2, lookahead
+        self.window = Window(self._smooth)
         self.key_maps: Any = None
-        self._known: tuple[Any, Size, tuple[float, float]] = (None, (0, 0), (1.0, 1.0))
         labels = Labeller(net)
         self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
         self.make_output: Callable[[Any, Any], Any] = labels
-        # Parts that are the caller's functions may not be thread-safe.
-        self.sees_ahead = labels.graph is not None
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     @property
@@ -258,24 +273,6 @@ class Interpolated:
         if os.getpid() not in self._pools:
             self._pools[os.getpid()] = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
         return self._pools[os.getpid()]
-
-    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Prepare a frame, and estimate its motion since the frame before."""
-        begun = time.perf_counter()
-        seen = self.looked(image, vectors, item)
-        before, self._last = self._last, seen.sight
-        if before is not None and before.grey.shape == seen.sight.grey.shape:
-            seen = seen._replace(motion=self.carry.motion.observe(before, seen.sight))
-        return seen._replace(seconds=time.perf_counter() - begun)
-
-    def looked(self, image: Any, vectors: Any, item: Any) -> Seen:
-        """Return the frame with its sight. ``prepare`` runs only for the first frame of each size."""
-        shape = np.shape(image)
-        if self._known[0] != shape:
-            own = rgb(image)
-            self._known = shape, *working_size(self.net.prepare(own), own)
-        _, size, share = self._known
-        return Seen(image, vectors, item, self.carry.motion.see(image, share, vectors, size=size))
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
@@ -313,7 +310,7 @@ class Interpolated:
     def close(self) -> None:
         """Forget the clip, and end the threads."""
         self.session.reset()
-        self.window = Window(smooth=self.carry.keys == 2)
+        self.window = Window(self._smooth)
         self._last = None
         pool = self._pools.pop(os.getpid(), None)
         if pool is not None:
@@ -362,21 +359,3 @@ def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, fini
     spent = record.seconds
     more = spent._replace(motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
     return record._replace(seconds=more)
-
-
-@dataclass(frozen=True)
-class _Moving(Warp):
-    """The carry between key frames: it warps held values of single stages. ``now`` returns the current frame, already seen."""
-
-    now: Callable[[], Seen] = field(default=lambda: Seen(None, None, None), compare=False, repr=False)
-
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Sight:
-        found: Sight = self.now().sight
-        return found
-
-    def observe(self, before: Sight, now: Sight) -> Motion:
-        found = self.now().motion
-        return self.motion.observe(before, now) if found is None else found
-
-    def move(self, value: Any, motion: Motion | None) -> Any:
-        return value if isinstance(value, KeyMaps) else super().move(value, motion)
