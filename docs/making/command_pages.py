@@ -61,7 +61,7 @@ def _index() -> str:
             "| --- | --- |",
             *rows,
             "",
-            f"{plain(EXIT_CODES[:1].upper() + EXIT_CODES[1:])}.",
+            f"{plain(EXIT_CODES)}.",
             "",
         ]
     )

@@ -31,7 +31,7 @@ COMMANDS = (
 )
 """The modules that add the commands; all but ``fcn`` are named after their only one."""
 EXIT_CODES = (
-    "exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
+    "Exit codes: 0 success; 1 failure, or an input was cut short; 2 usage error; 130 interrupted; "
     "143 or 129 ended by SIGTERM or SIGHUP"
 )
 
@@ -58,7 +58,7 @@ def parser(modules: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     top = _Parser(
         prog="clockseg",
         description="Run any segmentation network on video, faster than frame by frame.",
-        epilog=f"{EXIT_CODES}. For a command: clockseg COMMAND --help",
+        epilog=f"Start with clockseg segment VIDEO --out DIR (all options: clockseg COMMAND --help). {EXIT_CODES}.",
     )
     top.add_argument("--version", action="version", version=f"clockseg {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)

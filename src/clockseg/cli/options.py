@@ -121,10 +121,11 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--schedule": {
         "metavar": "SPEC",
-        "help": "frame_oracle, skip_frame(N), fixed_rate((1, 2, 4)), alternating, exponential, pipelined(K), "
-        "adaptive(THRESHOLD), motion_residual(THRESHOLD), budget(network_rate=RATE), difference(..), confidence(..), "
-        "either(.., at_least_every(N)), both, invert, paced(.., RATE), carried(.., CARRY) to give any of these its own "
-        "carry, package.module:object, or a FILE.toml written by clockseg tune or plan",
+        "help": "when each stage runs. On fixed frames: skip_frame(N), alternating, exponential, fixed_rate((1, 2, 4)), "
+        "pipelined(K), frame_oracle. Depending on the video: motion_residual(THRESHOLD), adaptive(THRESHOLD), "
+        "difference(..), confidence(..), budget(network_rate=RATE), paced(.., RATE), and combinations of these with "
+        "either(.., at_least_every(N)), both(..), invert(..). With its own carry: carried(.., CARRY). Or "
+        "package.module:object, or a FILE.toml written by clockseg tune or plan",
     },
     "--carry": {
         "metavar": "SPEC",
