@@ -154,10 +154,6 @@ class Plan:
             "relative_time": self.promised_time,
             "held_back": self.goal.agreement(chosen.held_back),
             "held_back_relative_time": chosen.held_back.relative_time,
-            "frontier": [
-                [one.tuned.relative_time, self.goal.promised(one), one.candidate.text, self.variants[one.variant].name]
-                for one in self.frontier
-            ],
         }
         stages = variant.net.names
         return ScheduleFile(chosen.candidate.text, variant.net.name, stages, tuned, run)

@@ -103,15 +103,12 @@ def check_plot(path: Path) -> None:
 
 
 @contextmanager
-def figure(
-    path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0), dots: int = 200
-) -> Iterator[Figure]:
+def figure(path: str | os.PathLike[str], *, size: tuple[float, float] = (PAGE, 4.0)) -> Iterator[Figure]:
     """Yield a figure to draw in, and write it at the end of the block: ``path`` if it ends in .svg or .png, else both.
 
-    ``size``: width and height in inches; ``dots``: pixels per inch, 200 being about twice those of a screen. Axes added with
-    ``subplots`` are fitted into it. The same drawing gives the same bytes. A block left by an exception writes nothing, and
-    of two files both are written or neither. ``DataError`` if the folder can't be written, ``MissingDependency`` without
-    matplotlib.
+    ``size``: width and height in inches, of 200 pixels each. Axes added with ``subplots`` are fitted into it. The same drawing
+    gives the same bytes. A block left by an exception writes nothing, and of two files both are written or neither.
+    ``DataError`` if the folder can't be written, ``MissingDependency`` without matplotlib.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +126,7 @@ def figure(
     except ImportError as error:
         raise MissingDependency(f"figures need matplotlib: {install('plots')}") from error
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type,unused-ignore]
-        drawn = Figure(figsize=size, dpi=dots, layout="constrained")
+        drawn = Figure(figsize=size, dpi=200, layout="constrained")
         yield drawn
         try:
             paths[0].parent.mkdir(parents=True, exist_ok=True)
