@@ -150,7 +150,6 @@ def tune(
         raise DataError("nothing to tune on: no clip has two frames or more.")
     search = _Search([recording for recording in recordings if len(recording)], by_threshold, fire_rate, between)
     search.close_in(points)
-    search.look_around()
     best = search.best()
     return Tuned(fire_rate, search.at(_short(best.low, best.high)), tuple(search.points))
 
@@ -186,16 +185,6 @@ class _Search:
                 return
             self.at(_short(left.high, right.low))
 
-    def look_around(self) -> None:
-        """Try the pieces next to the best one, on both sides."""
-        for step in (lambda point: point.low, lambda point: math.nextafter(point.high, math.inf)):
-            point = self.best()
-            for _ in range(NEIGHBOURS):
-                threshold = step(point)
-                if self._miss(self.best()) <= self._unavoidable or not self._inside(threshold):
-                    break
-                point = self.at(threshold)
-
     def best(self) -> Point:
         """Return the closest point; of several the one of the widest piece, which depends least on these frames."""
         return min(self.points, key=lambda point: (self._miss(point), point.low - point.high))
@@ -203,16 +192,8 @@ class _Search:
     def _passes(self, left: Point, right: Point) -> bool:
         return (left.fire_rate - self.asked) * (right.fire_rate - self.asked) < 0
 
-    def _inside(self, threshold: float) -> bool:
-        return self.between[0] <= threshold < self.between[1]
-
     def _miss(self, point: Point) -> float:
         return abs(point.fire_rate - self.asked)
-
-    @property
-    def _unavoidable(self) -> float:
-        """Half a firing, as a rate: rates are whole numbers of firings."""
-        return 0.5 / self.points[0].trial.tally.later
 
     def _point(self, threshold: float) -> Point:
         made, ends = self.schedule(threshold), _Ends(threshold)
