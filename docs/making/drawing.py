@@ -11,6 +11,8 @@ import numpy as np
 from clockseg.report import style
 
 Point = tuple[float, float]
+DEPTHS = ("#a6cbe3", "#4a90c2", "#0b4f8a")
+"""Colours of stages, shallow to deep."""
 
 # Named colours: the page's CSS variable, with a plain colour as fallback.
 _TONES = {
@@ -18,7 +20,7 @@ _TONES = {
     "muted": f"var(--idea-muted, {style.MUTED})",
     "rule": f"var(--idea-rule, {style.RULE})",
     "paper": "var(--md-default-bg-color, #ffffff)",
-    "deep": f"var(--idea-deep, {style.STAGES[-1]})",
+    "deep": f"var(--idea-deep, {DEPTHS[-1]})",
     "none": "none",
 }
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"

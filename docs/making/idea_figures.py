@@ -11,16 +11,15 @@ from pathlib import Path
 
 import drawn_network
 import street_scene
-from drawing import Drawing, Point
+from drawing import DEPTHS, Drawing, Point
 from drawn_network import STAGES, Shown
 from street_scene import COLOURS
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import alternating, fixed_rate, frame_oracle
-from clockseg.report import style
 
 ROOT = Path(__file__).resolve().parents[2]
-BLUES = (*style.STAGES[:2], "deep")
+BLUES = (*DEPTHS[:2], "deep")
 """Colours of stages from shallow to deep, as in every figure."""
 ADAPTIVE = "adaptive(0.07, watch=1)"
 THRESHOLD = 0.07
@@ -29,7 +28,7 @@ THRESHOLD = 0.07
 def mark() -> str:
     """Draw the logo: a clock over three stages."""
     drawn = Drawing(32, 32, "clockseg")
-    for index, fill in enumerate(style.STAGES):
+    for index, fill in enumerate(DEPTHS):
         drawn.box((3 + 9 * index, 19), (8, 10), fill=fill, edge="none")
     drawn.disc((16, 10), 8, fill="#ffffff", edge="#0b4f8a")
     drawn.line((16, 5), (16, 10), (20, 12), tone="#0b4f8a", width=2)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from drawing import DEPTHS
 from sketch import Box, Point, Sheet, way
 from symbols import Cell, Made, Sum, cells, part
 
@@ -22,7 +23,7 @@ from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, alternating, exponential, pipelined, schedule_for
 from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
-from clockseg.report.style import INK, MUTED, PAGE, STAGES, figure
+from clockseg.report.style import INK, MUTED, PAGE, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PERIODS = (1, 2, 4)
 """Of the clock RN's modules and the clock FCN's."""
 _SCHEDULES = {"alternating": alternating, "exponential": exponential, "pipelined(3)": pipelined(3)}
-_FILLS = ("white", *STAGES)
+_FILLS = ("white", *DEPTHS)
 _INKS = (INK, INK, "white", "white")
 """The colours of a frame and of stages 1, 2, 3, and of text on them."""
 _CELL = (0.26, 0.24)
@@ -137,7 +138,7 @@ def draw_staged_network(drawn: Figure) -> None:
 
 def _knobs(schedule: ScheduleLike) -> str:
     """What of a schedule isn't as in the frame oracle."""
-    made = schedule_for(schedule, len(STAGES))
+    made = schedule_for(schedule, len(DEPTHS))
     periods = [period for period in (facts(clock).period for clock in made.clocks) if period]
     return f"delays {made.delays}" if any(made.delays) else f"clocks {tuple(periods)}"
 
@@ -262,9 +263,9 @@ def _connectivity(sheet: Sheet, grid: _Grid, found: Sequence[Cell]) -> None:
 
 def _legend(sheet: Sheet) -> None:
     y, fires, holds, reads = 0.2, 0.72, 3.72, 4.8
-    sheet.box((fires, y), (0.18, 0.16), fill=STAGES[1], edge=STAGES[1])
+    sheet.box((fires, y), (0.18, 0.16), fill=DEPTHS[1], edge=DEPTHS[1])
     sheet.text((fires + 0.18, y), "fires; the number is the newest frame in it", align="left", size=7.5)
-    sheet.box((holds, y), (0.18, 0.16), edge=STAGES[1])
+    sheet.box((holds, y), (0.18, 0.16), edge=DEPTHS[1])
     sheet.text((holds + 0.18, y), "holds", align="left", size=7.5)
     sheet.arrow((reads - 0.14, y), (reads + 0.12, y))
     sheet.text((reads + 0.2, y), "is read by", align="left", size=7.5)
