@@ -24,9 +24,7 @@ ByThreshold: TypeAlias = Callable[[float], ScheduleLike]
 """A schedule for each threshold, such as ``adaptive``."""
 
 MOST_REPLAYS = 80
-"""Limit of replays before the neighbours of the best point are tried."""
-NEIGHBOURS = 8
-"""Pieces tried on either side of the best: the rate does not fall steadily, since the reference changes at each firing."""
+"""Limit of replays."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,8 @@ def tune(
     ``schedule``: a function of the threshold, such as ``adaptive``, or a clock with a threshold. The fire rate is a step
     function of the threshold, and not quite monotone. A replay shows all signals, so its result holds for every threshold
     between the largest signal that did not fire and the smallest that did, which is one step. The search bisects to a curve
-    of about ``points`` steps, then around the requested rate, and then tries the neighbours of the best step. The threshold
-    returned is the shortest number in its step. ``DataError`` if no recording has a second frame.
+    of about ``points`` steps, then around the requested rate. The threshold returned is the shortest number in its step.
+    ``DataError`` if no recording has a second frame.
 
     >>> from clockseg.clocks import adaptive
     >>> tune([], adaptive, 0.5)
