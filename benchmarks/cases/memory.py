@@ -22,7 +22,11 @@ from clockseg import load, parse_schedule, segment
 from clockseg.types import Size
 
 FAR = "carried(skip_frame(1000), interpolate(flow))"
-PARTS = {"160x90": (100_000, "carried(skip_frame(3), warp(flow))"), "640x360": (20_000, FAR), "3840x2160": (1_000, FAR)}
+PARTS = {
+    "160x90": (100_000, "carried(skip_frame(3), warp(flow))"),
+    "640x360": (20_000, FAR),
+    "3840x2160": (20_000, FAR),
+}
 """Frames and schedule of each part."""
 OPTIONS: Facts = {"frames": None}
 SHARE, SETTLED = 0.01, 0.03
