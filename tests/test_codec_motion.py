@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clockseg import Session, UsageError, skip_frame
-from clockseg.carry import Auto, Codec, Flow, Motion, Vectors, Warp, parse_carry, settled
+from clockseg import Session, UsageError, carried, skip_frame
+from clockseg.carry import Auto, Codec, Flow, Interpolate, Motion, Vectors, Warp, parse_carry, settled
 from clockseg.carry.track import Reference, Track, inverse
 from clockseg.carry.vectors import BLOCK, filled
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Clip
 from clockseg.segmenting.segmentation import segment
+from clockseg.showing.stream import stream
 from clockseg.video import Frame, open_clip
 from video_making import write_video
 
@@ -283,3 +284,15 @@ def test_vectors_are_the_same_however_many_threads_decode(
     monkeypatch.setattr("clockseg.video.decode._THREADS", 1)
     alone = [frame.vectors.blocks for frame in frames_of(path)]
     assert all(np.array_equal(one, other) for one, other in zip(threaded, alone, strict=True))
+
+
+def test_what_waits_for_a_key_frame_is_one_small_field(tmp_path: Path) -> None:
+    write_video(tmp_path / "pan.mp4", panned(6), crf="18", bf="0")
+    net = StagedNetwork("flat", (Stage("only", lambda image: np.zeros((1, 2, 12, 16), np.float32)),))
+    waiting = stream(net, carried(skip_frame(100), Interpolate(Codec())))
+    for frame in frames_of(tmp_path / "pan.mp4"):
+        waiting.push(frame.image, vectors=frame.vectors)
+    steps = [one.step for one in waiting.window.waiting[1:]]
+    height, width = frame.image.shape[:2]
+    assert {type(step) for step in steps} == {Motion}
+    assert {step.flow.shape for step in steps} == {(height // 4, width // 4, 2)}

@@ -43,31 +43,14 @@ class Interpolate:
         """True if the motion estimator reads the codec's motion vectors."""
         return self.motion.reads_vectors
 
-    def see(self, prepared: Any, image: Any, vectors: Any) -> Any:
-        """Raise ``UsageError``, as all that follows: whoever asks for the output at once does not know the next key frame."""
-        self._refuse()
-
-    def observe(self, before: Any, now: Any) -> Any:
-        """Raise ``UsageError``."""
-        self._refuse()
-
-    def compose(self, first: Any, then: Any) -> Any:
-        """Raise ``UsageError``."""
-        self._refuse()
-
-    def move(self, value: Any, motion: Any) -> Any:
-        """Raise ``UsageError``."""
-        self._refuse()
-
-    def unexplained(self, value: Any, motion: Any) -> Any:
-        """Raise ``UsageError``."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *given: Any, **named: Any) -> NoReturn:
+        """Raise ``UsageError``: whoever asks for the output at once does not know the next key frame."""
         raise UsageError(
             f"{self} needs the key frame after a frame too, so a Session, which answers at once, can't use it. "
             "Use clockseg.run(net, frames, schedule), which yields late, or the carry warp(flow)."
         )
+
+    see = observe = compose = move = unexplained = _refuse
 
     def __str__(self) -> str:
         return f"interpolate({self.motion})" if self.keys == 2 else f"interpolate({self.motion}, keys={self.keys})"

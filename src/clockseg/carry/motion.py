@@ -51,6 +51,10 @@ class Motion:
         """Return the composition of ``first`` and this motion: one field, from the picture where ``first`` began."""
         return Motion(self.flow + sampled(first.flow, grid(self.flow) + self.flow), first.then, self.now)
 
+    def coarse(self) -> Motion:
+        """Return the motion as it is kept for many frames."""
+        return self
+
     def places(self, height: int, width: int) -> Array:
         """Return the position of each cell of a map [height, width] in the earlier map, in cells: float32 [height, width, 2]."""
         if (height, width) not in self._places:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clockseg.carry.motion import Motion, Sight, grid, in_rows, sampled
+from clockseg.libraries import opencv
 from clockseg.types import Array
 
 ROUNDS = 2
@@ -89,6 +90,16 @@ class TrackedMotion(Motion):
         return TrackedMotion(
             track.newest, first.then, self.now, references=self.references, track=track, keep=self.keep
         )
+
+    def coarse(self) -> Motion:
+        """Return the motion alone, at half of the resolution: fields of many frames would fill the memory."""
+        cv2, (height, width) = opencv(), self.flow.shape[:2]
+        size = max(1, width // 2), max(1, height // 2)
+        flow, then, now = (
+            cv2.resize(one, size, interpolation=cv2.INTER_AREA) for one in (self.flow, self.then.grey, self.now.grey)
+        )
+        scale, share = np.array([size[0] / width, size[1] / height], np.float32), self.now.share
+        return Motion(flow * scale, Sight(then, share), Sight(now, share))
 
 
 @dataclass(frozen=True, eq=False)

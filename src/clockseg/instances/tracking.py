@@ -107,7 +107,8 @@ class BothSides(Interpolated):
         last, key = self.window.last, self.window.key
         expected = None
         if last is not None and key is not None and seen.motion is not None:
-            back = seen.motion if last.distance == 0 else None if last.back is None else seen.motion.after(last.back)
+            step = seen.motion.coarse()
+            back = step if last.distance == 0 else None if last.back is None else step.after(last.back)
             expected = None if back is None else key.maps.moved(back).value()
         return InstanceMaps.of(self.tracker.see(found, expected, self.frame))
 

@@ -81,6 +81,7 @@ class Window:
     def _append(self, item: Any, step: Motion | None) -> Waiting:
         cut = False
         if step is not None:
+            step = step.coarse()
             cut, self.usual = scene_cut(step, None, None, self.usual)
         last = self.last
         known = last is not None and step is not None and not cut
