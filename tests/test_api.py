@@ -20,6 +20,7 @@ PUBLIC = [
     "Instances",
     "Labels",
     "MissingDependency",
+    "NamedInstances",
     "NetworkError",
     "Schedule",
     "Session",

@@ -290,6 +290,35 @@ def test_a_function_of_frames_is_followed_like_a_network():
     assert followed(net, video, "frame_oracle").j == 1.0
 
 
+def test_a_session_in_a_loop_follows_instances_as_a_run_does(network):
+    images = scenes()["apart"].images[:14]
+    session = clockseg.Session(str(network), bgr=True)
+    schedule = clockseg.parse_schedule("carried(skip_frame(6), warp(flow))")
+    wanted = clockseg.run(clockseg.load(str(network)), images, schedule)
+    for image, (other, record) in zip(images, wanted, strict=True):
+        found = session(image[..., ::-1].copy())
+        assert found.ids.tolist() == other.ids.tolist()
+        assert sorted(found.ids) == [1, 2, 3]
+        assert found.boxes.tolist() == other.boxes.tolist()
+        assert session.record.fired == record.fired
+    assert session.tally.network_rate == 2 / 13
+    session.reset()
+    assert sorted(session(images[0][..., ::-1].copy()).ids) == [4, 5, 6]
+
+
+def test_instances_of_a_session_are_drawn_in_its_order_of_colours_and_saved(network, tmp_path):
+    image = scenes()["apart"].images[0]
+    rgb, bgr = clockseg.Session(str(network)), clockseg.Session(str(network), bgr=True)
+    drawn = rgb(image).draw(image)
+    assert (bgr(image[..., ::-1].copy()).draw(image[..., ::-1])[..., ::-1] == drawn).all()
+    assert (drawn != image).any()
+    rgb(image).save(tmp_path / "frame.json")
+    [line] = clockseg.read_instances(tmp_path / "frame.json")
+    assert sorted(one["category"] for one in line["instances"]) == sorted(NAMES)
+    with pytest.raises(UsageError, match=r"ends in \.json"):
+        rgb(image).save(tmp_path / "frame.png")
+
+
 # Files.
 
 

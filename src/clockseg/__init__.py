@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from clockseg.networks.candidates import candidates
     from clockseg.networks.cut import cut
     from clockseg.networks.load import load
-    from clockseg.networks.session import Depth, Labels, Session
+    from clockseg.networks.session import Depth, Labels, NamedInstances, Session
     from clockseg.planning.planner import plan
     from clockseg.planning.schedule_file import read_schedule_file
     from clockseg.planning.tuning import tune
@@ -106,7 +106,7 @@ _HOMES = {
     "clockseg.planning.schedule_file": ("read_schedule_file",),
     "clockseg.clocks.spec": ("parse_schedule",),
     "clockseg.segmenting.segmentation": ("segment",),
-    "clockseg.networks.session": ("Depth", "Labels", "Session"),
+    "clockseg.networks.session": ("Depth", "Labels", "NamedInstances", "Session"),
     "clockseg.showing.stream": ("run",),
     "clockseg.clockwork.step": ("fill", "step"),
     "clockseg.clockwork.network": ("Group", "Stage", "StagedNetwork"),
@@ -138,6 +138,7 @@ __all__ = [
     "Instances",
     "Labels",
     "MissingDependency",
+    "NamedInstances",
     "NetworkError",
     "Schedule",
     "Session",

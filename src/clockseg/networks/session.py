@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import cv2
 import numpy as np
 
-from clockseg.carry import at_once
+from clockseg.carry import Interpolate, at_once
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork import session as clockwork
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.values import gives_numbers
+from clockseg.instances.drawing import drawn
+from clockseg.instances.network import gives_instances
+from clockseg.instances.sets import Instances
+from clockseg.instances.writing import instance_line
 from clockseg.networks.load import load
+from clockseg.showing.stream import Stream, stream
 from clockseg.types import Array, Image
 from clockseg.video import Heat, overlay, write_npy, write_png
 from clockseg.video.overlay import palette
@@ -74,6 +80,24 @@ class Depth(_Map):
         write_npy(np.asarray(self), path)
 
 
+@dataclass(frozen=True, eq=False)
+class NamedInstances(Instances):
+    """The instances of a frame; ``names``: of their classes, by id."""
+
+    names: tuple[str, ...] = ()
+    bgr: bool = False
+
+    def draw(self, image: Array) -> Image:
+        """Return ``image``, uint8 [h, w, 3] in the session's order of colours, with masks, outlines, names and identities."""
+        order = slice(None, None, -1) if self.bgr else slice(None)
+        return np.ascontiguousarray(drawn(np.ascontiguousarray(image[..., order]), self, self.names)[..., order])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them as JSON in COCO's run lengths, as a line of ``instances.jsonl``; ``UsageError`` for another ending."""
+        _check_ending(path, ".json")
+        Path(path).write_text(instance_line(0, self, self.names) + "\n")
+
+
 def _check_ending(path: str | os.PathLike[str], ending: str) -> None:
     if Path(path).suffix.lower() != ending:
         raise UsageError(f"{os.fspath(path)}: give a name that ends in {ending}.")
@@ -104,7 +128,7 @@ class Session(clockwork.Session):
     ``bgr``: images are BGR, as OpenCV reads them, instead of RGB. ``executor``: runs the parts; None: the network's own.
 
     The output of a network with classes is ``Labels``, that of a network of numbers ``Depth``; both are arrays. A network
-    of instances gives ``Instances``, and one without a sidecar whatever its last part returns.
+    of instances gives ``NamedInstances``, and one without a sidecar whatever its last part returns.
     ``reset()`` and a change of the frames' size start again. ``tally``: the sums so far. ``UsageError`` if the schedule does
     not fit the network.
 
@@ -134,9 +158,12 @@ class Session(clockwork.Session):
             found = replace(found, carry=at_once(found.carry))
         super().__init__(opened, found, executor=executor)
         self._bgr = bgr
+        self._frames: Stream | None = None
+        if gives_instances(opened) and not isinstance(found.carry, Interpolate):
+            self._frames = stream(opened, found, session=partial(self._followed_by, executor))
         self._kind = None if opened.sidecar is None else Depth if gives_numbers(opened) else Labels
 
-    def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth:
+    def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth | NamedInstances:
         """Return the output for this frame, uint8 [h, w, 3]; ``vectors``: see ``step``.
 
         ``UsageError`` if ``image`` is anything else and the network has a sidecar.
@@ -144,7 +171,30 @@ class Session(clockwork.Session):
         if self._bgr or self.net.sidecar is not None:
             _check_image(image)
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._bgr else image
+        if self._frames is not None:
+            return self._followed(self._frames, rgb, vectors)
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
         return self._kind(output, self.net, bgr=self._bgr)
+
+    def _followed_by(self, executor: Executor | None, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
+        """Make the session that runs the network of a stream."""
+        self._inner = clockwork.Session(net, schedule, executor=executor)
+        return self._inner
+
+    def _followed(self, frames: Stream, image: Any, vectors: Any) -> NamedInstances:
+        """Return the instances of a frame, followed from the frames before."""
+        [shown] = frames.push(image, vectors=vectors)
+        memory = self._inner.memory
+        self.memory = None if memory is None else memory._replace(record=shown.record)
+        self.tally = self._inner.tally
+        found: Instances = shown.output
+        known = {field.name: getattr(found, field.name) for field in fields(found)}
+        return NamedInstances(**known, names=self.net.classes, bgr=self._bgr)
+
+    def reset(self) -> None:
+        """Drop all cached values: the next frame is a fill and counts as the first of a clip."""
+        super().reset()
+        if self._frames is not None:
+            self._frames.close()
