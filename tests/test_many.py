@@ -90,7 +90,7 @@ def test_a_pattern_a_list_and_what_is_named_twice(tmp_path, monkeypatch) -> None
         Path(name).touch()
     Path("list").write_bytes(b"# mine\n\nc/2.mp4\r\nodd [1].mp4\n")
     assert [one.source for one in inputs(["**/*.mp4", "@list", "odd [1].mp4"])] == ["c/1.mp4", "c/2.mp4", "odd [1].mp4"]
-    with pytest.raises(UsageError, match="nothing matches"):
+    with pytest.raises(UsageError, match="no input matches"):
         inputs(["*.mov"])
     with pytest.raises(UsageError, match="cannot be read"):
         inputs(["@none"])
