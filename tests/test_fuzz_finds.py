@@ -18,6 +18,7 @@ from clockseg.carry import parse_carry
 from clockseg.cli.main import main
 from clockseg.clocks.learned import load as load_clock
 from clockseg.clocks.spec import parse_schedule
+from clockseg.clockwork.facts import facts
 from clockseg.clockwork.schedule import frame_oracle, schedule_for
 from clockseg.engines import cache_directory, onnxruntime
 from clockseg.errors import DataError, NetworkError, UsageError
@@ -277,3 +278,10 @@ def test_a_frame_beyond_all_numbers(tmp_path: Path) -> None:
     found = misfit(model, {"input": (1, 3, 2**66, 48)})
     assert found is not None
     assert found[1].op_type == "Conv"
+
+
+@pytest.mark.parametrize("name", ["either", "both", "invert"])
+def test_deeply_nested_clocks_are_read_at_once(name: str) -> None:
+    """What a nested clock declares was asked for four times a level, so that no machine got through sixty levels."""
+    schedule = schedule_for(parse_schedule(f"{name}(" * 60 + 'difference(0.1, of="scores")' + ")" * 60), 3)
+    assert facts(schedule.clocks[-1]).threshold == 0.1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from clockseg.clockwork.clock import Clock, Decision, Every, Tick, Watch, as_clock, ask, name_of
@@ -23,25 +23,18 @@ class _Combined:
     """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
 
     parts: tuple[Clock, ...]
+    threshold: float | None = field(init=False, repr=False, compare=False)
+    """The threshold of the first clock that has one; ``below`` is that clock's too."""
+    below: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
             raise _no_clocks(name_of(self).lower())
         object.__setattr__(self, "parts", tuple(as_clock(part) for part in self.parts))
         declared_gate(self)
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold of the first clock that has one; ``below`` is that clock's too."""
-        return self._compared.threshold
-
-    @property
-    def below(self) -> bool:
-        return self._compared.below
-
-    @property
-    def _compared(self) -> Facts:
-        return next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
+        compared = next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
+        object.__setattr__(self, "threshold", compared.threshold)
+        object.__setattr__(self, "below", compared.below)
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         past = state or (None,) * len(self.parts)
@@ -76,22 +69,19 @@ class Invert:
     """Fires when its clock does not."""
 
     clock: Clock
+    threshold: float | None = field(init=False, repr=False, compare=False)
+    below: bool = field(init=False, repr=False, compare=False)
+    """True if the clock fires where its signal is at or above the threshold."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clock", as_clock(self.clock))
+        declared = facts(self.clock)
+        object.__setattr__(self, "threshold", declared.threshold)
+        object.__setattr__(self, "below", not declared.below)
 
     @property
     def parts(self) -> tuple[Clock, ...]:
         return (self.clock,)
-
-    @property
-    def threshold(self) -> float | None:
-        return facts(self.clock).threshold
-
-    @property
-    def below(self) -> bool:
-        """True if the clock fires where its signal is at or above the threshold."""
-        return not facts(self.clock).below
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         decision, state = ask(self.clock, tick, state)
