@@ -128,13 +128,13 @@ def test_each_schedule_of_a_command_has_its_own_unless_one_is_given_for_all() ->
 
 
 def test_a_sidecar_recommends_one_with_its_carry() -> None:
-    net = replace(toy(), sidecar=SimpleNamespace(schedule=MOVED))
+    net = replace(toy(), sidecar=SimpleNamespace(classes=(), schedule=MOVED))
     [(name, schedule)] = parse_schedules(None, net)
     assert name == MOVED
     assert str(schedule.carry) == "warp(flow)"
     assert parse_schedules(None, net, "identity")[0][0] == "skip_frame(4)"
     with pytest.raises(NetworkError, match=r"recommends: .*drift"):
-        parse_schedules(None, replace(net, sidecar=SimpleNamespace(schedule="carried(alternating, drift)")))
+        parse_schedules(None, replace(net, sidecar=SimpleNamespace(classes=(), schedule="carried(alternating, drift)")))
 
 
 def test_a_schedule_file_holds_both(tmp_path: Path) -> None:

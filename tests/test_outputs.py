@@ -38,7 +38,7 @@ def test_a_file_is_loaded_and_its_recommended_schedule_taken(file: Path) -> None
         session(image)
     assert session.tally.fires[-1] == 1
     # Outputs come at once, so the frames in between are moved, not made from both sides.
-    assert str(session.schedule.carry) == "warp(flow)"
+    assert str(session.schedule.carry) == 'warp(flow, of="output")'
     assert Session(load(file)).schedule == session.schedule
 
 
@@ -144,4 +144,4 @@ def test_a_user_sees_real_types(tmp_path: Path) -> None:
     assert "ndarray" in lines[1]
     assert "StagedNetwork" in lines[2]
     assert all("has no attribute" in line for line in lines[3:])
-    assert len(lines) == 5
+    assert len(lines) == 6

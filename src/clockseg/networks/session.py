@@ -135,7 +135,7 @@ class Session(clockwork.Session):
     >>> session = Session("street")
     >>> labels = session(np.zeros((54, 96, 3), np.uint8))
     >>> type(labels).__name__, labels.shape, labels.classes[:2], str(session.schedule.carry)
-    ('Labels', (54, 96), ('sky', 'building'), 'warp(flow)')
+    ('Labels', (54, 96), ('sky', 'building'), 'warp(flow, of="output")')
     """
 
     def __init__(
