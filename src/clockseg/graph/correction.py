@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 
 from clockseg.errors import NetworkError, nearest
-from clockseg.graph.nodes import captured, copied, keep_nodes, renamed, upstream
+from clockseg.graph.nodes import captured, copied, extended, keep_nodes, rename, renamed, upstream
 from clockseg.graph.nodes import reads as reads_of
 from clockseg.graph.sidecar import Correction, Sidecar
 from clockseg.graph.static import Static, fix
@@ -65,23 +65,14 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
 
 def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
     """Return a copy of ``model``, a network alone, with ``added`` behind it; NetworkError where names are taken or missing."""
-    made = copied(model)
-    graph = made.graph
-    there = {weight.name for weight in graph.initializer}
+    there = {weight.name for weight in model.graph.initializer}
     weights = [weight for weight in added.weights if weight.name not in there]
-    taken = there | {value.name for value in graph.input}
-    taken |= {name for node in graph.node for name in (node.name, *node.output)}
-    new = [value.name for value in (*added.inputs, *weights)]
-    new += [name for node in added.nodes for name in (node.name, *node.output)]
-    if twice := sorted(taken.intersection(new)):
-        raise NetworkError(f"the network has a tensor {twice[0]!r} already; it was given a correction before.")
-    known = {*taken, *new, ""}
+    why = "it was given a correction before"
+    made = extended(model, added.nodes, weights=weights, inputs=added.inputs, outputs=[added.output], why=why)
+    known = {value.name for value in (*made.graph.input, *made.graph.initializer)}
+    known |= {name for node in made.graph.node for name in node.output}
     if lost := sorted({name for node in added.nodes for name in reads_of(node)} - known):
         raise NetworkError(f"the correction reads {lost[0]!r}, which this network doesn't have; train one for it.")
-    graph.input.extend(added.inputs)
-    graph.initializer.extend(weights)
-    graph.node.extend(added.nodes)
-    graph.output.append(added.output)
     return made
 
 
@@ -140,8 +131,7 @@ def with_inputs(model: onnx.ModelProto, names: dict[str, str]) -> onnx.ModelProt
     """Rename the inputs of ``model``, to the names of the values that the session passes."""
     for value in model.graph.input:
         value.name = names.get(value.name, value.name)
-    for node in model.graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
+    rename(model.graph.node, names)
     return model
 
 

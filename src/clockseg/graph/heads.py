@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader
-from clockseg.graph.nodes import copied, renamed
+from clockseg.graph.nodes import extended, inputs_of, renamed
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids
 from clockseg.graph.static import Static
 from clockseg.types import Array, Size
@@ -22,6 +22,7 @@ from clockseg.types import Array, Size
 PREFIX = "clockseg.scores."
 """What the score map of a head is called, before the stage's name."""
 _FLOATS = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorProto.DOUBLE: np.float64}
+_BEFORE = "it was given heads before"
 _REARRANGE = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten")
 """What only rearranges numbers: from tokens [1, n, channels] to the map they are of."""
 
@@ -81,9 +82,7 @@ def _map_name(stage: str) -> str:
 
 def _grids(model: onnx.ModelProto, static: Static) -> dict[str, Grid]:
     """Return the grids of all tensors; the network's first input is the frame."""
-    weights = {weight.name for weight in model.graph.initializer}
-    frame = next(value.name for value in model.graph.input if value.name not in weights)
-    return grids(onnx_reader.neutral(static, frame), static.shapes)
+    return grids(onnx_reader.neutral(static, inputs_of(model.graph)[0].name), static.shapes)
 
 
 def _is_map(shape: Sequence[int], size: Size, grid: Grid | None = None) -> bool:
@@ -128,37 +127,25 @@ def _copied(chain: Sequence[onnx.NodeProto], cut: str, stage: str) -> tuple[onnx
 
 def with_maps(model: onnx.ModelProto, maps: Sequence[FeatureMap]) -> onnx.ModelProto:
     """Return a copy of ``model`` that also makes these maps."""
-    found = copied(model)
-    taken = {name for node in model.graph.node for name in (node.name, *node.output)}
-    for node in (node for one in maps for node in one.nodes):
-        if node.name in taken:
-            raise NetworkError(f"the network has a tensor {node.name!r} already; it was given heads before.")
-        found.graph.node.append(node)
-    return found
+    return extended(model, [node for one in maps for node in one.nodes], why=_BEFORE)
 
 
 def with_heads(model: onnx.ModelProto, heads: Sequence[Head]) -> onnx.ModelProto:
     """Return a copy of ``model`` with these heads; their score maps, called by ``score_name``, are its last outputs."""
-    found = with_maps(model, [head.features for head in heads])
-    graph = found.graph
-    taken = {name for node in graph.node for name in node.output}
+    nodes = [node for head in heads for node in head.features.nodes]
+    weights: list[TensorProto] = []
+    outputs: list[onnx.ValueInfoProto] = []
     for head in heads:
-        name, stage = score_name(head.features.stage), head.features.stage
-        if name in taken:
-            raise NetworkError(f"the network has a tensor {name!r} already; it was given heads before.")
-        kind = _FLOATS[head.features.kind]
-        weights = {
-            f"clockseg.head.{stage}.weight": head.weight[:, :, None, None].astype(kind),
-            f"clockseg.head.{stage}.bias": head.bias.astype(kind),
+        stage, kind = head.features.stage, head.features.kind
+        given = {
+            f"clockseg.head.{stage}.weight": head.weight[:, :, None, None].astype(_FLOATS[kind]),
+            f"clockseg.head.{stage}.bias": head.bias.astype(_FLOATS[kind]),
         }
-        graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in weights.items())
-        graph.node.append(
-            helper.make_node(
-                "Conv", [head.features.tensor, *weights], [name], name=f"clockseg.head.{stage}", kernel_shape=[1, 1]
-            )
-        )
-        graph.output.append(helper.make_tensor_value_info(name, head.features.kind, [1, len(head.bias), None, None]))
-    return found
+        weights += [numpy_helper.from_array(value, key) for key, value in given.items()]
+        inputs, name = [head.features.tensor, *given], score_name(stage)
+        nodes.append(helper.make_node("Conv", inputs, [name], name=f"clockseg.head.{stage}", kernel_shape=[1, 1]))
+        outputs.append(helper.make_tensor_value_info(name, kind, [1, len(head.bias), None, None]))
+    return extended(model, nodes, weights=weights, outputs=outputs, why=_BEFORE)
 
 
 def score_name(stage: str) -> str:

@@ -8,42 +8,99 @@ from typing import Any, TypeVar
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, version_converter
 
+from clockseg.errors import NetworkError, first_line
 from clockseg.types import Array
 
 REARRANGES = ("Constant", "Cast", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze")
 """What rewrites weights without changing what they say."""
-
-
-Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, TensorProto)
+OPSET = 13
+"""The opset that files of an older one are converted to."""
+Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, TensorProto, onnx.TensorShapeProto.Dimension)
 
 
 def copied(message: Message) -> Message:
-    """Copy a model, a node or a weight, to change the copy."""
+    """Copy a message of ONNX, to change the copy."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
 
 
-def redirect(nodes: Iterable[onnx.NodeProto], name: str, other: str) -> None:
-    """Let ``nodes`` read the tensor ``other`` instead of ``name``."""
+def extended(
+    model: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    *,
+    weights: Sequence[TensorProto] = (),
+    inputs: Sequence[onnx.ValueInfoProto] = (),
+    outputs: Sequence[onnx.ValueInfoProto] = (),
+    why: str = "it was changed so before",
+) -> onnx.ModelProto:
+    """Return a copy of ``model`` with these behind what it has; ``NetworkError``, with ``why``, where a name is taken."""
+    made = copied(model)
+    graph = made.graph
+    taken, new = (
+        {value.name for value in values} | {name for node in those for name in (node.name, *node.output) if name}
+        for values, those in (([*graph.initializer, *graph.input], graph.node), ([*weights, *inputs], nodes))
+    )
+    if twice := sorted(taken & new):
+        raise NetworkError(f"the network has a tensor {twice[0]!r} already; {why}.")
+    graph.node.extend(nodes)
+    graph.initializer.extend(weights)
+    graph.input.extend(inputs)
+    graph.output.extend(outputs)
+    return made
+
+
+def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
+    """Rename tensors where ``nodes`` read and where they make them, but not inside their subgraphs."""
     for node in nodes:
-        node.input[:] = [other if read == name else read for read in node.input]
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
 
 
 def renamed(
     nodes: Iterable[onnx.NodeProto], names: Mapping[str, str], *, prefix: str = ""
 ) -> tuple[onnx.NodeProto, ...]:
     """Copy ``nodes`` with tensors renamed by ``names``, and ``prefix`` before their own names."""
-    copies = []
-    for node in nodes:
-        copy = copied(node)
-        copy.name = f"{prefix}{node.name}"
-        copy.input[:] = [names.get(name, name) for name in node.input]
-        copy.output[:] = [names.get(name, name) for name in node.output]
-        copies.append(copy)
-    return tuple(copies)
+    copies = tuple(copied(node) for node in nodes)
+    rename(copies, names)
+    for copy in copies:
+        copy.name = f"{prefix}{copy.name}"
+    return copies
+
+
+def opset(opsets: Iterable[onnx.OperatorSetIdProto], domain: str = "") -> int:
+    """Return the version of the operators of ``domain``; 1 where none is stated."""
+    return next((one.version for one in opsets if one.domain in (domain, domain or "ai.onnx")), 1)
+
+
+def upgraded(model: onnx.ModelProto, least: int) -> onnx.ModelProto:
+    """Return ``model``, converted to opset 13 if it is written in one below ``least``."""
+    version = opset(model.opset_import)
+    if version >= least:
+        return model
+    try:
+        return version_converter.convert_version(model, OPSET)
+    except RuntimeError as error:
+        raise NetworkError(
+            f"the network is written in ONNX opset {version} and can't be brought to {OPSET} "
+            f"({first_line(error)}); export it with opset {least} or later."
+        ) from error
+
+
+def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs of ``graph`` that are no weights, which older files list among them."""
+    weights = {weight.name for weight in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
+
+
+def is_diagonal(weights: TensorProto) -> bool:
+    """Return True for weights of a convolution without groups that make each channel from one, the channel at its place."""
+    if len(set(weights.dims[:2])) != 1:
+        return False
+    values = numpy_helper.to_array(weights)
+    return not values[~np.eye(len(values), dtype=bool)].any()
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
-from onnx import external_data_helper, inliner, version_converter
+from onnx import external_data_helper, inliner
 
 from clockseg.errors import DataError, NetworkError, first_line
 from clockseg.files import whole_together
@@ -28,7 +28,7 @@ from clockseg.graph.neutral import (
     convolution,
     scaling,
 )
-from clockseg.graph.nodes import attribute, in_order, reads
+from clockseg.graph.nodes import attribute, in_order, reads, upgraded
 from clockseg.graph.quantized import reading
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.static import Static
@@ -155,9 +155,7 @@ def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
 
 
 def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
-    version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
-    if version < OLDEST_OPSET:
-        model = _upgraded(model, version)
+    model = upgraded(model, OLDEST_OPSET)
     if model.functions:
         model = inliner.inline_local_functions(model)
     taken: set[str] = set()
@@ -166,16 +164,6 @@ def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
             node.name = f"{node.op_type}_{index}"
         taken.add(node.name)
     return model
-
-
-def _upgraded(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    try:
-        return version_converter.convert_version(model, 13)
-    except RuntimeError as error:
-        raise NetworkError(
-            f"the network is written in ONNX opset {version} and can't be brought to 13 "
-            f"({first_line(error)}); export it with opset {OLDEST_OPSET} or later."
-        ) from error
 
 
 def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
 from clockseg.graph.limits import Limits
-from clockseg.graph.nodes import attribute, computed, reads, renamed
+from clockseg.graph.nodes import attribute, computed, is_diagonal, opset, reads, renamed
 from clockseg.graph.quantized import name_bytes
 from clockseg.types import Array
 
@@ -94,10 +94,7 @@ class Static:
         if groups == self.shape(node.input[0])[1]:
             return True
         weights = self.constant(node.input[1])
-        if groups != 1 or weights is None or len(set(weights.dims[:2])) != 1:
-            return False
-        values = numpy_helper.to_array(weights)
-        return not values[~np.eye(len(values), dtype=bool)].any()
+        return groups == 1 and weights is not None and is_diagonal(weights)
 
 
 def fix(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], *, floats: Iterable[str] = ()) -> Static:
@@ -299,7 +296,7 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
     data = {name: found.constant(name) for name in node.input if name in found.folded}
     try:
         types = {name: helper.make_tensor_type_proto(*found.types[name]) for name in reads(node) if name in found.types}
-        schema = onnx.defs.get_schema(node.op_type, _opset(found, node.domain), node.domain)
+        schema = onnx.defs.get_schema(node.op_type, opset(found.opsets, node.domain), node.domain)
         made = onnx.shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=found.opsets, ir_version=found.ir_version
         )
@@ -326,7 +323,3 @@ def _known(made: onnx.TypeProto) -> TypeShape | None:
     if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None
     return tensor.elem_type, tuple(dim.dim_value for dim in tensor.shape.dim)
-
-
-def _opset(found: Static, domain: str) -> int:
-    return next((o.version for o in found.opsets if o.domain in (domain, domain or "ai.onnx")), 1)

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import copied, redirect
+from clockseg.graph.nodes import copied, inputs_of, rename
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, declared_shape, misfit
 from clockseg.networks.source import Said, Told, Triple
@@ -48,8 +48,7 @@ class FrameInput(NamedTuple):
 def frame_input(model: onnx.ModelProto) -> FrameInput:
     """Make ``model`` read one frame, channels first; ``NetworkError`` if its input is no frame."""
     model = one_batch(model)
-    weights = {weight.name for weight in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
+    inputs = inputs_of(model.graph)
     if len(inputs) != 1:
         raise NetworkError(
             f"the network has {len(inputs)} inputs ({', '.join(value.name for value in inputs)}); one, the frame, can be "
@@ -243,13 +242,12 @@ def _is_list(found: Static, name: str) -> bool:
 
 def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return ``model`` with an input [3, h, w] turned into one of [1, 3, h, w]."""
-    weights = {weight.name for weight in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
+    inputs = inputs_of(model.graph)
     if len(inputs) != 1 or len(declared_shape(inputs[0])) != 3:
         return model
     name, inner = inputs[0].name, f"clockseg.{inputs[0].name}"
     model = copied(model)
-    redirect(model.graph.node, name, inner)
+    rename(model.graph.node, {name: inner})
     [value] = [value for value in model.graph.input if value.name == name]
     channels, height, width = declared_shape(value)
     given = helper.make_tensor_value_info(
@@ -265,12 +263,10 @@ def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
 def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """Change the input ``name`` of ``model`` from [n, h, w, 3] to [n, 3, h, w]."""
     model = copied(model)
-    redirect(model.graph.node, name, NEAR)
+    rename(model.graph.node, {name: NEAR})
     [value] = [value for value in model.graph.input if value.name == name]
     dims = value.type.tensor_type.shape.dim
-    batch, height, width, channels = (
-        onnx.TensorShapeProto.Dimension.FromString(dim.SerializeToString()) for dim in dims
-    )
+    batch, height, width, channels = (copied(dim) for dim in dims)
     del dims[:]
     dims.extend([batch, channels, height, width])
     model.graph.node.insert(0, helper.make_node("Transpose", [name], [NEAR], name=NEAR, perm=[0, 2, 3, 1]))
@@ -302,9 +298,7 @@ def batched(model: onnx.ModelProto, name: str, batch: int, output: str) -> onnx.
     """Change ``model``, of a fixed ``batch``, to read one frame, repeat it over the batch, and return the first output."""
     model = one_frame(model, name)
     tiled, last = f"{name}.tiled", f"{output}.batch"
-    for node in model.graph.node:
-        node.input[:] = [tiled if read == name else read for read in node.input]
-        node.output[:] = [last if made == output else made for made in node.output]
+    rename(model.graph.node, {name: tiled, output: last})
     constants = {
         f"{tiled}.repeats": np.array([batch, 1, 1, 1], np.int64),
         f"{output}.start": np.array([0], np.int64),

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import extraction
-from clockseg.graph.nodes import attribute, copied
+from clockseg.graph.nodes import attribute, extended
 from clockseg.graph.places import Grid
 from clockseg.graph.static import Static
 from clockseg.instances.recognising import KINDS, shown
@@ -104,8 +104,7 @@ def outcome(
     """
     last = class_axis(static, output, classes or None, frame, grid) == 3
     if classes == 0 and last:
-        edited = appended(model, channels_first(output, SCORES), static.types[output][0])
-        return Outcome(edited, SCORES, None, (Told("layout", SCORES, f"{output} with channels first"),))
+        return _channels_first(model, static, output, SCORES)
     if classes == 0:
         return Outcome(model, output, None, ())
     makers = {name: node for node in static.nodes for name in node.output}
@@ -122,16 +121,12 @@ def outcome(
             "--classes none if it does not score classes (depth, edges, a matte)."
         )
     if channels == 1 and classes == 2:
-        edited = appended(model, above_zero(found.tensor, LABELS), TensorProto.UINT8)
-        why = "above 0 of its one channel, " + (
-            "before the sigmoid" if "Sigmoid" in found.passed else "taken for a logit"
-        )
-        return Outcome(edited, LABELS, None, (Told("labels", LABELS, f"class 1 where {found.tensor} is {why}"),))
+        logit = "before the sigmoid" if "Sigmoid" in found.passed else "taken for a logit"
+        return _above_zero(model, found.tensor, f"above 0 of its one channel, {logit}")
     if classes is not None and channels != classes:
         raise NetworkError(_misfit(static, found.tensor, channels, classes))
     if found.axis == 3:
-        edited = appended(model, channels_first(found.tensor, SCORES), kind)
-        return Outcome(edited, SCORES, channels, (*told, Told("layout", SCORES, f"{found.tensor} with channels first")))
+        return _channels_first(model, static, found.tensor, SCORES, channels, told)
     return Outcome(model, found.tensor, channels, told)
 
 
@@ -173,8 +168,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
     if classes is None:
         raise UsageError(f"the output {output!r} is a map of class ids: give --classes FILE with the classes' names.")
     if len(shape) == 4 and shape[3] == 1 and shape[1] != 1:
-        edited = appended(model, channels_first(output, LABELS), kind)
-        return Outcome(edited, LABELS, None, (Told("layout", LABELS, f"{output} with channels first"),))
+        return _channels_first(model, static, output, LABELS)
     if any(length != 1 for length in shape[:-2]):
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w]. Export the network up to its argmax, or "
@@ -182,8 +176,7 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
         )
     if classes == 2:
         # Masks are 0 and 1, or 0 and 255.
-        edited = appended(model, above_zero(output, LABELS), TensorProto.UINT8)
-        return Outcome(edited, LABELS, None, (Told("labels", LABELS, f"class 1 where {output} is above 0"),))
+        return _above_zero(model, output, "above 0")
     return Outcome(model, output, None, (Told("labels", output, "class ids, no scores behind them were found"),))
 
 
@@ -241,27 +234,35 @@ class _Walk:
         return (Told("scores", self.tensor, f"{why}: the labels are the same"),)
 
 
-def appended(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
-    """Append ``nodes`` to ``model``; the last one makes another output, [n, c, h, w] of the element type ``kind``."""
-    model = copied(model)
-    model.graph.node.extend(nodes)
-    free = [None, None, None, None]
-    model.graph.output.append(helper.make_tensor_value_info(nodes[-1].output[0], kind, free))
-    return model
+def _channels_first(
+    model: onnx.ModelProto,
+    static: Static,
+    tensor: str,
+    name: str,
+    channels: int | None = None,
+    told: Sequence[Told] = (),
+) -> Outcome:
+    """Return the outcome of ``tensor`` [n, h, w, c], as another output ``name`` [n, c, h, w]."""
+    node = helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])
+    layout = Told("layout", name, f"{tensor} with channels first")
+    return Outcome(_with_output(model, [node], static.types[tensor][0]), name, channels, (*told, layout))
 
 
-def channels_first(tensor: str, name: str) -> list[onnx.NodeProto]:
-    """Make a node from ``tensor`` [n, h, w, c] to ``name`` [n, c, h, w]."""
-    return [helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])]
-
-
-def above_zero(tensor: str, name: str) -> list[onnx.NodeProto]:
-    """Make nodes from ``tensor``, floats, to ``name``, uint8: 1 where it is above 0."""
-    zero, sign = f"{name}.zero", f"{name}.above"
+def _above_zero(model: onnx.ModelProto, tensor: str, why: str) -> Outcome:
+    """Return the labels that are 1 where ``tensor`` is above 0, as another output."""
+    zero, sign, floats = f"{LABELS}.zero", f"{LABELS}.above", f"{LABELS}.float"
     value = numpy_helper.from_array(np.zeros((), np.float32), zero)
-    return [
-        helper.make_node("Cast", [tensor], [f"{name}.float"], name=f"{name}.float", to=TensorProto.FLOAT),
+    nodes = [
+        helper.make_node("Cast", [tensor], [floats], name=floats, to=TensorProto.FLOAT),
         helper.make_node("Constant", [], [zero], name=zero, value=value),
-        helper.make_node("Greater", [f"{name}.float", zero], [sign], name=sign),
-        helper.make_node("Cast", [sign], [name], name=name, to=TensorProto.UINT8),
+        helper.make_node("Greater", [floats, zero], [sign], name=sign),
+        helper.make_node("Cast", [sign], [LABELS], name=LABELS, to=TensorProto.UINT8),
     ]
+    told = Told("labels", LABELS, f"class 1 where {tensor} is {why}")
+    return Outcome(_with_output(model, nodes, TensorProto.UINT8), LABELS, None, (told,))
+
+
+def _with_output(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
+    """Return ``model`` with ``nodes``, the last of which makes another output, [n, c, h, w] of the element type ``kind``."""
+    output = helper.make_tensor_value_info(nodes[-1].output[0], kind, [None] * 4)
+    return extended(model, nodes, outputs=[output], why="it was cut before, so give the network it was made from")

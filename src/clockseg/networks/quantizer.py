@@ -15,12 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import onnx
-from onnx import numpy_helper, version_converter
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import folded, keep_nodes, readers_of
+from clockseg.graph.nodes import OPSET, attribute, folded, is_diagonal, keep_nodes, readers_of, rename, upgraded
 from clockseg.graph.quantized import TO_BYTES, TO_FLOATS
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.types import Array
@@ -31,8 +29,6 @@ PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 BETWEEN = ("Add", "Mul", "Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
 """Operators that keep 8 bits between products, in networks of convolutions."""
 _DONE = (TO_BYTES, TO_FLOATS, "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear")
-_OPSET = 13
-"""From here on a scale may be one a channel."""
 _CHECKED = ("onnx.quant.pre_process", "onnxruntime.quant")
 """Tells the quantizer not to warn that the model could be optimised first: that would take the names of tensors."""
 
@@ -61,17 +57,11 @@ def quantized(
 
 
 def ready(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy that can be quantized: weights plain, opset at least 13; the errors of ``quantized``."""
+    """Return a copy that can be quantized: weights plain, opset at least 13 (one scale a channel); the errors of ``quantized``."""
     onnxruntime_quantization()
     if any(node.op_type in _DONE for node in model.graph.node):
         raise UsageError("the network is quantized already; give the original network.")
-    version = next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), 0)
-    if version < _OPSET:
-        try:
-            model = version_converter.convert_version(model, _OPSET)
-        except RuntimeError as error:
-            raise NetworkError(f"the network can't be brought to opset {_OPSET}: {error}") from error
-    model = folded(model)
+    model = folded(upgraded(model, OPSET))
     if not _products(model):
         raise NetworkError("there is nothing to quantize: the network has no convolution or product with weights.")
     return model
@@ -115,15 +105,8 @@ def layers(model: onnx.ModelProto) -> tuple[int, int]:
 def interpolations(model: onnx.ModelProto) -> set[str]:
     """Find transposed convolutions that make each channel from one: engines compute these in float, or slowly."""
     weights = {weight.name: weight for weight in model.graph.initializer}
-    found = set()
-    for node in model.graph.node:
-        if node.op_type == "ConvTranspose" and node.input[1] in weights:
-            groups = next((entry.i for entry in node.attribute if entry.name == "group"), 1)
-            values = numpy_helper.to_array(weights[node.input[1]])
-            square = values.shape[0] == values.shape[1]
-            if groups > 1 or (square and not values[~np.eye(len(values), dtype=bool)].any()):
-                found.add(node.name)
-    return found
+    layers = [node for node in _products(model) if node.op_type == "ConvTranspose"]
+    return {node.name for node in layers if attribute(node, "group", 1) > 1 or is_diagonal(weights[node.input[1]])}
 
 
 def _products(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -142,7 +125,7 @@ def _has_tokens(model: onnx.ModelProto) -> bool:
 
 def _depthwise(model: onnx.ModelProto) -> set[str]:
     layers = [node for node in _products(model) if node.op_type == "Conv"]
-    return {node.name for node in layers if any(entry.name == "group" and entry.i > 1 for entry in node.attribute)}
+    return {node.name for node in layers if attribute(node, "group", 1) > 1}
 
 
 def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str]) -> set[str]:
@@ -240,9 +223,7 @@ def _free_outputs(graph: onnx.GraphProto, bounded: set[str]) -> None:
         if maker is not None and maker.op_type == TO_FLOATS:
             stored = makers[maker.input[0]]
             new |= {stored.input[0]: name, name: f"{name}_read"}
-    for node in graph.node:
-        node.input[:] = [new.get(tensor, tensor) for tensor in node.input]
-        node.output[:] = [new.get(tensor, tensor) for tensor in node.output]
+    rename(graph.node, new)
 
 
 def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str]) -> None:
@@ -253,8 +234,7 @@ def _drop_needless(graph: onnx.GraphProto, integer: set[str], bounded: set[str])
             if node.op_type == TO_FLOATS and node.input[0] in stored:
                 stands_for[node.output[0]] = stored[node.input[0]]
         nodes = [node for node in graph.node if not {*node.output} & (stored.keys() | stands_for.keys())]
-        for node in nodes:
-            node.input[:] = [stands_for.get(name, name) for name in node.input]
+        rename(nodes, stands_for)
         keep_nodes(graph, nodes)
 
 
