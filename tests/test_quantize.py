@@ -25,7 +25,7 @@ from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
 from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import assemble
-from clockseg.networks.quantization import agreement, gather, normalised, quantize, spread
+from clockseg.networks.quantization import agreement, gather, quantize, spread
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
 from toy_networks import write_clip
 
@@ -41,7 +41,7 @@ def frames(count: int = 6, size: tuple[int, int] = (48, 32)) -> list[np.ndarray]
 
 def samples(said: sidecar.Sidecar) -> list[dict[str, np.ndarray]]:
     shape = (said.input.width, said.input.height)
-    return [{said.input.name: normalised({"image": one[None]}, said.input)} for one in frames(size=shape)]
+    return [{said.input.name: said.input.normalised(one[None])} for one in frames(size=shape)]
 
 
 def in_bytes(model: onnx.ModelProto, said: sidecar.Sidecar) -> onnx.ModelProto:
@@ -323,7 +323,7 @@ def test_calibrated_on_what_the_network_reads(colour) -> None:
     net = assemble(build.model({"y": 2}), said, engine="openvino")
     picture = np.random.default_rng(0).integers(0, 256, (16, 24, 3)).astype(np.uint8)
     read = net.stages[0].body(net.prepare(picture))["same"]
-    np.testing.assert_allclose(normalised({"image": picture[None]}, said.input), read, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(said.input.normalised(picture[None]), read, rtol=1e-5, atol=1e-5)
 
 
 # The function and the command.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from clockseg.execution.liveness import Live
-from clockseg.graph.part import AsFloats, GraphPart, Pick, Take
+from clockseg.graph.part import AsFloats, GraphPart, Pick
 
 Takes: TypeAlias = tuple[tuple[int, ...], ...]
 """For each call of a batch, the places of the calls whose values it takes."""
@@ -125,4 +125,4 @@ def _read_by(part: Any, every: Iterable[str]) -> set[str]:
         return set(part.inputs)
     if isinstance(part, Pick):
         return set(part.names)
-    return {part.name} if isinstance(part, Take | AsFloats) else set(every)
+    return {part.name} if isinstance(part, AsFloats) else set(every)

@@ -25,6 +25,11 @@ LABELS = "labels"
 """The output of a network that labels: uint8 class ids, [1, h, w]."""
 
 
+def tensors(value: Tensors) -> dict[str, Array]:
+    """Return the tensors of a value, without the size of its frame."""
+    return {name: array for name, array in value.items() if name != FRAME_SIZE}
+
+
 @dataclass(frozen=True)
 class Built:
     """A part at one working size: an ordinary ONNX model with static shapes, which ``make`` gives, serialized.
@@ -193,17 +198,3 @@ class Floats:
     def __call__(self, value: Tensors) -> Array:
         found: Array = (value[self.name].astype(np.float32) - np.float32(self.zero)) * self.scale
         return found
-
-
-@dataclass(frozen=True)
-class Take:
-    """From a value, the one tensor of this name.
-
-    >>> Take("a")({"a": 1, "b": 2})
-    1
-    """
-
-    name: str
-
-    def __call__(self, value: Tensors) -> Array:
-        return value[self.name]

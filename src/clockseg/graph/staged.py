@@ -14,7 +14,7 @@ from clockseg.graph import onnx_reader
 from clockseg.graph.correction import UNEXPLAINED, mended_at, network_alone, with_inputs
 from clockseg.graph.extraction import SCORES, built, extract, with_frame, with_labels
 from clockseg.graph.onnx_split import applied
-from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick, Take
+from clockseg.graph.part import IMAGE, LABELS, AsFloats, Built, GraphFusion, GraphPart, Pick
 from clockseg.graph.quantized import floats_of, reading
 from clockseg.graph.rule import Division, StageCut, divide
 from clockseg.graph.sidecar import Sidecar
@@ -122,7 +122,7 @@ class _Source:
     def stage(self, cut: StageCut, static: Static) -> Stage:
         body = self.part(f"{cut.name}.body", cut.inputs, tuple(dict.fromkeys([*cut.trunk, *cut.held])))
         features = floats_of(static, cut.trunk[0]) or AsFloats(cut.trunk[0])
-        return Stage(cut.name, body, Pick(cut.held), Take(cut.scores) if cut.scores else None, features)
+        return Stage(cut.name, body, Pick(cut.held), AsFloats(cut.scores) if cut.scores else None, features)
 
     def groups(self, division: Division) -> tuple[Group, ...]:
         """Return the groups; the last one includes the work of ``finish``, which always follows it.

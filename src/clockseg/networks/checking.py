@@ -12,7 +12,7 @@ import onnx
 from clockseg.clockwork.network import Stage, StagedNetwork, as_it_is
 from clockseg.errors import NetworkError
 from clockseg.graph.extraction import built, extract, with_frame
-from clockseg.graph.part import FRAME_SIZE, IMAGE, Built, GraphPart
+from clockseg.graph.part import IMAGE, Built, GraphPart, tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input
 from clockseg.graph.static import Static, fix
 from clockseg.types import Array, Image, Size
@@ -162,5 +162,5 @@ def _unequal(ours: Array, theirs: Array, margin: float) -> float:
 
 
 def _array(value: dict[str, Array]) -> Array:
-    [found] = [array for name, array in value.items() if name != FRAME_SIZE]
+    [found] = tensors(value).values()
     return found

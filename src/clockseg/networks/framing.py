@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from clockseg.errors import UsageError
-from clockseg.graph.part import FRAME_SIZE, LABELS, Tensors
+from clockseg.graph.part import LABELS, Tensors, tensors
 from clockseg.libraries import opencv
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
 
@@ -50,7 +50,7 @@ class Framing:
 
     def prepare(self, image: Image) -> dict[str, Array]:
         """Scale and pad a frame, uint8 RGB [h, w, 3], to {"image": uint8 [1, H, W, 3], ..}; not copied at the working size."""
-        _check(image)
+        check_frame(image)
         frame = (image.shape[1], image.shape[0])
         (width, height), (full_width, full_height) = self.scaled(frame), self.padded(frame)
         if frame != (width, height):
@@ -82,7 +82,7 @@ class Framing:
                 if (width, height) == frame
                 else opencv().resize(found, frame, interpolation=opencv().INTER_NEAREST_EXACT)
             )
-        [output] = [array for name, array in value.items() if name != FRAME_SIZE]
+        [output] = tensors(value).values()
         return _read_only(self._restore_floats(output, frame) if self._is_map(output, frame) else output)
 
     def _is_map(self, output: Array, frame: Size) -> bool:
@@ -118,9 +118,12 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def _check(image: Any) -> None:
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-        given = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
-        raise UsageError(f"a frame is a numpy array, uint8 RGB [height, width, 3]; this is {given}.")
-    if not image.size:
-        raise UsageError(f"a frame must have pixels; this one is {image.shape[1]}x{image.shape[0]}.")
+def check_frame(image: Any) -> None:
+    """Raise ``UsageError`` unless ``image`` is a frame: a numpy array, uint8 [h, w, 3], that has pixels."""
+    if image is None:
+        raise UsageError(
+            "None is not a frame: the capture gave no frame. Stop the loop, or check that the camera or file can be read."
+        )
+    given = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,) or not image.size:
+        raise UsageError(f"a frame is a numpy array, uint8 [height, width, 3], with pixels; this is {given}.")

@@ -21,10 +21,10 @@ from clockseg.engines import timed
 from clockseg.errors import NetworkError
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
-from clockseg.graph.part import FRAME_SIZE, GraphPart, Tensors
+from clockseg.graph.part import GraphPart, Tensors, tensors
 from clockseg.networks.checking import picture
 from clockseg.networks.load import WorkingSize, load
-from clockseg.types import Array, Image, Size
+from clockseg.types import Image, Size
 
 EVERY, WHOLE = "every stage", "whole"
 """What ``part_seconds`` calls all parts together, and the uncut network."""
@@ -144,7 +144,7 @@ def _correcting(net: StagedNetwork, image: Image, repeat: int) -> float:
     frame = net.prepare(image)
     values = run_parts(net, frame)
     fused = net.fused(values[net.last])
-    height, width = next(array.shape[-2:] for name, array in fused.items() if name != FRAME_SIZE)
+    height, width = next(iter(tensors(fused).values())).shape[-2:]
     unexplained = {"unexplained": np.zeros((1, 1, height, width), np.float32)}
     spent = []
     for _ in range(repeat + 1):
@@ -264,7 +264,7 @@ class _Table:
     ) -> Inspected:
         cost = _cost(part, self.size)
         seconds = self.seconds.get(name, 0.0)
-        held = _tensors(self.values.get(name, {}))
+        held = tensors(self.values.get(name, {}))
         trunk = self.values.get(f"{name}.body", {})
         return Inspected(
             name,
@@ -278,7 +278,3 @@ class _Table:
             seconds,
             None if kind == WHOLE else seconds / self.total,
         )
-
-
-def _tensors(value: Tensors) -> dict[str, Array]:
-    return {name: array for name, array in value.items() if name != FRAME_SIZE}

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import torch
 from torch import Tensor, nn
@@ -267,11 +266,10 @@ def _apart(
 
 
 def _by_torch(module: nn.Module, image: Array) -> list[Array]:
-    mean, std = np.array(_PIXELS.mean, np.float32), np.array(_PIXELS.std, np.float32)
-    values = ((image.astype(np.float32) * np.float32(_PIXELS.scale) - mean) / std).transpose(2, 0, 1)[None]
+    values = torch.from_numpy(_PIXELS.normalised(image[None]))
     try:
         with torch.inference_mode():
-            made = module(torch.from_numpy(np.ascontiguousarray(values)))
+            made = module(values)
     except Exception as error:  # modules raise what they like at a size that they can't take
         raise NetworkError(f"the network fails at {image.shape[1]}x{image.shape[0]}: {first_line(error)}") from error
     return [one.numpy() for one in (made if isinstance(made, tuple) else (made,))]

@@ -25,8 +25,7 @@ from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
-from clockseg.graph.part import FRAME_SIZE, IMAGE, LABELS, Tensors
-from clockseg.graph.sidecar import Input
+from clockseg.graph.part import IMAGE, LABELS, Tensors, tensors
 from clockseg.networks.framing import Framing
 from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import WorkingSize, assemble, framing, read
@@ -178,7 +177,7 @@ class _Work:
 
     def made(self, frames: Frames, left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
         self.say("calibrating" + (", first and last layers in float" if left else ""))
-        samples = ({self.said.input.name: normalised(frame, self.said.input)} for frame in frames.calibration)
+        samples = ({self.said.input.name: self.said.input.normalised(frame[IMAGE])} for frame in frames.calibration)
         kept = {*filter(None, self.said.scores), *(tensor for cut in self.said.cuts for tensor in cut)}
         model = quantized(self.split, samples, left=left, kept=kept)
         return model, left, self.running(model)
@@ -252,23 +251,6 @@ def _evenly(there: int, count: int) -> list[int]:
     return [int((2 * index + 1) * there / (2 * count)) for index in range(count)]
 
 
-def normalised(frame: Tensors, given: Input) -> Array:
-    """Return the network's input, float32 [1, 3, H, W]: (pixel * scale - mean) / std, as in ``extraction.with_frame``.
-
-    >>> grey = {"image": np.full((1, 2, 2, 3), 51, np.uint8)}
-    >>> normalised(grey, Input("x", 2, 2, mean=(0.2, 0.1, 0.0), std=(0.1, 0.1, 0.1))).round(3)[0, :, 0, 0].tolist()
-    [0.0, 1.0, 2.0]
-    """
-    image = frame[IMAGE][..., ::-1] if given.colour == "bgr" else frame[IMAGE]
-    factor, offset = given.affine()
-    pixels = image.transpose(0, 3, 1, 2).astype(np.float32)
-    return np.ascontiguousarray(pixels * _channels(factor) + _channels(offset))
-
-
-def _channels(values: Array) -> Array:
-    return values.astype(np.float32).reshape(1, 3, 1, 1)
-
-
 def _images(clips: Sequence[Clip], problem: Callable[[str], None]) -> Iterator[Image]:
     for clip in clips:
         unlabelled = replace(clip, labels=(None,) * len(clip.images))
@@ -317,7 +299,7 @@ def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensor
 
 def _output(net: StagedNetwork, frame: Tensors) -> Array:
     value: Tensors = _whole(net)(frame)
-    [output] = [array for name, array in value.items() if name != FRAME_SIZE]
+    [output] = tensors(value).values()
     if LABELS not in value:
         return np.asarray(output)
     width, height = frame[PICTURE_SIZE]

@@ -23,6 +23,7 @@ from clockseg.instances.drawing import drawn
 from clockseg.instances.network import gives_instances
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
+from clockseg.networks.framing import check_frame
 from clockseg.networks.load import load
 from clockseg.showing.stream import Stream, stream
 from clockseg.types import Array, Image
@@ -103,16 +104,6 @@ def _check_ending(path: str | os.PathLike[str], ending: str) -> None:
         raise UsageError(f"{os.fspath(path)}: give a name that ends in {ending}.")
 
 
-def _check_image(image: Any) -> None:
-    if image is None:
-        raise UsageError(
-            "the image is None: the capture gave no frame. Stop the loop, or check that the camera or file can be read."
-        )
-    given = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image).__name__
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,) or not image.size:
-        raise UsageError(f"the image is {given}; give a NumPy array, uint8 [h, w, 3].")
-
-
 def recommended(net: StagedNetwork) -> str:
     """Return the schedule that the network's sidecar recommends; the frame oracle if it recommends none."""
     return (net.sidecar.schedule if net.sidecar is not None else None) or "frame_oracle"
@@ -169,7 +160,7 @@ class Session(clockwork.Session):
         ``UsageError`` if ``image`` is anything else and the network has a sidecar.
         """
         if self._bgr or self.net.sidecar is not None:
-            _check_image(image)
+            check_frame(image)
         rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if self._bgr else image
         if self._frames is not None:
             return self._followed(self._frames, rgb, vectors)

@@ -18,6 +18,7 @@ from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import choose
 from clockseg.graph.cost import node_work
+from clockseg.graph.part import tensors
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
@@ -106,7 +107,7 @@ def _array(frame: Tensor) -> dict[str, Array]:
 
 
 def _tensor(value: dict[str, Array], frame: Any) -> Tensor:
-    [made] = [array for name, array in value.items() if name != FRAME_SIZE]
+    [made] = tensors(value).values()
     # A copy: the engine goes on using its memory, and arrays may be read-only.
     return torch.from_numpy(np.array(made))
 
