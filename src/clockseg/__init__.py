@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from clockseg.instances.sets import Instances
     from clockseg.instances.writing import read_instances
     from clockseg.networks.candidates import candidates
-    from clockseg.networks.cut import cut
+    from clockseg.networks.cutting import cut
     from clockseg.networks.load import load
     from clockseg.networks.session import Depth, Labels, NamedInstances, Session
     from clockseg.planning.planner import plan
@@ -69,7 +69,7 @@ _HOMES = {
     "clockseg.errors": ("ClocksegError", "DataError", "MissingDependency", "NetworkError", "UsageError", "VideoError"),
     "clockseg.evaluation.evaluate": ("evaluate",),
     "clockseg.networks.candidates": ("candidates",),
-    "clockseg.networks.cut": ("cut",),
+    "clockseg.networks.cutting": ("cut",),
     "clockseg.networks.load": ("load",),
     "clockseg.carry": ("parse_carry",),
     "clockseg.planning.planner": ("plan",),

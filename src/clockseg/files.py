@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from clockseg.errors import VideoError
+from clockseg.errors import DataError, VideoError
 
 MAX_PIXELS = 64_000_000
 """Pictures with more pixels are refused before they are decoded."""
@@ -78,6 +80,20 @@ def whole_together(*paths: Path) -> Iterator[tuple[Path, ...]]:
         for part in parts:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: Path, advice: str) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``, whose parents are made; ``DataError``, with ``advice``, if that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".part.", dir=path.parent))
+    except OSError as error:
+        raise DataError(f"{path.parent}: nothing can be written there ({error.strerror}). {advice}") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def publish(names: Mapping[Path, Path]) -> None:

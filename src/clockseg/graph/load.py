@@ -208,7 +208,7 @@ def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int,
     search reached are those before the cut.
     """
     within = load.above[end]
-    sinks = _after(load, node, within)
+    sinks = sum(1 << one for one in _members(within) if one != node and load.above[one] >> node & 1)
     if not sinks or any(FRAME in load.reads[one] for one in _members(sinks)):
         return ()
     flow = _Flow(load, within, load.above[node], sinks)
@@ -220,15 +220,6 @@ def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int,
             late = (one for one in _members(within) if 2 * one + 1 in behind and 2 * one not in behind)
             return tuple(dict.fromkeys([tuple(early), tuple(late)]))
     return ()
-
-
-def _after(load: Load, node: int, within: int) -> int:
-    """Return the set of nodes that need ``node``, itself left out."""
-    found = 1 << node
-    for index in range(node + 1, len(load.nodes)):
-        if within >> index & 1 and any(one != FRAME and found >> one & 1 for one in load.reads[index]):
-            found |= 1 << index
-    return found & ~(1 << node)
 
 
 def _members(nodes: int) -> Iterator[int]:

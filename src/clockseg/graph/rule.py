@@ -36,13 +36,13 @@ def check_known(graph: Graph, cuts: Sequence[Sequence[str]], output: str) -> Non
             raise NetworkError(f"{name!r} is the network's input; cut after it, at a tensor that the network computes.")
         if name not in graph.dynamic:
             what = "doesn't depend on the frame" if name in graph.maker else "is not a tensor of this network"
-            raise NetworkError(f"{name!r} {what}. {_near(name, graph.dynamic)}")
+            raise NetworkError(f"{name!r} {what}. {nearest_tensors(name, graph.dynamic)}")
     twice = [cut for cut in cuts if len(set(cut)) != len(cut)]
     if twice:
         raise NetworkError(f"cut {_join(twice[0])} names a tensor twice.")
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def nearest_tensors(name: str, known: Iterable[str]) -> str:
     """Return the nearest names: all of a few, of many those that are least unlike."""
     names = list(known)
     told = nearest(name, names)
@@ -124,7 +124,7 @@ def check_scores(graph: Graph, name: str, names: Sequence[str], index: int, owne
     """Check that the tensor of a stage's own score map is made from that stage alone."""
     if name not in graph.dynamic:
         raise NetworkError(
-            f"scores of stage {names[index]!r}: {name!r} is not a tensor of this network. {_near(name, graph.dynamic)}"
+            f"scores of stage {names[index]!r}: {name!r} is not a tensor of this network. {nearest_tensors(name, graph.dynamic)}"
         )
     if owners != {index}:
         made = _join([names[owner] for owner in sorted(owners)])

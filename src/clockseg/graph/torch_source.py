@@ -24,14 +24,8 @@ Kind: TypeAlias = Literal["stage", "group", "finish", "whole"]
 Key: TypeAlias = tuple[tuple[int, ...], torch.dtype, torch.device]
 Inside: TypeAlias = Callable[..., Tensors]
 """Tensors in, tensors out."""
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The tensors that a piece reads and gives, by name."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+Ends: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""The tensors that a piece reads, and those that it gives, by name."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +40,11 @@ class Dissected:
         """Return the inputs and outputs of the piece ``index`` of a kind."""
         if kind == "stage":
             stage = self.division.stages[index]
-            return Ends(stage.inputs, tuple(dict.fromkeys([*stage.trunk, *stage.held])))
+            return stage.inputs, tuple(dict.fromkeys([*stage.trunk, *stage.held]))
         if kind == "group":
             group = self.division.groups[index]
-            return Ends(group.inputs, group.outputs)
-        return Ends((self.division.scores if kind == "finish" else IMAGE,), (self.division.output,))
+            return group.inputs, group.outputs
+        return (self.division.scores if kind == "finish" else IMAGE,), (self.division.output,)
 
     def skeleton(self) -> list[Any]:
         """Return the properties that must be the same at every shape: the parts, and the numbers of tensors between them."""
@@ -152,12 +146,12 @@ class Piece:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The maps it reads, as they are called in values."""
-        return self.source.first.ends(self.kind, self.index).inputs
+        return self.source.first.ends(self.kind, self.index)[0]
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The maps it gives, as they are called in values."""
-        return (self.last,) if self.last else self.source.first.ends(self.kind, self.index).outputs
+        return (self.last,) if self.last else self.source.first.ends(self.kind, self.index)[1]
 
     def around(self, size: tuple[int, ...]) -> tuple[Step | None, Step | None]:
         """Return the steps before and after the piece, for frames of ``size``."""
@@ -167,12 +161,10 @@ class Piece:
     def frozen(self, size: tuple[int, ...], settle: Settle, device: torch.device) -> Inside:
         """Return this piece for frames of ``size``, on ``device`` with weights of its own (``torch_extraction.frozen``)."""
         there, (before, after) = self.source.at(self.shape(size)), self.around(size)
-        ends = there.ends(self.kind, self.index)
         made: Inside = frozen(
             there.program,
             self.source.module,
-            ends.inputs,
-            ends.outputs,
+            *there.ends(self.kind, self.index),
             settle=settle,
             device=device,
             before=before,
@@ -201,7 +193,6 @@ class Piece:
             return self._whole
         there = self.source.at(shape)
         if (self.kind, self.index) not in there.pieces:
-            ends = there.ends(self.kind, self.index)
-            made = shared(there.program, self.source.module, ends.inputs, ends.outputs)
+            made = shared(there.program, self.source.module, *there.ends(self.kind, self.index))
             there.pieces[self.kind, self.index] = made
         return there.pieces[self.kind, self.index]

@@ -1,14 +1,12 @@
-"""From anybody's network to an ONNX file with a sidecar that says where it is cut; checked before it gets its name."""
+"""Cutting networks: a file into an ONNX file with a sidecar, checked before it gets its name; a torch module in memory."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import onnx
 from onnx import external_data_helper
@@ -18,10 +16,11 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
-from clockseg.errors import DataError, NetworkError, UsageError
-from clockseg.files import publish
+from clockseg.errors import NetworkError, UsageError
+from clockseg.files import folder_beside, publish
 from clockseg.graph import sidecar
 from clockseg.graph.choice import Choice
+from clockseg.graph.sidecar import Input
 from clockseg.libraries import CPU_ENGINES
 from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_input import batched
@@ -82,7 +81,7 @@ def cut_network(
     apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
     schedule, schedule_told = _schedule(running, cutting)
     told = replace(found.sidecar, schedule=schedule)
-    with _folder_beside(out) as folder:
+    with folder_beside(out, "Give another --out.") as folder:
         file = folder / out.name
         _write(source, found.model, file)
         sidecar.write(told, file.with_suffix(".json"))
@@ -147,22 +146,6 @@ def first_able(engine: str, run: Callable[[str], Found]) -> Found:
     raise errors[0]
 
 
-@contextmanager
-def _folder_beside(out: Path) -> Iterator[Path]:
-    """Make a folder on the same disk for a while."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.stem}.", dir=out.parent))
-    except OSError as error:
-        raise DataError(
-            f"{out.parent}: nothing can be written there ({error.strerror}). Give another --out."
-        ) from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
     """Copy the file byte for byte if nothing was changed and it keeps its weights inside; else write the graph."""
     if source.file is not None and model is source.model and not _keeps_weights_outside(source.file):
@@ -174,3 +157,50 @@ def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
 def _keeps_weights_outside(file: Path) -> bool:
     model = onnx.load_model(file, load_external_data=False)
     return any(external_data_helper.uses_external_data(tensor) for tensor in model.graph.initializer)
+
+
+def cut(
+    module: Any,
+    example: Any,
+    *,
+    at: Sequence[str | Sequence[str]] | Literal["auto"],
+    names: Sequence[str] = (),
+    scores: Sequence[str | None] = (),
+    output: str | int | None = None,
+    input: Input | None = None,
+    classes: Sequence[str] = (),
+    stages: int = 3,
+) -> StagedNetwork:
+    """Cut ``module`` into stages that compute with its own weights, on their device and also while they are trained.
+
+    ``example``: a tensor like those it reads, [n, channels, h, w]; only its shape, type and device count. Other shapes may
+    come; the module is exported again for each. ``at``: the last tensor of each stage in order, or several where branches
+    cross; "auto": ``stages`` are chosen. A tensor has the path of the submodule that returns it as its name
+    ("layer3", "encoder.0" for the first of several, "relu@1" for a second call), or as ``candidates`` names it. ``names``
+    and ``scores``, per stage, as in a sidecar; ``output``: which of the module's outputs to use ("out", 0, "aux.0").
+
+    Without ``input``, the network maps tensors to tensors as the module does, in torch's own grad mode, so it can be
+    trained. With ``input``, it reads frames, uint8 RGB [h, w, 3], and returns its output at the frame's size: labels if
+    there are ``classes``. ``NetworkError`` gives the reason if the module can't be exported or cut.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> module = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Conv2d(4, 2, 3, 2, 1))
+    >>> net = cut(module, torch.zeros(1, 3, 32, 32), at=["1", "2"], names=("fine", "deep"))
+    >>> image = torch.rand(1, 3, 32, 32)
+    >>> [stage.name for stage in net.stages], torch.equal(net(image), module(image))
+    (['fine', 'deep'], True)
+    """
+    from clockseg.networks import cut_torch
+
+    return cut_torch.cut(
+        module,
+        example,
+        at=at,
+        names=names,
+        scores=scores,
+        output=output,
+        input=input,
+        classes=classes,
+        stages=stages,
+    )

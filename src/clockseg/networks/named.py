@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +19,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
-from clockseg.files import file_identity, whole
+from clockseg.files import file_identity, folder_beside, whole
 from clockseg.networks.source import NOTHING_SAID, ClassNames, Said, Source, checked
 
 Tell = Callable[[str], None]
@@ -167,8 +164,16 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     place = _root(fetched.asked) / fetched.revision
     if not place.is_dir():
         tell(f"exporting and cutting {fetched.asked.name}, once; it is kept in {place}")
-        with _folder(place) as part:
-            _cut(fetched, part, tell)
+        with folder_beside(place, "Set CLOCKSEG_CACHE to another folder.") as part:
+            try:
+                _cut(fetched, part, tell)
+                part.rename(place)
+            except OSError as error:
+                if not place.is_dir():  # another process may have been quicker
+                    raise DataError(
+                        f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, "
+                        "or set CLOCKSEG_CACHE to another folder."
+                    ) from error
     _remember(fetched)
     [file] = place.glob("*.onnx")
     return file
@@ -229,26 +234,3 @@ def _digest(folder: Path) -> str:
     """Return a digest of the names, sizes and times of the files in a checkpoint's folder."""
     facts = [(path.name, *file_identity(path)) for path in sorted(folder.iterdir()) if path.is_file()]
     return hashlib.sha256(repr(facts).encode(errors="surrogateescape")).hexdigest()[:16]
-
-
-@contextmanager
-def _folder(place: Path) -> Iterator[Path]:
-    """Yield a folder that becomes ``place`` where the block ends well; another process may have been quicker."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".part.", dir=place.parent))
-    except OSError as error:
-        raise DataError(
-            f"{place.parent}: nothing can be written there ({error.strerror}). Set CLOCKSEG_CACHE to another folder."
-        ) from error
-    try:
-        yield part
-        part.rename(place)
-    except OSError as error:
-        if not place.is_dir():
-            raise DataError(
-                f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, or set "
-                "CLOCKSEG_CACHE to another folder."
-            ) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.places import grids
-from clockseg.graph.rule import Division, divide
+from clockseg.graph.rule import Division, divide, nearest_tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
@@ -211,19 +210,13 @@ def tensor_named(name: str, graph: Graph) -> str:
     ]
     found = made or inside[-1:]
     if not found:
-        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {_nearest(name, graph)}")
+        known = [*graph.dynamic, *(node.name for node in graph.nodes)]
+        raise NetworkError(f"{name!r} is not a tensor, node or module of this network. {nearest_tensors(name, known)}")
     return found[0]
 
 
 def _path(name: str) -> str:
     return name.strip("/").replace("/", ".").replace("::", ".")
-
-
-def _nearest(name: str, graph: Graph) -> str:
-    """Name the nearest three tensors or nodes, however far they are: a network has thousands."""
-    known = [*graph.dynamic, *(node.name for node in graph.nodes)]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.0)
-    return f"Did you mean {', '.join(close)}?"
 
 
 def stage_scores(text: str, graph: Graph, stages: int) -> tuple[str | None, ...]:
