@@ -19,7 +19,6 @@ from clockseg.cli.main import main
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.datasets import Classes, read_data
 from clockseg.datasets.clips import ClipFrame
-from clockseg.graph.cost import depths
 from clockseg.paper.export_fcn import FCNDescription, write_fcn
 from clockseg.paper.fcn_layers import FCNShape, weight_shapes
 from clockseg.paper.feature_velocity import (
@@ -27,6 +26,7 @@ from clockseg.paper.feature_velocity import (
     Shot,
     Spread,
     Velocity,
+    depths,
     pixel_difference,
     rank_correlation,
     shot,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import onnx
-from onnx import helper
 
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph.nodes import captured, copied, extended, keep_nodes, rename, renamed, upstream
@@ -150,8 +149,3 @@ def _named(
 def _without(values: object, names: set[str]) -> None:
     for value in [value for value in values if value.name in names]:  # type: ignore[attr-defined]
         values.remove(value)  # type: ignore[attr-defined]
-
-
-def value_info(name: str, kind: int, channels: int) -> onnx.ValueInfoProto:
-    """Declare a map [1, channels, h, w] of any size, as an input or output of a graph."""
-    return helper.make_tensor_value_info(name, kind, [1, channels, f"{name}_height", f"{name}_width"])

@@ -1,16 +1,15 @@
-"""Costs known before a network runs: multiply-adds, parameters and depth, from its graph's shapes."""
+"""Costs known before a network runs: multiply-adds and parameters, from its graph's shapes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import onnx
 from onnx import TensorProto
 
-from clockseg.clockwork.network import StagedNetwork
 from clockseg.graph.nodes import attribute
 from clockseg.graph.part import GraphPart
 from clockseg.graph.static import Static, fix_declared
@@ -142,44 +141,3 @@ def _parameters(graph: onnx.GraphProto) -> int:
 def _bytes(static: Static, name: str) -> int:
     kind, shape = static.types[name]
     return math.prod(shape) * int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)
-
-
-LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")
-"""Convolutions, poolings and products count; activations, sums and resizing don't."""
-
-
-def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
-    """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
-
-    VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
-    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are not graphs.
-    """
-    bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
-    return tuple(_depths(bodies, size)) if len(bodies) == len(net) else ()
-
-
-def _depths(bodies: Iterable[GraphPart], size: Size) -> Iterator[int]:
-    passed: dict[str, int] = {}
-    for body in bodies:
-        built = body.build(size)
-        graph = onnx.load_model_from_string(built.model).graph
-        inside = {own: passed.get(name, 0) for own, name in zip(built.inputs, body.read_by(built), strict=True)}
-        inside = layers_passed(graph.node, inside)
-        ends = {name: inside.get(own, 0) for own, name in zip(built.outputs, body.made, strict=True)}
-        # The first of a body's outputs is the trunk, whatever heads hang on it.
-        yield ends[body.made[0]] - 1
-        passed |= ends
-
-
-def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> dict[str, int]:
-    """Return for each tensor the number of layers on the longest path to it; ``passed``: for those that are given.
-
-    >>> node = onnx.helper.make_node
-    >>> layers_passed([node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MaxPool", ["b"], ["c"])], {})
-    {'a': 1, 'b': 1, 'c': 2}
-    """
-    found = dict(passed)
-    for node in nodes:  # ONNX keeps them in topological order
-        before = max((found.get(name, 0) for name in node.input), default=0)
-        found |= dict.fromkeys(node.output, before + (node.op_type in LAYERS))
-    return found

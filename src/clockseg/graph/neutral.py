@@ -101,15 +101,6 @@ class Graph:
         return {tensor: node for node in self.nodes for tensor in node.outputs}
 
     @cached_property
-    def readers(self) -> dict[str, tuple[Node, ...]]:
-        """Tensor -> the nodes that read it."""
-        found: dict[str, tuple[Node, ...]] = {}
-        for node in self.nodes:
-            for tensor in dict.fromkeys(node.inputs):
-                found[tensor] = (*found.get(tensor, ()), node)
-        return found
-
-    @cached_property
     def dynamic(self) -> frozenset[str]:
         """Tensors that depend on the frame; all others are constants, whatever makes them."""
         known = set(self.inputs)

@@ -128,10 +128,6 @@ class _Network:
     @classmethod
     def read(cls, network: str | Path, output: str | None, size: WorkingSize | None) -> _Network:
         path = path_of(network)
-        if path.suffix != ".onnx":
-            raise UsageError(
-                f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx."
-            )
         model = read_graph(path)
         if not path.with_suffix(".json").is_file():
             return cls._bare(path, model, output, size)

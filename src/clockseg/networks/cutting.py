@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import onnx
-from onnx import external_data_helper
 
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
@@ -18,7 +17,7 @@ from clockseg.engines import engine as by_name
 from clockseg.engines.auto import installed
 from clockseg.errors import NetworkError, UsageError
 from clockseg.files import folder_beside, publish
-from clockseg.graph import sidecar
+from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice
 from clockseg.graph.sidecar import Input
 from clockseg.libraries import CPU_ENGINES
@@ -148,15 +147,10 @@ def first_able(engine: str, run: Callable[[str], Found]) -> Found:
 
 def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:
     """Copy the file byte for byte if nothing was changed and it keeps its weights inside; else write the graph."""
-    if source.file is not None and model is source.model and not _keeps_weights_outside(source.file):
+    if source.file is not None and model is source.model and not onnx_reader.weight_files(source.file):
         shutil.copyfile(source.file, file)
     else:
         onnx.save(model, file)
-
-
-def _keeps_weights_outside(file: Path) -> bool:
-    model = onnx.load_model(file, load_external_data=False)
-    return any(external_data_helper.uses_external_data(tensor) for tensor in model.graph.initializer)
 
 
 def cut(

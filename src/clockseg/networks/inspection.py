@@ -22,7 +22,7 @@ from clockseg.errors import NetworkError
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import GraphPart, Tensors, tensors
-from clockseg.networks.checking import picture
+from clockseg.networks.checking import noise, picture
 from clockseg.networks.load import WorkingSize, load
 from clockseg.types import Image, Size
 
@@ -113,7 +113,7 @@ def inspect(
     Seconds are medians over the runs, of a frame of noise at the network's working size.
     """
     graph = load(network, engine=None, size=size)
-    image = _frame(graph)
+    image = noise((graph.sidecar.input.width, graph.sidecar.input.height))
     height, width = graph.prepare(image)["image"].shape[1:3]
     running = by_name(engine, precision=precision, threads=threads)(graph)
     frame = running.prepare(image)
@@ -173,11 +173,6 @@ def corrected_share(network: str | Path, carry: Carry, *, repeat: int = 9, **opt
         uncut(image)
         shares.append((between - start) / (time.perf_counter() - between))
     return statistics.median(shares[1:])
-
-
-def _frame(net: StagedNetwork) -> Image:
-    shape = (net.sidecar.input.height, net.sidecar.input.width, 3)
-    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
 
 
 def part_seconds(nets: Sequence[StagedNetwork], frames: Sequence[Tensors], repeat: int) -> list[dict[str, float]]:

@@ -81,10 +81,7 @@ def read(network: str | Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
     >>> read("street")[1].output
     'scores'
     """
-    path = path_of(network)
-    if path.suffix in UNCUT:
-        raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
-    model, said = _with_sidecar(path)
+    model, said = _with_sidecar(path_of(network))
     if said.instances is not None:
         raise UsageError(f"network {said.name!r} gives instances, and this takes networks of class scores or numbers.")
     return model, said
@@ -95,10 +92,12 @@ def _with_sidecar(path: Path) -> tuple[onnx.ModelProto, sidecar.Sidecar]:
 
 
 def read_graph(path: Path) -> onnx.ModelProto:
-    """Read an ONNX file; a bundled correction is joined with its network."""
+    """Read an ONNX file, joined with its network if it is a bundled correction; ``UsageError`` for a file that runs uncut."""
     from clockseg.graph import onnx_reader
     from clockseg.graph.correction import Addition, with_addition
 
+    if path.suffix in UNCUT:
+        raise UsageError(f"{path.name} runs uncut, and this needs a graph in stages; give the network as NAME.onnx.")
     model = onnx_reader.read(path)
     base = _base(path)
     if base is None:

@@ -298,15 +298,10 @@ def agreement(before: StagedNetwork, now: StagedNetwork, frames: Sequence[Tensor
 
 
 def _output(net: StagedNetwork, frame: Tensors) -> Array:
-    value: Tensors = _whole(net)(frame)
+    value: Tensors = net.uncut().stages[0].body(frame)
     [output] = tensors(value).values()
     if LABELS not in value:
         return np.asarray(output)
     width, height = frame[PICTURE_SIZE]
     # Bytes that an engine lends are written again at its next run.
     return np.array(output[0, :height, :width])
-
-
-def _whole(net: StagedNetwork) -> Any:
-    """Return the uncut network, or all its parts one after the other."""
-    return net.whole or net.map(lambda name, part: part)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnx
 
 from clockseg.clocks.maps import change, labels
 from clockseg.clockwork.network import StagedNetwork
@@ -25,10 +26,10 @@ from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError
 from clockseg.files import whole
-from clockseg.graph.cost import depths
+from clockseg.graph.part import GraphPart
 from clockseg.networks.load import WorkingSize, load
 from clockseg.paper.export_fcn import MEAN as BGR_MEAN
-from clockseg.types import Array, Image, Labels
+from clockseg.types import Array, Image, Labels, Size
 
 MEAN = BGR_MEAN[::-1]
 """Mean RGB of PASCAL VOC, which the paper's networks subtract, and which is subtracted before pixels are compared."""
@@ -191,6 +192,47 @@ def velocity(
 def _clip_shot(net: StagedNetwork, clip: Clip, warn: Callable[[str], None]) -> Shot:
     frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"))
     return shot(net, clip.name, frames, ignore=255 if clip.classes is None else clip.classes.ignore)
+
+
+LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")
+"""Convolutions, poolings and products count; activations, sums and resizing don't."""
+
+
+def depths(net: StagedNetwork, size: Size) -> tuple[int, ...]:
+    """Return for each stage the index, from 0, of its last layer on the longest path from the frame to its cut.
+
+    VGG-16's pool3, pool4 and fc7 are layers 9, 13 and 19 (paper, Table 1). ``net``: uncompiled, from
+    ``load(.., engine=None)``; ``size``: a working size. Empty for a network whose bodies are not graphs.
+    """
+    bodies = [stage.body for stage in net.stages if isinstance(stage.body, GraphPart)]
+    if len(bodies) != len(net):
+        return ()
+    found: list[int] = []
+    passed: dict[str, int] = {}
+    for body in bodies:
+        built = body.build(size)
+        graph = onnx.load_model_from_string(built.model).graph
+        inside = {own: passed.get(name, 0) for own, name in zip(built.inputs, body.read_by(built), strict=True)}
+        inside = layers_passed(graph.node, inside)
+        ends = {name: inside.get(own, 0) for own, name in zip(built.outputs, body.made, strict=True)}
+        # The first of a body's outputs is the trunk, whatever heads hang on it.
+        found.append(ends[body.made[0]] - 1)
+        passed |= ends
+    return tuple(found)
+
+
+def layers_passed(nodes: Iterable[onnx.NodeProto], passed: dict[str, int]) -> dict[str, int]:
+    """Return for each tensor the number of layers on the longest path to it; ``passed``: for those that are given.
+
+    >>> node = onnx.helper.make_node
+    >>> layers_passed([node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["b"]), node("MaxPool", ["b"], ["c"])], {})
+    {'a': 1, 'b': 1, 'c': 2}
+    """
+    found = dict(passed)
+    for node in nodes:  # ONNX keeps them in topological order
+        before = max((found.get(name, 0) for name in node.input), default=0)
+        found |= dict.fromkeys(node.output, before + (node.op_type in LAYERS))
+    return found
 
 
 def depths_of(network: str, size: WorkingSize | None = None) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clockseg.graph import sidecar
-from clockseg.graph.correction import Addition, repeated, value_info, with_addition
+from clockseg.graph.correction import Addition, repeated, with_addition
 from clockseg.networks.onnx_export import traced
 from clockseg.training.stale_teacher import Teacher
 
@@ -116,7 +116,10 @@ def corrected(teacher: Teacher, fusion: Fusion, *, name: str) -> tuple[onnx.Mode
         tail[-1].output[list(tail[-1].output).index(PREFIX + said.output)] = CORRECTED
     else:
         tail = (helper.make_node("Identity", [mended], [CORRECTED], name=f"{PREFIX}output"),)
-    inputs = value_info(MOVED, teacher.kind, fusion.shape.classes), value_info(UNEXPLAINED, TensorProto.FLOAT, 1)
+    inputs = tuple(
+        helper.make_tensor_value_info(name, kind, [1, channels, f"{name}_height", f"{name}_width"])
+        for name, kind, channels in ((MOVED, teacher.kind, fusion.shape.classes), (UNEXPLAINED, TensorProto.FLOAT, 1))
+    )
     kind, shape = teacher.output
     free = [f"{CORRECTED}_{axis}" if axis >= len(shape) - 2 else size for axis, size in enumerate(shape)]
     output = helper.make_tensor_value_info(CORRECTED, kind, free)
