@@ -20,22 +20,17 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a part: multiply-adds of a run, number of parameters, bytes of its outputs.
+    """The cost of a part: multiply-adds of a run, number of parameters.
 
-    >>> Cost(10, 2, 4) + Cost(1, 1, 4)
-    Cost(multiply_adds=11, parameters=3, bytes=8)
+    >>> Cost(10, 2) + Cost(1, 1)
+    Cost(multiply_adds=11, parameters=3)
     """
 
     multiply_adds: int = 0
     parameters: int = 0
-    bytes: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.multiply_adds + other.multiply_adds,
-            self.parameters + other.parameters,
-            self.bytes + other.bytes,
-        )
+        return Cost(self.multiply_adds + other.multiply_adds, self.parameters + other.parameters)
 
 
 def multiply_adds(operator: str, inputs: Sequence[Shape], output: Shape, *, equation: str = "") -> int:
@@ -106,15 +101,10 @@ _SCALED = ("QuantizeLinear", "DequantizeLinear")
 
 
 def price(part: GraphPart, size: Size) -> Cost:
-    """Count the multiply-adds, parameters (weights and constants other than sizes), and output bytes of ``part``."""
-    built = part.build(size)
-    model = onnx.load_model_from_string(built.model)
+    """Count the multiply-adds and parameters (weights and constants other than sizes) of ``part``."""
+    model = onnx.load_model_from_string(part.build(size).model)
     static = fix_declared(model)
-    return Cost(
-        sum(_multiply_adds(static, node) for node in static.nodes),
-        _parameters(model.graph),
-        sum(_bytes(static, name) for name in built.outputs),
-    )
+    return Cost(sum(_multiply_adds(static, node) for node in static.nodes), _parameters(model.graph))
 
 
 def node_work(static: Static) -> dict[str, float]:
@@ -136,8 +126,3 @@ def _parameters(graph: onnx.GraphProto) -> int:
         for weight in graph.initializer
         if weight.data_type in _NUMBERS and weight.name not in scales and not weight.name.startswith("clockseg.")
     )
-
-
-def _bytes(static: Static, name: str) -> int:
-    kind, shape = static.types[name]
-    return math.prod(shape) * int(onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize)

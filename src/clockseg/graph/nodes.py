@@ -34,22 +34,24 @@ def extended(
     weights: Sequence[TensorProto] = (),
     inputs: Sequence[onnx.ValueInfoProto] = (),
     outputs: Sequence[onnx.ValueInfoProto] = (),
-    why: str = "it was changed so before",
+    why: str,
 ) -> onnx.ModelProto:
     """Return a copy of ``model`` with these behind what it has; ``NetworkError``, with ``why``, where a name is taken."""
     made = copied(model)
     graph = made.graph
-    taken, new = (
-        {value.name for value in values} | {name for node in those for name in (node.name, *node.output) if name}
-        for values, those in (([*graph.initializer, *graph.input], graph.node), ([*weights, *inputs], nodes))
-    )
-    if twice := sorted(taken & new):
+    taken = _names(graph.node, [*graph.initializer, *graph.input])
+    if twice := sorted(taken & _names(nodes, [*weights, *inputs])):
         raise NetworkError(f"the network has a tensor {twice[0]!r} already; {why}.")
     graph.node.extend(nodes)
     graph.initializer.extend(weights)
     graph.input.extend(inputs)
     graph.output.extend(outputs)
     return made
+
+
+def _names(nodes: Iterable[onnx.NodeProto], values: Iterable[Any]) -> set[str]:
+    """Return the names of nodes and of what they make, and of ``values``: inputs and weights."""
+    return {value.name for value in values} | {name for node in nodes for name in (node.name, *node.output) if name}
 
 
 def rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
