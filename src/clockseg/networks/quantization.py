@@ -8,7 +8,7 @@ and judged on others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -120,46 +120,42 @@ def quantize(
         raise UsageError(f"ends={ends!r}: give auto, int8 or float.")
     model, said = read(network)
     alone, added = network_alone(model, said)
-    float_said = replace(said, correction=None)
-    work = _Work(alone, float_said, framing(model, said, size=size), engine, threads, size, say)
+    fit = framing(model, said, size=size)
     ready(alone)  # whatever is wrong with the network is told before any video is decoded
-    planned = work.framing.padded((said.input.width, said.input.height))
-    work = replace(work, split=split_model(alone, float_said, planned))
+    float_said = replace(said, correction=None)
+    split = split_model(alone, float_said, fit.padded((said.input.width, said.input.height)))
+    work = _Work(split, float_said, engine, threads, size, say)
     say("decoding")
-    found = gather(clips, work.framing, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
+    found = gather(clips, fit, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
     float_net = work.running(alone)
     made, left, net = work.best(float_net, found, ends)
     say("comparing")
     judged = agreement(float_net, net, found.held_out)
     measured = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
     parts = tuple(Seconds(name, *(one.get(name, 0.0) for one in measured)) for name in measured[1])
+    height, width = found.calibration[0][IMAGE].shape[1:3]
     before = model.ByteSize()
     made = made if added is None else with_addition(made, added)
-    write_network(made, _said(said, work.framing, out.stem), out)
+    write_network(made, _said(said, fit, out.stem), out)
     return Quantization(
-        out, said.name, net.engine, work.size(found.calibration[0]), len(found.calibration), len(found.held_out),
+        out, said.name, net.engine, (width, height), len(found.calibration), len(found.held_out),
         layers(made), left, judged, parts, (before, out.stat().st_size),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Work:
-    """The network in float, and how it is run."""
+    """The network in float, ``split`` as when it is cut, and how it is run."""
 
-    model: onnx.ModelProto
+    split: onnx.ModelProto
     said: sidecar.Sidecar
-    framing: Framing
     engine: str
     threads: int | None
     working: WorkingSize | None
     say: Callable[[str], None]
-    split: onnx.ModelProto = field(default_factory=onnx.ModelProto)
 
     def running(self, model: onnx.ModelProto) -> StagedNetwork:
         return assemble(model, self.said, engine=self.engine, threads=self.threads, size=self.working)
-
-    def size(self, frame: Tensors) -> Size:
-        return frame[IMAGE].shape[2], frame[IMAGE].shape[1]
 
     def best(
         self, float_net: StagedNetwork, frames: Frames, ends: Ends
