@@ -117,8 +117,8 @@ class GraphPart:
         return tuple(name for name in self.outputs if name not in self.inputs)
 
 
-MakePart: TypeAlias = Callable[[str, Sequence[str], Sequence[str], Sequence[str]], GraphPart]
-"""A part from its name, the tensors it reads, those it gives, and the network's output if it gives that (else none)."""
+MakeBuild: TypeAlias = Callable[[str, Sequence[str], Sequence[str], Sequence[str]], Callable[[Size], Built]]
+"""The ``build`` of a part from its name, the tensors it reads, those it gives, and the network's output if it gives that (else none)."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class GraphFusion:
 
     frame: str
     output: str
-    make: MakePart = field(repr=False)
+    make: MakeBuild = field(repr=False)
     whole: GraphPart | None = None
 
     def __call__(self, net: Any, schedule: Any) -> Any:
@@ -150,8 +150,10 @@ class GraphFusion:
             return self.whole
         names = " & ".join(part.name.removesuffix(".body") for part in parts if part.name != "finish")
         reads = [self.frame if tensor == IMAGE else tensor for tensor in inputs]
-        finished = (self.output,) if LABELS in given else ()
-        return self.make(names, reads, [tensor for tensor in given if tensor != LABELS], finished)
+        maps = tuple(tensor for tensor in given if tensor != LABELS)
+        labels = (LABELS,) if LABELS in given else ()
+        build = self.make(names, reads, maps, (self.output,) if labels else ())
+        return GraphPart(names, inputs, (*maps, *labels), build)
 
 
 @dataclass(frozen=True)

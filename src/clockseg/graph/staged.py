@@ -53,7 +53,7 @@ def staged(
     stages = tuple(source.stage(stage, source.at(size)) for stage in division.stages)
     groups, finish = source.groups(division), source.finish(division)
     whole = original.part("whole", (sidecar.input.name,), (), (sidecar.output,))
-    executor = GraphFusion(sidecar.input.name, division.output, source.part, None if plan else whole)
+    executor = GraphFusion(sidecar.input.name, division.output, source.build, None if plan else whole)
     made = StagedNetwork(sidecar.name, stages, groups, finish, whole=whole, sidecar=sidecar, executor=executor)
     made = replace(made, fused=source.fused(division), conclude=source.conclude(division))
     return replace(made, correction=original.correction(model, division))
@@ -184,6 +184,12 @@ class _Source:
         labels = bool(self.sidecar.classes and finished)
         given = tuple(IMAGE if tensor == self.sidecar.input.name else tensor for tensor in inputs)
         gives = (*outputs, *((LABELS,) if labels else finished))
+        return GraphPart(name, given, gives, self.build(name, inputs, outputs, finished))
+
+    def build(
+        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str]
+    ) -> Callable[[Size], Built]:
+        """Return the function that builds a part, as for ``part``, at a working size."""
         looked_at = {self.sidecar.input.name, self.sidecar.output, *self.sidecar.scores}
         inner = tuple(tensor for tensor in dict.fromkeys([*inputs, *outputs]) if tensor not in looked_at)
 
@@ -192,11 +198,11 @@ class _Source:
             model = extract(self.at(size), inputs, list(dict.fromkeys([*made, *finished])), name=name)
             if self.frames and any(value.name == self.sidecar.input.name for value in model.graph.input):
                 model = with_frame(model, self.sidecar.input.name, self.sidecar.input)
-            if labels:
+            if self.sidecar.classes and finished:
                 model = with_labels(model, finished[0], size, keep=self.sidecar.output in made)
             return replace(built(model), inner=inner)
 
-        return GraphPart(name, given, gives, partial(_built, build))
+        return partial(_built, build)
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.model_cache import model_folder
 from clockseg.errors import DataError
 from clockseg.files import whole
-from clockseg.graph.part import IMAGE, LABELS, Built, GraphFusion, GraphPart
+from clockseg.graph.part import Built, GraphFusion, GraphPart
 from clockseg.types import Size
 
 Cut = tuple[StagedNetwork, Size | None]
@@ -85,36 +85,28 @@ class _Source:
 
         found = net.map(changed)
         whole = None if fusion.whole is None else cast(GraphPart, found.whole)
-        return replace(found, executor=replace(fusion, make=_Make(self, fusion.frame, bool(net.classes)), whole=whole))
+        return replace(found, executor=replace(fusion, make=_Make(self), whole=whole))
 
-    def part(self, origin: tuple[Any, ...]) -> GraphPart:
-        """Return a part by its name in the network, or from what it is made of."""
+    def build(self, origin: tuple[Any, ...]) -> Callable[[Size], Built]:
+        """Return the ``build`` of a part by its name in the network, or from what it is made of."""
         net = self.made[0]
         if len(origin) > 1 and isinstance(net.executor, GraphFusion):
             return net.executor.make(*origin)
         found: dict[str, Any] = {}
         net.map(lambda name, part: found.setdefault(name, part))
-        return cast(GraphPart, found[origin[0]])
+        return cast(GraphPart, found[origin[0]]).build
 
 
 @dataclass(frozen=True)
 class _Make:
-    """Makes further parts of a network, as its own ``GraphFusion`` would.
-
-    ``frame``: the name of its input; ``labels``: True if labels stand for its output.
-    """
+    """The ``make`` of a network's ``GraphFusion``."""
 
     source: _Source
-    frame: str
-    labels: bool
 
     def __call__(
-        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str] = ()
-    ) -> GraphPart:
-        given = tuple(IMAGE if tensor == self.frame else tensor for tensor in inputs)
-        gives = (*outputs, *((LABELS,) if self.labels and finished else finished))
-        origin = (name, tuple(inputs), tuple(outputs), tuple(finished))
-        return GraphPart(name, given, gives, _Build(self.source, origin))
+        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str]
+    ) -> Callable[[Size], Built]:
+        return _Build(self.source, (name, tuple(inputs), tuple(outputs), tuple(finished)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ class _Build:
         return built
 
     def _built(self, size: Size) -> Built:
-        return self.source.part(self.origin).build(size)
+        return self.source.build(self.origin)(size)
 
 
 def _written(cut: Cut, source: _Source) -> bytes:
