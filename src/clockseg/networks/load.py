@@ -245,7 +245,7 @@ def _uncut(
     net = _framed(uncut.staged(file, said), _working(said.input, file.size, size), size)
     if isinstance(net.finish, GraphPart):
         net = (engine if callable(engine) else engine_by_name(file.engine, threads=threads))(net)
-    return replace(net, whole=uncut.Whole(net.stages[0].body, net.finish))
+    return replace(net, whole=net.uncut().stages[0].body)
 
 
 def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from clockseg.clockwork.network import Part, Stage, StagedNetwork
+from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.engines.compiled import PerSize
 from clockseg.errors import NetworkError, UsageError, first_line
 from clockseg.graph import onnx_reader, sidecar
@@ -255,17 +255,6 @@ class Body:
         if labels.shape != (size[1], size[0]):
             labels = opencv().resize(labels, size, interpolation=opencv().INTER_NEAREST_EXACT)
         return {LABELS: labels[None], FRAME_SIZE: np.array(size)}
-
-
-@dataclass(frozen=True)
-class Whole:
-    """The network and what makes its output, one after the other."""
-
-    body: Part
-    finish: Part
-
-    def __call__(self, value: Tensors) -> Any:
-        return self.finish(self.body(value))
 
 
 def staged(file: File, said: Sidecar) -> StagedNetwork:
