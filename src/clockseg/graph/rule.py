@@ -49,7 +49,8 @@ def nearest_tensors(name: str, known: Iterable[str]) -> str:
     if len(names) <= _MOST_TOLD or not told.startswith("Known"):
         return told
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.0)
-    return f"The nearest names: {', '.join(close)}. `clockseg inspect --cuts` lists where it can be cut."
+    where = "`clockseg inspect --cuts` (in Python clockseg.candidates) lists where it can be cut."
+    return f"The nearest names: {', '.join(close)}. {where}"
 
 
 def check_names(names: Sequence[str], count: int) -> None:

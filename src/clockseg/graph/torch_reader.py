@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from clockseg.graph.neutral import (
     scaling,
 )
 from clockseg.graph.part import IMAGE
+from clockseg.graph.rule import nearest_tensors
 from clockseg.graph.torch_export import INNER, exported, operation
 
 
@@ -43,9 +43,7 @@ class Names:
     def __call__(self, name: str) -> str:
         """Return the chosen name of the tensor called ``name``; NetworkError with the nearest ones if there is none."""
         if name not in self.known:
-            close = difflib.get_close_matches(name, self.known, n=3)
-            hint = f"Did you mean {', '.join(close)}?" if close else "clockseg.candidates tells where it may be cut."
-            raise NetworkError(f"{name!r} is not a tensor of this network. {hint}")
+            raise NetworkError(f"{name!r} is not a tensor of this network. {nearest_tensors(name, self.known)}")
         return self.chosen[self.known[name]]
 
 

@@ -144,7 +144,7 @@ def _in_onnxruntime(path: Path, precision: str, threads: int | None) -> File:
     libraries.keep_after_fork(session)
 
     def port(given: Any) -> Port:
-        kind = TensorProto.DataType.Value(_ONNX_TYPES.get(given.type[7:-1], given.type[7:-1].upper()))
+        kind = TensorProto.DataType.Value(given.type.removeprefix("tensor(").removesuffix(")").upper())
         sides = tuple(side if isinstance(side, int) else 0 for side in given.shape)
         return Port(given.name, helper.tensor_dtype_to_np_dtype(kind), sides)
 
@@ -154,9 +154,6 @@ def _in_onnxruntime(path: Path, precision: str, threads: int | None) -> File:
         return lambda array: session.run(list(wanted), {inputs[0].name: array})
 
     return File(path, "onnxruntime", inputs, tuple(map(port, session.get_outputs())), compile, {}, {})
-
-
-_ONNX_TYPES = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 def layout(frame: Port) -> tuple[bool, int, int]:
