@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import onnx
 
+from clockseg.errors import ClocksegError
 from clockseg.execution.machine import threads_or_all
+from clockseg.graph import extraction
 from clockseg.graph.cost import node_work
 from clockseg.graph.part import Built, GraphPart
-from clockseg.graph.static import fix_declared
+from clockseg.graph.static import Static, fix_declared
 from clockseg.libraries import openvino_core
 from clockseg.types import Array, Size
 
@@ -40,6 +42,19 @@ def node_seconds(
     work = {name: value for name, value in node_work(static).items() if not name.startswith("clockseg.")}
     runs = [_shared(run, work) for run in _runs(built, precision, threads, repeat)]
     return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
+
+
+def graph_seconds(
+    static: Static, frame: str, output: str, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
+) -> dict[str, float] | None:
+    """Return ``node_seconds`` of a graph from ``frame`` to ``output``; None where OpenVINO isn't installed or can't run it."""
+    width, height = static.shape(frame)[:1:-1]
+    ends = (frame,), (output,)
+    part = GraphPart("whole", *ends, lambda _: extraction.built(extraction.extract(static, *ends, name="whole")))
+    try:
+        return node_seconds(part, (width, height), precision=precision, threads=threads, repeat=repeat)
+    except (ClocksegError, RuntimeError):
+        return None
 
 
 def _runs(

@@ -9,18 +9,15 @@ from typing import Any
 
 import onnx
 
-from clockseg.engines.profile import node_seconds
-from clockseg.errors import MissingDependency, NetworkError, UsageError
-from clockseg.execution.machine import threads_or_all
+from clockseg.engines.profile import graph_seconds
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import candidates as in_graph
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.candidates import Candidate
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.correction import network_alone
 from clockseg.graph.cost import node_work
-from clockseg.graph.extraction import built, extract
 from clockseg.graph.neutral import Graph
-from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import Static, fix
 from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
 from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
@@ -97,7 +94,8 @@ def inspect_cuts(
     """
     found = _Network.read(network, output, size)
     found.candidates()  # says what is wrong with the output before anything is timed
-    seconds = found.seconds(precision, threads, repeat) if repeat else None
+    options: dict[str, Any] = {"precision": precision, "threads": threads, "repeat": repeat}
+    seconds = graph_seconds(found.static, found.frame, found.output, **options) if repeat else None
     choice = choose(found.graph, found.shapes, found.work, output=found.output, seconds=seconds, stages=stages)
     named = [value.name for value in found.model.graph.output]
     return CutCandidates(
@@ -171,14 +169,3 @@ class _Network:
 
     def candidates(self, seconds: dict[str, float] | None = None) -> tuple[Candidate, ...]:
         return in_graph.candidates(self.graph, self.shapes, self.work, output=self.output, seconds=seconds)
-
-    def seconds(self, precision: str, threads: int | None, repeat: int) -> dict[str, float] | None:
-        """Measure the seconds of each node; None if that is not possible."""
-        part = GraphPart("whole", (self.frame,), (self.output,), self._build)
-        try:
-            return node_seconds(part, self.size, precision=precision, threads=threads_or_all(threads), repeat=repeat)
-        except (MissingDependency, RuntimeError):
-            return None
-
-    def _build(self, size: Size) -> Built:
-        return built(extract(self.static, (self.frame,), (self.output,), name="whole"))

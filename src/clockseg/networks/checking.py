@@ -67,21 +67,16 @@ def picture(size: Size) -> Image:
     return found
 
 
-def whole_part(model: onnx.ModelProto, reads: Input, output: str) -> GraphPart:
-    """Make one part of ``model``, from frames at their own size to its raw ``output``."""
+def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
+    """Return ``model``, from frames at their own size to its raw ``output``, as an uncompiled network of one stage."""
 
     def build(size: Size) -> Built:
         static = fix(model, {reads.name: (1, 3, size[1], size[0])}, floats=[output])
         return built(with_frame(extract(static, (reads.name,), (output,), name="whole"), reads.name, reads))
 
-    return GraphPart("whole", (IMAGE,), (output,), build)
-
-
-def whole(model: onnx.ModelProto, reads: Input, output: str) -> StagedNetwork:
-    """Return ``whole_part`` as an uncompiled network of one stage."""
     return StagedNetwork(
         "whole",
-        (Stage("whole", whole_part(model, reads, output), scores=None),),
+        (Stage("whole", GraphPart("whole", (IMAGE,), (output,), build), scores=None),),
         prepare=lambda image: {IMAGE: image[None]},
         restore=lambda value, image: _array(value),
     )

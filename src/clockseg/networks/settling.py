@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import onnx
 
-from clockseg.engines.profile import node_seconds
-from clockseg.errors import ClocksegError, NetworkError, UsageError
+from clockseg.engines.profile import graph_seconds
+from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.cost import node_work
@@ -22,7 +22,7 @@ from clockseg.graph.split import rewritten, splits
 from clockseg.graph.static import Static, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import KINDS, Recognised, recognise
-from clockseg.networks.checking import in_half_precision, whole_part
+from clockseg.networks.checking import in_half_precision
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
 from clockseg.networks.cut_output import Outcome, outcome, output_named
 from clockseg.networks.framing import Framing
@@ -140,19 +140,10 @@ def _cuts(graph: Graph, static: Static, made: Outcome, reads: Input, cutting: Cu
         static.shapes,
         node_work(static),
         output=made.tensor,
-        seconds=_seconds(static, made, reads) if cutting.measured else None,
+        seconds=graph_seconds(static, reads.name, made.tensor) if cutting.measured else None,
         stages=cutting.stages,
     )
     return choice.cuts, choice
-
-
-def _seconds(static: Static, made: Outcome, reads: Input) -> Mapping[str, float] | None:
-    """Return each node's seconds in OpenVINO, or None if it can't run the network."""
-    _, _, height, width = static.shape(reads.name)
-    try:
-        return node_seconds(whole_part(made.model, reads, made.tensor), (width, height))
-    except (ClocksegError, RuntimeError):
-        return None
 
 
 def _divided(static: Static, graph: Graph, said: Sidecar) -> tuple[Static, Graph, Division]:
