@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -143,14 +143,14 @@ class _Network:
         if not (size is None or isinstance(size, tuple)):
             raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
         reads = fitted(reads, size)
-        made = cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output or "", ())
-        return replace(made, output=output or reads.model.graph.output[0].name)
+        output = output or reads.model.graph.output[0].name
+        return cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output, ())
 
     @cached_property
     def static(self) -> Static:
         width, height = self.size
         try:
-            return fix(self.model, {self.frame: (1, 3, height, width)}, floats=filter(None, [self.output]))
+            return fix(self.model, {self.frame: (1, 3, height, width)}, floats=[self.output])
         except NetworkError as error:
             raise NetworkError(f"{self.name} at {width}x{height}: {error} Another size may do: give --size.") from error
 
