@@ -214,9 +214,9 @@ def halved() -> onnx.ModelProto:
     return build.model({"y": 5})
 
 
-def made_of(model: onnx.ModelProto, size: tuple[int, int], **options: Any) -> StagedNetwork:
+def made_of(model: onnx.ModelProto, size: tuple[int, int]) -> StagedNetwork:
     said = Sidecar("it", Input("input", *size), "y", (("a",), ("b",), ("c",)))
-    return staged(model, said, size=size, **options)
+    return staged(model, said, size=size)
 
 
 def operations(net: StagedNetwork, size: tuple[int, int]) -> list[str]:
@@ -279,10 +279,6 @@ def test_products_before_interpolations_are_held_small() -> None:
         [1, 12, 8, 12],
         [1, 12, 4, 6],
     ]
-
-
-def test_without_splits_a_concatenation_stays() -> None:
-    assert "Concat" in operations(made_of(plain("sizes"), SIZES[0], split=False), SIZES[0])
 
 
 def test_weights_that_a_node_makes_are_cut_by_one() -> None:

@@ -26,14 +26,12 @@ _SIZES = 2
 """Working sizes whose shapes are kept, beside what engines compile."""
 
 
-def staged(
-    model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, split: bool = True, frames: bool = True
-) -> StagedNetwork:
+def staged(model: onnx.ModelProto, sidecar: Sidecar, *, size: Size, frames: bool = True) -> StagedNetwork:
     """Cut ``model`` at the cuts of ``sidecar``; it is divided at the working size ``size`` and can be built at others.
 
-    ``split``: products of concatenations become sums of one product per source (``graph.split``), which is what makes
-    most decoders rest; ``whole`` stays as in the file. ``frames``: the input is uint8 frames; else that of the file, under
-    ``IMAGE``. An engine has to compile the result. ``prepare`` and ``restore`` keep their defaults.
+    Products of concatenations become sums of one product per source (``graph.split``), which is what makes most decoders
+    rest; ``whole`` stays as in the file. ``frames``: the input is uint8 frames; else that of the file, under ``IMAGE``. An
+    engine has to compile the result. ``prepare`` and ``restore`` keep their defaults.
     """
     alone, _ = network_alone(model, sidecar)
     original = _Source(sidecar, _at(alone, sidecar), frames)
@@ -41,7 +39,7 @@ def staged(
     _check(sidecar, static)
     sidecar = replace(sidecar, cuts=tuple(reading(static).all(cut) for cut in sidecar.cuts))
     graph = onnx_reader.neutral(static, sidecar.input.name)
-    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=static.shapes) if split else ()
+    plan = splits(graph, sidecar.cuts, output=sidecar.output, shapes=static.shapes)
     source = replace(original, at=_split(original.at, plan)) if plan else original
     division = divide(
         rewritten(graph, plan),
