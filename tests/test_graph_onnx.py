@@ -17,7 +17,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import onnxruntime, openvino
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
-from clockseg.graph.limits import Limits
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphPart
 from clockseg.graph.static import fix
 from clockseg.networks.framing import Framing
@@ -299,10 +298,11 @@ def test_damaged_files_are_network_errors(tmp_path: Path, seed: int) -> None:
             load(path, engine=None)
 
 
-def test_too_large(tmp_path: Path) -> None:
+def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = networks.write_tiny(tmp_path)
+    monkeypatch.setenv("CLOCKSEG_MAX_NETWORK_BYTES", "100")
     with pytest.raises(NetworkError, match=r"at most 100 are read. .*CLOCKSEG_MAX_NETWORK_BYTES"):
-        onnx_reader.read(path, limits=Limits(network_bytes=100))
+        onnx_reader.read(path)
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "a/../../weights.bin"])

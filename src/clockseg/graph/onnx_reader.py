@@ -129,12 +129,9 @@ _BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT16,
 _EXPECTED = "Give a complete ONNX file, NAME.onnx, as torch.onnx.export and other exporters write it."
 
 
-def read(path: Path, *, limits: Limits | None = None) -> onnx.ModelProto:
-    """Read and check the model at ``path``, load its external data, inline its local functions and name every node.
-
-    ``limits``: how large it may be (None: ``Limits.here()``).
-    """
-    limits = limits or Limits.here()
+def read(path: Path) -> onnx.ModelProto:
+    """Read and check the model at ``path``, load its external data, inline its local functions and name every node."""
+    limits = Limits.here()
     try:
         size = path.stat().st_size
         limits.check_bytes(path, size)
