@@ -25,7 +25,7 @@ from clockseg.networks.checking import picture
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.load import load
 from clockseg.networks.settling import Cutting
-from clockseg.networks.source import ClassNames, Said
+from clockseg.networks.source import Said
 
 SIZE = (96, 64)
 
@@ -49,9 +49,6 @@ class StandIn(nn.Module):
         return found if self.aux_classifier is None else found | {"aux": self.aux_classifier(deep)}
 
 
-VOC = ClassNames(PASCAL.names, PASCAL.palette, 255)
-
-
 def made(classes: int = 21, *, auxiliary: bool = False) -> StandIn:
     torch.manual_seed(0)
     return StandIn(weights=None, weights_backbone=None, num_classes=classes, aux_loss=auxiliary or None).eval()
@@ -59,7 +56,7 @@ def made(classes: int = 21, *, auxiliary: bool = False) -> StandIn:
 
 def source(weights: Path, name: str = "deeplabv3_resnet50", **options: Any) -> Any:
     return torchvision_zoo.torchvision_source(
-        name, weights, given=Said(size=SIZE), engine=openvino, constructor=StandIn, voc=VOC, **options
+        name, weights, given=Said(size=SIZE), engine=openvino, constructor=StandIn, **options
     )
 
 
@@ -156,9 +153,7 @@ def test_torchvisions_own_where_it_can_be_imported(tmp_path: Path, name: str) ->
     torch.manual_seed(0)
     module = vars(segmentation)[name](weights=None, weights_backbone=None, num_classes=21)
     torch.save(module.state_dict(), tmp_path / "w.pth")
-    found = torchvision_zoo.torchvision_source(
-        name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino, voc=VOC
-    )
+    found = torchvision_zoo.torchvision_source(name, tmp_path / "w.pth", given=Said(size=SIZE), engine=openvino)
     assert found.said.classes == PASCAL.names
 
 

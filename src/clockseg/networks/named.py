@@ -20,7 +20,7 @@ from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
 from clockseg.files import file_identity, folder_beside, whole
-from clockseg.networks.source import NOTHING_SAID, ClassNames, Said, Source, checked
+from clockseg.networks.source import NOTHING_SAID, Said, Source, checked
 
 Tell = Callable[[str], None]
 KINDS = ("hf", "torchvision")
@@ -137,11 +137,8 @@ def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], S
     asked, path, _ = fetched
     found: Source
     if asked.kind == "torchvision":
-        from clockseg.datasets.known_classes import PASCAL
-
         zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
-        voc = ClassNames(PASCAL.names, PASCAL.palette, 255)
-        found = zoo.torchvision_source(asked.name, path, given=given, engine=engine, voc=voc)
+        found = zoo.torchvision_source(asked.name, path, given=given, engine=engine)
     else:
         hf = importlib.import_module("clockseg.networks.hf")
         given = given.over(Said(classes=asked.words or None))

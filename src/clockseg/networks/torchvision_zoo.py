@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from clockseg.clockwork.network import StagedNetwork
+from clockseg.datasets.known_classes import PASCAL
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install, nearest
 from clockseg.networks.onnx_export import export
-from clockseg.networks.source import NOTHING_SAID, ClassNames, Said, Source, Told
+from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
 NAMES = (
     "deeplabv3_resnet50",
@@ -40,13 +41,12 @@ def torchvision_source(
     given: Said = NOTHING_SAID,
     engine: Callable[[StagedNetwork], StagedNetwork],
     constructor: Constructor | None = None,
-    voc: ClassNames | None = None,
 ) -> Source:
     """Load torchvision's network ``name`` with the weights in a file: .pth, .pt or .safetensors, a state dict.
 
-    The weights determine the number of classes. ``voc``: the classes of PASCAL VOC, which weights of as many classes have,
-    as torchvision's own do. ``constructor`` makes the module (None: torchvision's of that name). The graph is exported at
-    the size ``given`` and compared with the module in ``engine``. Raises ``UsageError`` or ``NetworkError``.
+    The weights determine the number of classes; as many as PASCAL VOC has are its classes, as of torchvision's own weights.
+    ``constructor`` makes the module (None: torchvision's of that name). The graph is exported at the size ``given`` and
+    compared with the module in ``engine``. Raises ``UsageError`` or ``NetworkError``.
     """
     if name not in NAMES:
         raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
@@ -59,8 +59,8 @@ def torchvision_source(
     exported = export(_Adapter(made), given.size or SIZE, engine=engine, of="torchvision")
     told = [*exported.told]
     said = Said(size=SIZE, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), scale=1 / 255, colour="rgb")
-    if voc is not None and classes == len(voc.names):
-        said = Said(classes=voc.names, palette=voc.palette, ignore=voc.ignore).over(said)
+    if classes == len(PASCAL.names):
+        said = Said(classes=PASCAL.names, palette=PASCAL.palette, ignore=255).over(said)
         told.append(Told("classes", str(classes), "PASCAL VOC's, as of torchvision's own weights"))
     return Source(exported.model, name, said, by="torchvision's own presets", told=told)
 
