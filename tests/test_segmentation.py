@@ -32,8 +32,8 @@ from clockseg.clocks import ALWAYS, Decision
 from clockseg.clockwork.trace import Progress
 from clockseg.evaluation.cost import priced
 from clockseg.segmenting.figures import confidence_of
-from clockseg.segmenting.writer import STRIPS
 from clockseg.video import open_clip
+from clockseg.video.drawing import STRIPS
 from networks import TINY, write_tiny
 from video_making import picture, stream_times, write_video
 

@@ -130,5 +130,5 @@ def test_activity_tells_states_apart_by_shape():
 def test_activity_needs_a_state_for_each_stage():
     with pytest.raises(UsageError, match="Give one per stage"):
         Activity((320, 100), 2).draw([True], fill=False)
-    with pytest.raises(UsageError, match="at least 1"):
+    with pytest.raises(UsageError, match="at least one"):
         Activity((320, 100), 0)

@@ -30,11 +30,12 @@ from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import gives_instances
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import PIECE
-from clockseg.segmenting.writer import STRIPS, ResultWriter
+from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.seeing import Seen
 from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, prefetch
+from clockseg.video.drawing import STRIPS
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Job:
     and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
     from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
     schedule; ``setting``: plain values that identify the network and how it runs; ``strip``: what the overlay shows of when the
-    network ran (``writer.STRIPS``); ``classes``: names of those to draw and write (none: all); ``scale``: the
+    network ran (``drawing.STRIPS``); ``classes``: names of those to draw and write (none: all); ``scale``: the
     numbers for the ends of the overlay's colours, which follows from the video.
 
     >>> Job(("labels",), every=0)

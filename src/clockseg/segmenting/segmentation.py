@@ -27,8 +27,8 @@ from clockseg.segmenting.pieces import Job, Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
 from clockseg.segmenting.work import Planned, Segmented, Work
 from clockseg.segmenting.workers import OnProgress, Workers
-from clockseg.segmenting.writer import STRIPS
 from clockseg.video import InputChanged
+from clockseg.video.drawing import STRIPS
 from clockseg.video.read import source_identity
 
 FIGURES = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "network_seconds", "wall_seconds", "fps")

@@ -12,7 +12,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-import av
 import cv2
 import numpy as np
 
@@ -25,33 +24,14 @@ from clockseg.instances.network import gives_instances
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
 from clockseg.segmenting.results import FILES, folder_name
-from clockseg.types import Array, Image, Labels, Size
-from clockseg.video import (
-    Activity,
-    Background,
-    Band,
-    Frame,
-    Heat,
-    LabelWriter,
-    Legend,
-    OverlayWriter,
-    Strip,
-    ValueWriter,
-    overlay,
-    write_npy,
-    write_png,
-)
-from clockseg.video.colour import matrix_for
+from clockseg.types import Array, Labels, Size
+from clockseg.video import Background, Frame, Heat, LabelWriter, ValueWriter, write_npy, write_png
+from clockseg.video.drawing import STRIPS, Drawing
 from clockseg.video.maps import LARGEST
 from clockseg.video.output import CloseOrAbort
-from clockseg.video.overlay import HEAT_COLOURS, palette
-from clockseg.video.planar import FORMAT, Decoded, Tint, ToPlanes, even, planes_of, put
+from clockseg.video.overlay import HEAT_COLOURS, Palette, palette
 
 Append: TypeAlias = Callable[[Frame, Any, Record], None]
-STRIPS = ("activity", "stages")
-"""What may be drawn below the overlay to show when the network ran; the first is the default."""
-ENCODER_THREADS = 2
-"""Threads of the overlay's encoder on every machine: the bytes it writes depend on their number."""
 _FRAME = '{"frame": '
 
 
@@ -99,11 +79,9 @@ class ResultWriter(CloseOrAbort):
             if "instances" in writes:
                 self._appends.append(_lines(stack.enter_context((folder / FILES["instances"]).open("w")), net))
             if "overlay" in writes:
-                high = None if size is None else (size[0], size[1] + _Bands(size, net, strip).height)
-                video = OverlayWriter(folder / FILES["overlay"], fps=fps, threads=ENCODER_THREADS, size=high)
-                drawing = _Overlay(stack.enter_context(video), net, size, strip, scale)
+                video = stack.enter_context(_video(folder / FILES["overlay"], net, strip, fps, size))
                 # A thread of its own: drawing and encoding take longer than all other files together.
-                self._drawing = stack.enter_context(Background(drawing))
+                self._drawing = stack.enter_context(Background(_drawn(video, net, scale)))
                 self._appends.append(self._drawing.put)
             if "png" in writes:
                 self._appends.append(_pictures(folder / FILES["png"], write_png))
@@ -180,6 +158,27 @@ def _lines(file: TextIO, net: StagedNetwork) -> Append:
     return append
 
 
+def _video(path: Path, net: StagedNetwork, strip: str, fps: Fraction | None, size: Size | None) -> Drawing:
+    numbers = gives_numbers(net)
+    colours: Palette = HEAT_COLOURS if numbers else (net.sidecar and net.sidecar.palette) or palette(255)
+    classes = None if numbers or gives_instances(net) else net.classes
+    return Drawing(path, net.names, colours, classes=classes, strip=strip, fps=fps, size=size)
+
+
+def _drawn(video: Drawing, net: StagedNetwork, scale: tuple[float, float] | None) -> Append:
+    heat = Heat(scale) if gives_numbers(net) else None
+    instances = gives_instances(net)
+
+    def append(frame: Frame, output: Any, record: Record) -> None:
+        if instances:
+            output = with_instances(frame.image, output, net.classes)
+        elif heat is not None:
+            output = heat.levels(output)
+        video.draw(frame, output, record.fired, record.fill)
+
+    return append
+
+
 def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
     """Write one file per frame with ``write(output, path)``, named after the image, else by number; their suffix is the folder's name."""
     folder.mkdir(exist_ok=True)
@@ -195,107 +194,6 @@ def _pictures(folder: Path, write: Callable[[Array, Path], None]) -> Append:
         write(output, folder / f"{name}.{folder.name}")
 
     return append
-
-
-class _Bands:
-    """The bands below the picture: the legend of a network with classes, and the bar of when the network ran."""
-
-    def __init__(self, size: Size, net: StagedNetwork, strip: str) -> None:
-        names = [stage.name for stage in net.stages]
-        self._strip: Band = Strip(size, names) if strip == "stages" else Activity(size, len(names))
-        self._legend = None if gives_numbers(net) or gives_instances(net) else Legend(size, net.classes, colours(net))
-        self.height = self._strip.height + (0 if self._legend is None else self._legend.height)
-
-    def draw(self, output: Array, record: Record) -> Image:
-        """Draw them after one more frame, uint8 RGB [height, w, 3]."""
-        strip = self._strip.draw(record.fired, record.fill)
-        return strip if self._legend is None else np.concatenate([self._legend.draw(output), strip])
-
-
-class _Overlay:
-    """The picture with masks or numbers drawn over it, and what stands below it.
-
-    Frames of the first one's size are drawn on the planes that the decoder gave; others are drawn in RGB and fitted in.
-    """
-
-    def __init__(
-        self, video: OverlayWriter, net: StagedNetwork, size: Size | None, strip: str, scale: tuple[float, float] | None
-    ) -> None:
-        self._video, self._net, self._strip, self._size = video, net, strip, size
-        self._heat = Heat(scale) if gives_numbers(net) else None
-        self._instances = gives_instances(net)
-        self._palette = np.asarray(HEAT_COLOURS if self._heat is not None else colours(net), np.uint8)[:255]
-        self._bands: _Bands | None = None
-
-    def __call__(self, frame: Frame, output: Any, record: Record) -> None:
-        if self._bands is None:
-            self._size = self._size or frame.size
-            self._bands = _Bands(self._size, self._net, self._strip)
-            matrix = matrix_for(self._size[1] + self._size[1] % 2 + self._bands.height)
-            self._planes, self._tint = ToPlanes(matrix), Tint(self._palette, matrix)
-        below = self._bands.draw(output, record)
-        if self._instances:
-            self._put(frame, stacked(with_instances(frame.image, output, self._net.classes), below))
-            return
-        ids = output if self._heat is None else self._heat.levels(output if output.ndim == 2 else output[0])
-        drawn: Image | av.VideoFrame
-        if frame.size == self._size:
-            drawn = self._drawn(frame, ids, below)
-        else:
-            drawn = stacked(overlay(frame.image, ids, self._palette), below)
-        self._put(frame, drawn)
-
-    def _put(self, frame: Frame, drawn: Image | av.VideoFrame) -> None:
-        self._video.append(
-            drawn,
-            frame.pts_seconds,
-            duration_seconds=frame.duration_seconds,
-            pixel_aspect=frame.pixel_aspect,
-        )
-
-    def _drawn(self, frame: Frame, ids: Labels, below: Image) -> av.VideoFrame:
-        if isinstance(frame.picture, Decoded) and even(frame.size):
-            picture = self._planes.picture(frame.picture.frame)
-        else:
-            picture, ids = planes_of(self._planes.rgb(padded(frame.image))), padded(ids)
-        band = planes_of(self._planes.rgb(padded(below)))
-        height, width = picture.y.shape
-        drawn = av.VideoFrame(width, height + band.y.shape[0], FORMAT)
-        out = planes_of(drawn)
-        self._tint.draw(picture, ids, out)
-        put(band, out, height)
-        return drawn
-
-
-def padded(image: Array) -> Array:
-    """Return a picture or labels with even sides: the last row and column are repeated if they are odd.
-
-    >>> padded(np.zeros((3, 4), np.uint8)).shape
-    (4, 4)
-    """
-    height, width = image.shape[:2]
-    if even((width, height)):
-        return image
-    return np.asarray(cv2.copyMakeBorder(image, 0, height % 2, 0, width % 2, cv2.BORDER_REPLICATE))
-
-
-def colours(net: StagedNetwork) -> Sequence[Sequence[int]]:
-    """Return the RGB colours of a network's classes, by id."""
-    found: Sequence[Sequence[int]] = (net.sidecar and net.sidecar.palette) or palette(255)
-    return found
-
-
-def stacked(picture: Image, below: Image) -> Image:
-    """Return the picture with a band below it; a picture of another width (frames changed size) is scaled to the band's.
-
-    >>> stacked(np.zeros((10, 20, 3), np.uint8), np.zeros((4, 40, 3), np.uint8)).shape
-    (24, 40, 3)
-    """
-    width = below.shape[1]
-    if picture.shape[1] != width:
-        height = max(1, round(picture.shape[0] * width / picture.shape[1]))
-        picture = np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
-    return np.concatenate([picture, below])
 
 
 def trace_line(frame: Frame, record: Record, *, encode_seconds: float, more: Mapping[str, Any]) -> str:

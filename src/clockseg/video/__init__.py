@@ -1,19 +1,17 @@
 """Video in and out: frames from anything FFmpeg decodes, label maps and overlays back."""
 
 from clockseg.files import InputChanged
+from clockseg.video.bands import Activity, Legend, Strip
 from clockseg.video.boundaries import boundaries
 from clockseg.video.clip import Clip, Frame, Span
-from clockseg.video.legend import Legend
 from clockseg.video.maps import LabelWriter, ValueWriter, read_labels, read_values, write_npy, write_png
 from clockseg.video.overlay import Heat, OverlayWriter, overlay
 from clockseg.video.read import open_clip
-from clockseg.video.strip import Activity, Band, Strip
 from clockseg.video.threads import Background, prefetch
 
 __all__ = [
     "Activity",
     "Background",
-    "Band",
     "Clip",
     "Frame",
     "Heat",

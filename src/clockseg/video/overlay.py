@@ -11,12 +11,13 @@ import av
 import cv2
 import numpy as np
 import numpy.typing as npt
-from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+from av.video.reformatter import ColorRange, Colorspace
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import matrix_for
 from clockseg.video.output import FrameWriter
+from clockseg.video.planar import ToPlanes
 
 Colour = tuple[int, int, int]
 
@@ -82,10 +83,11 @@ class Heat:
 
     def __call__(self, image: Image, values: Array) -> Image:
         """Tint a picture, uint8 RGB [h, w, 3], by ``values``, float [h, w] or [channels, h, w]; clear where they are not finite."""
-        return overlay(image, self.levels(values if values.ndim == 2 else values[0]), HEAT_COLOURS)
+        return overlay(image, self.levels(values), HEAT_COLOURS)
 
     def levels(self, values: Array) -> Labels:
         """Return the number of the colour of each value, uint8 [h, w], 0 to 254; 255 where it is not finite."""
+        values = values if values.ndim == 2 else values[0]
         known = np.isfinite(values)
         self._move(values[known])
         low, high = (0.0, 0.0) if self._ends is None else self._ends
@@ -142,7 +144,6 @@ class OverlayWriter(FrameWriter):
     ) -> None:
         super().__init__(path, ".mp4", fps, _TIME_BASE)
         self._threads, self._size, self._options = threads, size, options or {}
-        self._reformatter = VideoReformatter()
 
     def append(
         self,
@@ -168,7 +169,7 @@ class OverlayWriter(FrameWriter):
             if isinstance(image, av.VideoFrame):
                 frame = image
             else:
-                frame = self._yuv(fitted(image, (stream.width, stream.height)))
+                frame = self._encoded.rgb(fitted(image, (stream.width, stream.height)))
             self._put(frame, pts_seconds, duration_seconds)
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
@@ -183,20 +184,12 @@ class OverlayWriter(FrameWriter):
         context.time_base, context.thread_count = _TIME_BASE, self._threads
         context.color_range, context.color_primaries, context.color_trc = ColorRange.MPEG, _BT709, _BT709
         context.sample_aspect_ratio = pixel_aspect
-        context.colorspace = _BT709 if matrix_for(height) is Colorspace.ITU709 else _BT601
+        matrix = matrix_for(height)
+        context.colorspace = _BT709 if matrix is Colorspace.ITU709 else _BT601
+        self._encoded = ToPlanes(matrix)
         if name != "libx264":
             context.bit_rate = 4 * width * height
         return stream
-
-    def _yuv(self, image: Image) -> av.VideoFrame:
-        rgb = av.VideoFrame.from_ndarray(image, format="rgb24")
-        return self._reformatter.reformat(
-            rgb,
-            format="yuv420p",
-            dst_colorspace=matrix_for(rgb.height),
-            dst_color_range=ColorRange.MPEG,
-            threads=1,
-        )
 
 
 def encoder() -> str:

@@ -1,0 +1,272 @@
+"""The bands below the picture: the legend of the classes, and the bar that shows when the network ran."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from clockseg.errors import UsageError
+from clockseg.types import Array, Image, Labels
+from clockseg.video.overlay import Colour
+
+_BACK, _TEXT, _DIM = (23, 25, 29), (226, 229, 233), (150, 156, 164)
+_HELD, _FIRED, _FILL, _NOW = (98, 104, 112), (255, 176, 56), (255, 255, 255), (255, 255, 255)
+_FONT = cv2.FONT_HERSHEY_SIMPLEX
+# The largest share of the band that words may take: names of stages, states, and how often the network ran.
+_NAMES_SHARE, _STATES_SHARE, _WORDS_SHARE = 0.3, 0.2, 0.6
+_PARTS = 10
+"""Shares of frames are told in at most so many parts, such as 3 of 10; smaller ones as 1 of N."""
+
+
+class _Paper:
+    """An empty band as wide as a picture of ``size`` (w, h), and letters for it.
+
+    ``row`` is the height of a line in pixels, ``edge`` that of the margin around it, ``height`` (even) that of ``rows`` lines.
+    """
+
+    def __init__(self, size: tuple[int, int], rows: int, edges: int) -> None:
+        self.width = max(1, size[0])
+        self.row = int(np.clip(size[0] / 48, 14, 40)) // 2 * 2
+        self.edge = max(4, self.row // 3) // 2 * 2
+        self.height = rows * self.row + edges * self.edge
+        self.blank: Image = np.full((self.height, self.width, 3), _BACK, np.uint8)
+        self._scale = self.row * 0.026
+
+    def needed(self, text: str) -> int:
+        """Return the width of a text in pixels."""
+        return _needed(text, self._scale)
+
+    def write(self, canvas: Image, text: str, x: int, top: int, colour: Colour = _TEXT) -> None:
+        """Write a text into the line that begins at ``top``."""
+        baseline = top + round(self.row / 2 + 11 * self._scale)
+        cv2.putText(canvas, text, (x, baseline), _FONT, self._scale, colour, 1, cv2.LINE_AA)
+
+
+@lru_cache(maxsize=1000)
+def _needed(text: str, scale: float) -> int:
+    return int(cv2.getTextSize(text, _FONT, scale, 1)[0][0])
+
+
+class Band(ABC):
+    """A band that shows when the network ran, with a column for each frame: the newest is framed, older ones move left.
+
+    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels (even) high.
+    """
+
+    def __init__(self, size: tuple[int, int], stages: int, *, rows: int) -> None:
+        if stages < 1:
+            raise UsageError("a band of no stages. Give at least one.")
+        self._paper, self._stages = _Paper(size, rows, edges=2), stages
+        self.height = self._paper.height
+        self._pitch = self._paper.row * 5 // 8
+        self._left, self._right = self._paper.edge, self._paper.width - self._paper.edge
+        self._history: deque[tuple[tuple[bool, ...], bool]] = deque()
+
+    def draw(self, fired: Sequence[bool], fill: bool) -> Image:
+        """Draw the band after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
+        if len(fired) != self._stages:
+            raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
+        states = tuple(map(bool, fired))
+        self._history.append((states, fill))
+        canvas = self._paper.blank.copy()
+        for age, column in enumerate(reversed(self._history)):
+            self._column(canvas, self._right - (age + 1) * self._pitch, *column)
+        half = self._paper.edge // 2
+        newest = (self._right - self._pitch - 3, half), (self._right, self.height - half - 1)
+        cv2.rectangle(canvas, *newest, _NOW, 1)
+        self._words(canvas, states, fill)
+        return canvas
+
+    def _keep(self, pixels: int) -> None:
+        """Set how many pixels of columns are shown."""
+        self._history = deque(maxlen=max(1, pixels // self._pitch))
+
+    def _cell(self, row: int) -> tuple[int, int]:
+        """Return the first and the last line of pixels of the cells in a row."""
+        gap, top = self._paper.row // 5, self._paper.edge + row * self._paper.row
+        return top + gap, top + self._paper.row - gap - 1
+
+    @abstractmethod
+    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
+        """Draw the column of a frame."""
+
+    @abstractmethod
+    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
+        """Write the words that go with the newest frame."""
+
+
+class Activity(Band):
+    """A bar with a cell for each frame: solid where the whole network ran, partly where some stages did, hollow where none.
+
+    In front of them it says how often the network ran, rounded: "network ran: 1 of 6 frames".
+
+    >>> bar = Activity((320, 240), stages=2)
+    >>> bar.draw([True, False], fill=False).shape == (bar.height, 320, 3)
+    True
+    """
+
+    def __init__(self, size: tuple[int, int], stages: int) -> None:
+        super().__init__(size, stages, rows=1)
+        paper = self._paper
+        room = paper.needed("network ran: 10 of 10 frames, in part: 10 of 10") + 3 * paper.edge
+        self._left = room if room < _WORDS_SHARE * paper.width else paper.edge
+        self._keep(self._right - self._left)
+        self._frames = self._whole = self._partly = 0
+
+    @property
+    def words(self) -> str:
+        """The text of the bar: how often the network ran."""
+        whole, partly = (often(count, self._frames) for count in (self._whole, self._partly))
+        if not self._partly:
+            return f"network ran: {whole}"
+        if not self._whole:
+            return f"network ran in part: {partly}"
+        return f"network ran: {whole}, in part: {partly.removesuffix(' frames')}"
+
+    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
+        self._frames += 1
+        self._whole += fill or all(states)
+        self._partly += not fill and any(states) and not all(states)
+        if self._left > self._paper.edge:
+            self._paper.write(canvas, self.words, self._paper.edge, self._paper.edge)
+
+    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
+        share = 1.0 if fill else sum(states) / len(states)
+        top, bottom = self._cell(0)
+        right = x + self._pitch - 3
+        cv2.rectangle(canvas, (x, top), (right, bottom), _FIRED if share else _HELD, 1)
+        if share:
+            high = max(1, round(share * (bottom - top)))
+            cv2.rectangle(canvas, (x, bottom - high), (right, bottom), _FIRED, cv2.FILLED)
+
+
+def often(count: int, frames: int) -> str:
+    """Return how many frames of all that is, rounded to at most 10 parts.
+
+    >>> often(42, 250), often(250, 250), often(3, 250), often(2, 3), often(0, 4)
+    ('1 of 6 frames', 'every frame', '1 of 83 frames', '2 of 3 frames', 'none of 4 frames')
+    """
+    if not count:
+        return f"none of {frames} frames"
+    if count == frames:
+        return "every frame"
+    share = Fraction(count, frames)
+    if 2 * _PARTS * count < frames * 3:
+        return f"1 of {round(1 / share)} frames"
+    near = share.limit_denominator(_PARTS)
+    near = near if 0 < near < 1 else Fraction(_PARTS - 1, _PARTS)
+    return f"{near.numerator} of {near.denominator} frames"
+
+
+class Strip(Band):
+    """A band with a row for each stage and a cell for each frame: solid where the stage fired, hollow where it held.
+
+    The state of the newest frame is also in words. A fill (a full pass with no memory) is a white column joined from top
+    to bottom.
+
+    >>> strip = Strip((320, 240), ["stage 1", "stage 2"])
+    >>> strip.draw([True, False], fill=False).shape == (strip.height, 320, 3)
+    True
+    """
+
+    def __init__(self, size: tuple[int, int], stages: Sequence[str]) -> None:
+        super().__init__(size, len(stages), rows=len(stages))
+        paper = self._paper
+        names = max(map(paper.needed, stages)) + 3 * paper.edge
+        if names <= _NAMES_SHARE * paper.width:
+            self._left = names
+            for row, name in enumerate(stages):
+                paper.write(paper.blank, name, paper.edge, paper.edge + row * paper.row)
+        states = paper.needed("holds") + 2 * paper.edge
+        self._worded = states < _STATES_SHARE * paper.width
+        if self._worded:
+            self._right = paper.width - states
+        self._keep(self._right - self._left - paper.edge)
+
+    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
+        right = x + self._pitch - 3
+        for row, state in enumerate(states):
+            top, bottom = self._cell(row)
+            colour = _FILL if fill else _FIRED if state else _HELD
+            cv2.rectangle(canvas, (x, top), (right, bottom), colour, cv2.FILLED if state else 1)
+        if fill:
+            ends = (x, self._cell(0)[0]), (right, self._cell(len(states) - 1)[1])
+            cv2.rectangle(canvas, *ends, _FILL, cv2.FILLED)
+
+    def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
+        if not self._worded:
+            return
+        paper = self._paper
+        for row, state in enumerate(states):
+            word, colour = ("fill", _FILL) if fill else ("fires", _FIRED) if state else ("holds", _DIM)
+            paper.write(canvas, word, self._right + paper.edge, paper.edge + row * paper.row, colour)
+
+
+_LINES = 2
+_LEAST = 0.005
+"""Classes that cover less are left out."""
+_FOLLOW = 0.1
+"""How far a share moves towards that of a new frame: numbers that change with every frame can't be read."""
+_SAMPLED = 50_000
+
+
+class Legend:
+    """A band with a swatch, the name and the share of each class in the picture, largest first, as many as fit.
+
+    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels high. ``names`` and ``palette``
+    (RGB) go by class id. Shares are of all pixels, averaged over about the last ten frames; ids without a colour are left out.
+
+    >>> legend = Legend((320, 240), ["road", "sky"], [(128, 64, 128), (70, 130, 180)])
+    >>> legend.draw(np.zeros((240, 320), np.uint8)).shape == (legend.height, 320, 3)
+    True
+    """
+
+    def __init__(self, size: tuple[int, int], names: Sequence[str], palette: Array | Sequence[Sequence[int]]) -> None:
+        self._paper = _Paper(size, _LINES, edges=1)
+        self._names, self._palette = tuple(names), np.asarray(palette, np.uint8).reshape(-1, 3)
+        self._shares: Array | None = None
+        self.height = self._paper.height
+        self._drawn: tuple[list[tuple[int, str]], Image] = ([], self._paper.blank)
+
+    def draw(self, labels: Labels) -> Image:
+        """Draw the band after one more frame's label map, uint8 [h, w]; uint8 RGB [height, w, 3]."""
+        step = max(1, int((labels.size / _SAMPLED) ** 0.5))
+        sampled = np.ascontiguousarray(labels[::step, ::step])
+        now: Array = cv2.calcHist([sampled], [0], None, [256], [0, 256]).ravel() / max(1, sampled.size)
+        known = np.zeros(256) if self._shares is None else self._shares
+        self._shares = known + (now - known) * (1.0 if self._shares is None else _FOLLOW)
+        entries = list(self._entries(self._shares[: len(self._palette)]))
+        if entries != self._drawn[0]:
+            self._drawn = entries, self._canvas(entries)
+        return self._drawn[1]
+
+    def _canvas(self, entries: Sequence[tuple[int, str]]) -> Image:
+        paper = self._paper
+        canvas, row, edge = paper.blank.copy(), paper.row, paper.edge
+        x, line, swatch = edge, 0, row - 4
+        for label, text in entries:
+            wide = swatch + edge + paper.needed(text) + 2 * edge
+            if x + wide > paper.width and x > edge:
+                x, line = edge, line + 1
+            if line == _LINES:
+                break
+            top = edge // 2 + line * row
+            colour = tuple(map(int, self._palette[label]))
+            cv2.rectangle(canvas, (x, top + 2), (x + swatch - 1, top + swatch + 1), colour, cv2.FILLED)
+            paper.write(canvas, text, x + swatch + edge, top)
+            x += wide
+        return canvas
+
+    def _entries(self, shares: Array) -> Iterator[tuple[int, str]]:
+        """Yield the ids of the classes to show and what to write, largest first."""
+        for label in np.argsort(-shares, kind="stable"):
+            if shares[label] < _LEAST:
+                return
+            name = self._names[label] if label < len(self._names) else f"class {label}"
+            yield int(label), f"{name} {max(1, round(100 * shares[label]))}%"
