@@ -14,7 +14,7 @@ from video_making import picture, write_video
 
 
 def running(name: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == name]
+    return [thread for thread in threading.enumerate() if thread.name.startswith(name)]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 from clockseg.errors import UsageError
 from clockseg.report.style import FIRED, INK, MUTED, NOW, RULE
 from clockseg.types import Image, Labels
+from clockseg.video.bands import text_width
 from clockseg.video.overlay import Colour, overlay
 
 _REGULAR, _BOLD = cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX
@@ -63,16 +64,12 @@ def line(width: int, left: str, right: str = "", *, capital: int, bold: bool = F
     drawn = blank(width, 3 * capital)
     scale = capital / _CAPITAL
     font = _BOLD if bold else _REGULAR
-    needed = _text_width(left, font, scale)
+    needed = text_width(left, scale, font)
     _write(drawn, left, 0, font, scale * min(1.0, width / max(needed, 1)), INK)
-    room = _text_width(right, _REGULAR, scale)
+    room = text_width(right, scale)
     if right and needed + 2 * capital + room <= width:
         _write(drawn, right, width - room, _REGULAR, scale, MUTED)
     return drawn
-
-
-def _text_width(text: str, font: int, scale: float) -> int:
-    return int(cv2.getTextSize(text, font, scale, 1)[0][0])
 
 
 def _write(canvas: Image, text: str, x: int, font: int, scale: float, colour: str) -> None:
@@ -143,7 +140,7 @@ def legend(entries: Sequence[tuple[str, Colour]], width: int, *, capital: int) -
     scale = capital / _CAPITAL
     lines, x = [blank(width, 0)], width
     for name, colour in entries:
-        needed = round(1.7 * capital) + _text_width(name, _REGULAR, scale)
+        needed = round(1.7 * capital) + text_width(name, scale)
         if x + needed > width:
             lines.append(blank(width, 3 * capital))
             x = 0

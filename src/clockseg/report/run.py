@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from clockseg.errors import DataError
@@ -18,7 +17,7 @@ from clockseg.instances.writing import class_map, read_instances
 from clockseg.segmenting.results import FILES, SUMMARY, check_result, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
-from clockseg.video.overlay import palette
+from clockseg.video.overlay import HEAT_COLOURS, palette
 from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10
@@ -60,8 +59,7 @@ class Run:
     def palette(self) -> Sequence[Sequence[int]]:
         """An RGB colour for each class id, or for maps of numbers for each level of brightness."""
         if self.numeric:
-            levels = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)
-            return [tuple(map(int, colour)) for colour in levels[:, 0, ::-1]]
+            return [tuple(map(int, colour)) for colour in HEAT_COLOURS]
         own: Sequence[Sequence[int]] = self.summary.get("palette") or ()
         return own or palette(len(self.classes) or 255)
 

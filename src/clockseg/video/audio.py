@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Protocol
 
 import av
 from av.container import InputContainer, OutputContainer
 
-from clockseg.video.decode import open_input, reason
+from clockseg.video.decode import end_of, open_input, reason
 from clockseg.video.output import BACKWARDS_SECONDS
 
 # What MP4 takes and players know; anything else becomes AAC.
@@ -50,9 +50,13 @@ class Sound:
         except (av.FFmpegError, OSError) as error:
             self._note(f"there is no sound: {reason(error)}")
             return
-        streams = [stream for stream in self._input.streams.audio if self._add(stream)]
-        if streams:
-            self._packets = _from(self._input, streams, start_seconds)
+        for stream in self._input.streams.audio:
+            try:
+                self._tracks[stream.index], self._lines[stream.index] = self._track(stream), _Line()
+            except (av.FFmpegError, ValueError) as error:
+                self._note(f"audio stream {stream.index} was left out: {reason(error)}")
+        if self._tracks:
+            self._packets = _from(self._input, list(self._tracks), start_seconds)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -73,15 +77,8 @@ class Sound:
             return
         if complete:
             for index in self._tracks:
-                self._write(_end(self._input.streams[index]))
+                self._write(end_of(self._input.streams[index]))
         self._input.close()
-
-    def _add(self, stream: av.AudioStream) -> bool:
-        try:
-            self._tracks[stream.index], self._lines[stream.index] = self._track(stream), _Line()
-        except (av.FFmpegError, ValueError) as error:
-            self._note(f"audio stream {stream.index} was left out: {reason(error)}")
-        return stream.index in self._tracks
 
     def _track(self, stream: av.AudioStream) -> _Track:
         if stream.codec_context is None:
@@ -106,15 +103,13 @@ class Sound:
         return self._waiting
 
     def _write(self, packet: av.Packet) -> None:
-        for made in self._guarded(self._tracks[packet.stream.index].packets(packet)):
-            self._output.mux(made)
-
-    def _guarded(self, packets: Iterable[av.Packet]) -> list[av.Packet]:
         try:
-            return list(packets)
+            made = list(self._tracks[packet.stream.index].packets(packet))
         except (av.FFmpegError, ValueError) as error:
             self._note(f"a piece of the sound was lost: {reason(error)}")
-            return []
+            return
+        for one in made:
+            self._output.mux(one)
 
     def _note(self, text: str) -> None:
         self._problems[text] = self._problems.get(text, 0) + 1
@@ -179,7 +174,7 @@ def _seconds(packet: av.Packet) -> float:
     return 0.0 if time is None else float(time * packet.time_base)
 
 
-def _from(container: InputContainer, streams: list[av.AudioStream], start: Fraction) -> Iterator[av.Packet]:
+def _from(container: InputContainer, streams: list[int], start: Fraction) -> Iterator[av.Packet]:
     """Yield the packets from ``start`` on, shifted so that ``start`` becomes 0."""
     if start:
         container.seek(round(start * av.time_base))
@@ -191,9 +186,3 @@ def _from(container: InputContainer, streams: list[av.AudioStream], start: Fract
             packet.pts = None if packet.pts is None else packet.pts - shift
             packet.dts = None if packet.dts is None else packet.dts - shift
         yield packet
-
-
-def _end(stream: av.stream.Stream) -> av.Packet:
-    packet = av.Packet()
-    packet.stream = stream
-    return packet

@@ -40,7 +40,7 @@ class _Paper:
 
     def needed(self, text: str) -> int:
         """Return the width of a text in pixels."""
-        return _needed(text, self._scale)
+        return text_width(text, self._scale)
 
     def write(self, canvas: Image, text: str, x: int, top: int, colour: Colour = _TEXT) -> None:
         """Write a text into the line that begins at ``top``."""
@@ -49,8 +49,9 @@ class _Paper:
 
 
 @lru_cache(maxsize=1000)
-def _needed(text: str, scale: float) -> int:
-    return int(cv2.getTextSize(text, _FONT, scale, 1)[0][0])
+def text_width(text: str, scale: float, font: int = _FONT) -> int:
+    """Return the width of a text in pixels, in one of OpenCV's fonts."""
+    return int(cv2.getTextSize(text, font, scale, 1)[0][0])
 
 
 class Band(ABC):

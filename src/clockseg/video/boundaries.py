@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -50,7 +50,8 @@ def boundaries(
             if chosen is None:
                 return ()
             found = tuple(_apart(_keys(container, chosen), Fraction(seconds), start, end))
-            return tuple(key.seconds for key in found) if _all_reached(container, chosen, found) else ()
+            reached = all(any(_reached(container, chosen, key, back) for back in BACK_SECONDS) for key in found)
+            return tuple(key.seconds for key in found) if reached else ()
     except (av.FFmpegError, OSError, _Untimed):
         return ()
 
@@ -92,12 +93,8 @@ def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end:
             yield key
 
 
-def _all_reached(container: InputContainer, stream: av.VideoStream, keys: Sequence[_Key]) -> bool:
-    """Return True if a seek to each key ends at its packet, or so little before it that decoding from there costs little."""
-    return all(any(_reached(container, stream, key, back) for back in BACK_SECONDS) for key in keys)
-
-
 def _reached(container: InputContainer, stream: av.VideoStream, key: _Key, back: int) -> bool:
+    """Return True if a seek to the key ends at its packet, or so little before it that decoding from there costs little."""
     container.seek(max(0, round((key.seconds - back) / stream.time_base)), stream=stream)
     packet = next(container.demux(stream))
     return packet.pts is not None and 0 <= (key.pts - packet.pts) * packet.time_base <= NEAR_SECONDS

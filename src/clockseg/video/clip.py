@@ -106,9 +106,7 @@ class Frame:
         >>> Frame(index=3, picture=np.zeros((2, 3, 3), np.uint8), pts=120, time_base=Fraction(1, 1000)).pts_seconds
         0.12
         """
-        if self.pts is None or self.time_base is None:
-            return None
-        return float(self.pts * self.time_base)
+        return self._seconds(self.pts)
 
     @property
     def duration_seconds(self) -> float | None:
@@ -118,9 +116,10 @@ class Frame:
         >>> Frame(0, np.zeros((2, 3, 3), np.uint8), pts=0, time_base=Fraction(1, 100), duration=50).duration_seconds
         0.5
         """
-        if self.duration is None or self.time_base is None:
-            return None
-        return float(self.duration * self.time_base)
+        return self._seconds(self.duration)
+
+    def _seconds(self, units: int | None) -> float | None:
+        return None if units is None or self.time_base is None else float(units * self.time_base)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -144,9 +143,8 @@ class Clip:
 
     ``name`` (the stem), ``path``, ``kind`` ("video" or "images"), ``fps`` (average, None if unknown), ``frames_hint``
     (an estimate for a progress bar), ``duration_seconds``, ``has_audio``; ``size`` (w, h) and ``pixel_aspect`` of the first
-    frame. After a
-    pass ``problems`` says what could not be decoded; it is empty if all was well. Iterating raises VideoError only if
-    not one frame can be decoded. Made by :func:`open_clip`.
+    frame. After a pass ``problems`` says what could not be decoded; it is empty if all was well. Iterating raises VideoError
+    only if not one frame can be decoded. Made by :func:`open_clip`.
     """
 
     def __init__(
@@ -157,10 +155,9 @@ class Clip:
         *,
         kind: Literal["video", "images"],
         span: Span = WHOLE,
-        files: SourceFiles | None = None,
+        files: SourceFiles,
     ) -> None:
-        self.path = path
-        self._files = files or SourceFiles()
+        self.path, self._files = path, files
         self.kind: Literal["video", "images"] = kind
         # "." and ".." have no name of their own; a link keeps the name it was given by.
         named = path.resolve() if path.name in ("", "..") else path
@@ -244,8 +241,7 @@ class Clip:
 
     def _no_frame(self, damage: Damage) -> VideoError:
         why = "; ".join(text for text in damage.sentences() if "ends at" not in text)
+        why = f" ({why})" if why else ""
         if self._span != WHOLE:
-            return VideoError(
-                f"{self.path}: no frame in it {self._span}{f' ({why})' if why else ''}. Give another part."
-            )
-        return VideoError(f"{self.path}: no frame in it could be decoded{f' ({why})' if why else ''}. {ALLOWED}")
+            return VideoError(f"{self.path}: no frame in it {self._span}{why}. Give another part.")
+        return VideoError(f"{self.path}: no frame in it could be decoded{why}. {ALLOWED}")

@@ -89,13 +89,21 @@ class ToRGB:
         check_pixels(picture.width, picture.height, self.max_pixels)
         if picture.format.name in _FATAL:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
-        self._look(picture)
+        shape = (picture.width, picture.height, picture.rotation)
+        if picture.key_frame or shape != self._shape:  # where its side data may have changed
+            self._shape, self.matrix = shape, display_matrix(picture, self.side_data)
+            self._peak_nits = peak_of(picture, self.side_data) if picture.color_trc == PQ else PEAK_NITS
         return signal_of(picture, peak_nits=self._peak_nits)
 
     def convert(self, picture: av.VideoFrame, signal: Signal, matrix: tuple[int, ...] | None) -> Image:
         """Convert a picture and turn it by ``matrix``; threads take turns."""
         with self._lock:
-            image = self._rgb(picture, signal, 8) if signal.plain else self._converted(picture, signal)
+            if signal.plain:
+                image = self._rgb(picture, signal, 8)
+            else:
+                if signal not in self._sdr:
+                    self._sdr[signal] = ToSDR(signal)
+                image = self._sdr[signal](self._rgb(picture, signal, 16))
         return upright(self.crop(image), matrix)
 
     def is_plain(self, picture: av.VideoFrame, signal: Signal) -> bool:
@@ -107,18 +115,6 @@ class ToRGB:
         as_stored = self.matrix is None and self.crop == NO_CROP
         return planar and as_stored and picture.colorspace != YCGCO and signal.plain
 
-    def _look(self, picture: av.VideoFrame) -> None:
-        """Read the side data of the picture where it may have changed."""
-        shape = (picture.width, picture.height, picture.rotation)
-        if picture.key_frame or shape != self._shape:
-            self._shape, self.matrix = shape, display_matrix(picture, self.side_data)
-            self._peak_nits = peak_of(picture, self.side_data) if picture.color_trc == PQ else PEAK_NITS
-
-    def _converted(self, picture: av.VideoFrame, signal: Signal) -> Image:
-        if signal not in self._sdr:
-            self._sdr[signal] = ToSDR(signal)
-        return self._sdr[signal](self._rgb(picture, signal, 16))
-
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
         """Convert the picture to RGB of its own primaries and transfer, 8 or 16 bits."""
         name = picture.format.name
@@ -129,7 +125,7 @@ class ToRGB:
         rgb = self._reformatter.reformat(
             picture,
             format=_format(picture, bits),
-            src_colorspace=_matrix(picture, signal),
+            src_colorspace=matrix_of(picture, Colorspace.BT2020 if signal.primaries == BT2020 else None),
             dst_color_range=ColorRange.JPEG,
             threads=1,
         ).to_ndarray()
@@ -144,10 +140,6 @@ def _format(picture: av.VideoFrame, bits: int) -> str:
     # swscale's way from more than 8 bits to packed RGB is two levels too dark.
     deep = picture.format.components[0].bits > 8 and not picture.format.is_rgb
     return "gbrp" if deep else "rgb24"
-
-
-def _matrix(picture: av.VideoFrame, signal: Signal) -> Colorspace:
-    return matrix_of(picture, Colorspace.BT2020 if signal.primaries == BT2020 else None)
 
 
 def matrix_of(picture: av.VideoFrame, guessed: Colorspace | None = None) -> Colorspace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,32 +76,21 @@ class Damage:
 
     def sentences(self) -> tuple[str, ...]:
         """Return one sentence for each kind of loss."""
-        found = (self._stopped(), self._short(), self._late(), self._undecodable(), self._damaged(), *self.files)
-        return tuple(sentence for sentence in found if sentence)
-
-    def _stopped(self) -> str:
-        return f"decoding stopped after {_count(self.frames, 'frame')}: {self.stopped}" if self.stopped else ""
-
-    def _short(self) -> str:
+        found = []
         # The last frame's own duration is often unknown, so a little may be missing without loss.
-        stated = self.stated_seconds or 0.0
-        if self.stopped or not stated - self.end_seconds > max(0.5, 0.03 * stated):
-            return ""
-        return (
-            f"the file ends at {self.end_seconds:.2f} s, after {_count(self.frames, 'frame')}; "
-            f"its header says {stated:.2f} s"
-        )
-
-    def _late(self) -> str:
+        end, stated, count = self.end_seconds, self.stated_seconds or 0.0, _count(self.frames, "frame")
+        if self.stopped:
+            found.append(f"decoding stopped after {count}: {self.stopped}")
+        elif stated - end > max(0.5, 0.03 * stated):
+            found.append(f"the file ends at {end:.2f} s, after {count}; its header says {stated:.2f} s")
         first, picture = self.first_packet_seconds, self.first_picture_seconds
-        late = first is not None and picture is not None and picture - first > 0.5
-        return f"nothing before {picture:.2f} s could be decoded" if late else ""
-
-    def _undecodable(self) -> str:
-        return f"{_count(self.undecodable, 'packet')} could not be decoded" if self.undecodable else ""
-
-    def _damaged(self) -> str:
-        return f"{_count(self.damaged, 'frame')} came out damaged" if self.damaged else ""
+        if first is not None and picture is not None and picture - first > 0.5:
+            found.append(f"nothing before {picture:.2f} s could be decoded")
+        if self.undecodable:
+            found.append(f"{_count(self.undecodable, 'packet')} could not be decoded")
+        if self.damaged:
+            found.append(f"{_count(self.damaged, 'frame')} came out damaged")
+        return (*found, *self.files)
 
 
 def _count(number: int, noun: str) -> str:
@@ -150,14 +139,10 @@ def checked_stream(
     path: str | os.PathLike[str],
     container: InputContainer,
     max_pixels: int,
-    options: Mapping[str, str] | None = None,
     *,
     number: int | None = None,
 ) -> av.VideoStream:
-    """Return the stream to decode; VideoError if there is none, or its header states too large a picture.
-
-    ``options``: what its decoder is told besides. ``number``: which of several streams.
-    """
+    """Return the stream to decode, of several the one with this number; VideoError if there is none or its pictures are too large."""
     stream = video_stream(container, number)
     if stream is None:
         raise VideoError(f"{path}: {_no_stream(container, number)}")
@@ -166,7 +151,7 @@ def checked_stream(
     except VideoError as error:
         raise VideoError(f"{path}: {error}") from error
     # Decoders then refuse such a picture themselves, also in mid-stream, before they allocate it.
-    stream.codec_context.options = {"max_pixels": str(max_pixels), **(options or {})}
+    stream.codec_context.options = {"max_pixels": str(max_pixels)}
     return stream
 
 
@@ -174,7 +159,8 @@ def _no_stream(container: InputContainer, number: int | None) -> str:
     """Return a message that says why there is no stream to decode, and which streams there are."""
     streams = video_streams(container)
     if streams and number is not None:
-        listed = ", ".join(f"{index} ({_described(stream)})" for index, stream in enumerate(streams))
+        found = [(index, stream.codec_context) for index, stream in enumerate(streams)]
+        listed = ", ".join(f"{index} ({one.width}x{one.height} {one.name})" for index, one in found)
         return (
             f"there is no video stream {number}; there are: {listed}. Give one of these numbers, or none for the best."
         )
@@ -184,11 +170,6 @@ def _no_stream(container: InputContainer, number: int | None) -> str:
     ]
     held = ", ".join(_count(kinds.count(kind), kind) for kind in sorted(set(kinds)))
     return f"no video stream in it ({held or 'no streams'}). {ALLOWED}"
-
-
-def _described(stream: av.VideoStream) -> str:
-    context = stream.codec_context
-    return f"{context.width}x{context.height} {context.name}"
 
 
 def pictures(
@@ -212,28 +193,27 @@ def pictures(
             continue
         yield from _decoded(packet, damage)
     # Only at the end: a pass that is stopped early misses nothing.
-    damage.stated_seconds = _stated_seconds(container)
+    if container.duration is not None and container.format.name.startswith(_STATED_DURATION):
+        damage.stated_seconds = float(container.duration / av.time_base)
 
 
 def _packets(
     container: InputContainer, damage: Damage, through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]]
 ) -> Iterator[av.Packet]:
     # Packets of all streams are looked at, since an audio track may be what the stated duration is the length of.
-    packets = through(container.demux())
-    while True:
-        try:
-            packet = next(packets)
-        except StopIteration:
-            return
-        except av.FFmpegError as error:
-            damage.stopped = reason(error)
-            break
-        yield packet
-    # The decoder still holds pictures from before the break.
-    for stream in container.streams.video:
-        end = av.Packet()
-        end.stream = stream
-        yield end
+    try:
+        yield from through(container.demux())
+    except av.FFmpegError as error:
+        damage.stopped = reason(error)
+        # The decoder still holds pictures from before the break.
+        yield from map(end_of, container.streams.video)
+
+
+def end_of(stream: av.stream.Stream) -> av.Packet:
+    """Return the empty packet that makes a decoder or an encoder give what it still holds."""
+    packet = av.Packet()
+    packet.stream = stream
+    return packet
 
 
 def _decoded(packet: av.Packet, damage: Damage) -> list[av.VideoFrame]:
@@ -256,9 +236,3 @@ def _note_time(packet: av.Packet, is_video: bool, damage: Damage) -> None:
     if is_video and not packet.is_discard and damage.first_picture_seconds is None:
         first = damage.first_packet_seconds
         damage.first_packet_seconds = start if first is None else min(start, first)
-
-
-def _stated_seconds(container: InputContainer) -> float | None:
-    if container.duration is None or not container.format.name.startswith(_STATED_DURATION):
-        return None
-    return float(container.duration / av.time_base)

@@ -13,7 +13,7 @@ from av.container import InputContainer
 
 from clockseg.video.audio import Sound
 from clockseg.video.decode import open_input, video_stream
-from clockseg.video.output import CONTAINERS, FINE, PartialFile
+from clockseg.video.output import FINE, PartialFile
 
 _MILLISECOND = Fraction(1, 1000)
 
@@ -40,15 +40,8 @@ def join(
     if len(pieces) == 1 and audio_from is None and not start_seconds:
         linked(pieces[0], Path(path))
         return ()
-    part = PartialFile(path, **CONTAINERS[Path(path).suffix])
-    try:
-        with part.errors():
-            problems = _joined(pieces, part, audio_from, start_seconds or Fraction(0), audio_end_seconds)
-    except BaseException:
-        part.discard()
-        raise
-    part.finish()
-    return problems
+    with PartialFile(path, Path(path).suffix) as part, part.errors():
+        return _joined(pieces, part, audio_from, start_seconds or Fraction(0), audio_end_seconds)
 
 
 def linked(source: Path, path: Path) -> None:

@@ -6,7 +6,7 @@ Numbers, such as depth and edges, are float16 in 16 bits per pixel. A float16 ha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -35,21 +35,16 @@ _WHOLE = {"level": "1", "g": "1"}
 class GreyWriter(FrameWriter):
     """Writes maps losslessly as FFV1 in Matroska, at ``fps`` (None: 25) or at their own times.
 
-    ``pixels``: "gray" for uint8 [h, w], "gray16le" for uint16. ``fit(map, (w, h))`` brings maps to ``size`` (None: the first
-    one's). ``metadata``: of the stream, once there is one.
+    ``size``: (w, h) of all maps, None: of the first one. ``_pixels``: "gray" for uint8 [h, w], "gray16le" for uint16.
     """
 
+    _pixels: Format
+
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        pixels: Format,
-        fit: Callable[[Array, tuple[int, int]], Array],
-        fps: Fraction | float | None = None,
-        size: Size | None = None,
+        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
     ) -> None:
         super().__init__(path, ".mkv", fps, _TIME_BASE)
-        self._pixels, self._fit, self._size = pixels, fit, size
+        self._size = size
 
     def _write(
         self,
@@ -59,11 +54,8 @@ class GreyWriter(FrameWriter):
         metadata: Mapping[str, str] = {},
     ) -> None:
         with self._part.errors():
-            stream = self._stream = self._stream or self._start(self._size or values.shape[::-1], metadata)
-            size = (stream.width, stream.height)
-            frame = av.VideoFrame.from_ndarray(
-                values if values.shape[::-1] == size else self._fit(values, size), format=self._pixels
-            )
+            self._stream = self._stream or self._start(values.shape[::-1], metadata)
+            frame = av.VideoFrame.from_ndarray(values, format=self._pixels)
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
             self._put(frame, pts_seconds, duration_seconds)
 
@@ -118,16 +110,16 @@ class LabelWriter(GreyWriter):
     [[[255, 255, 255], [255, 255, 255]]]
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
-    ) -> None:
-        super().__init__(path, pixels="gray", fit=resized_labels, fps=fps, size=size)
+    _pixels = "gray"
 
     def append(
         self, labels: Labels, pts_seconds: float | None = None, *, duration_seconds: float | None = None
     ) -> None:
         """Add one label map, uint8 [h, w]; ``duration_seconds``: its duration if it is the last (None: 1 / ``fps``)."""
-        self._write(checked_labels(labels), pts_seconds, duration_seconds)
+        labels = checked_labels(labels)
+        height, width = labels.shape
+        self._size = self._size or (width, height)
+        self._write(resized_labels(labels, self._size), pts_seconds, duration_seconds)
 
 
 def read_labels(path: str | os.PathLike[str]) -> Iterator[Labels]:
@@ -155,8 +147,7 @@ def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
     >>> resized_labels(np.array([[1, 2]], np.uint8), (4, 1)).tolist()
     [[1, 1, 2, 2]]
     """
-    width, height = size
-    if labels.shape == (height, width):
+    if labels.shape == size[::-1]:
         return labels
     return np.asarray(cv2.resize(labels, size, interpolation=cv2.INTER_NEAREST), dtype=np.uint8)
 
@@ -190,22 +181,21 @@ class ValueWriter(GreyWriter):
     ([[[0.5, -2.0, 65504.0]]], 1)
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
-    ) -> None:
-        self.clipped = 0
-        super().__init__(path, pixels="gray16le", fit=_refused, fps=fps)
-        self._frame_size = size
-        self._shape: tuple[int, ...] | None = None
+    _pixels = "gray16le"
+    _channels: tuple[int, ...] = ()
+    clipped = 0
 
     def append(self, values: Array, pts_seconds: float | None = None, *, duration_seconds: float | None = None) -> None:
         """Add one map, float [h, w] or [channels, h, w]; ``duration_seconds``: its duration if it is the last."""
         values = checked_values(values)
-        if self._shape is None:
-            self._shape = (*values.shape[:-2], *(self._frame_size[::-1] if self._frame_size else values.shape[-2:]))
-        if values.shape[:-2] != self._shape[:-2]:
-            raise UsageError(f"a map of shape {list(values.shape)} after {list(self._shape)}; give as many channels.")
-        values = resized_values(values, (self._shape[-1], self._shape[-2]))
+        if self._size is None or self._stream is None:
+            height, width = values.shape[-2:]
+            self._size, self._channels = self._size or (width, height), values.shape[:-2]
+        if values.shape[:-2] != self._channels:
+            raise UsageError(
+                f"a map of shape {list(values.shape)} after one of {list(self._channels)} channels; give as many channels."
+            )
+        values = resized_values(values, self._size)
         self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
         halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
         metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
@@ -257,7 +247,3 @@ def checked_values(values: Array) -> Array:
             f"a map of {len(values)} channels; {MOST_CHANNELS} at most are written. Run a Session instead."
         )
     return np.asarray(values, np.float32)
-
-
-def _refused(values: Array, size: tuple[int, int]) -> Array:
-    raise UsageError(f"a map of shape {list(values.shape)} in a video of {size[0]}x{size[1]}.")

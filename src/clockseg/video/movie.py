@@ -22,7 +22,7 @@ from clockseg.errors import VideoError
 from clockseg.types import Size
 from clockseg.video.clip import WHOLE, Frame, Span
 from clockseg.video.colour import ToRGB
-from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason, video_stream
+from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason
 from clockseg.video.endings import ends_early
 from clockseg.video.fields import deinterlaced
 from clockseg.video.planar import decoded
@@ -235,6 +235,7 @@ class Movie:
     def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:
         """Open the file again; yield the container and the stream to decode."""
         with open_input(self.path, max_pixels=self.max_pixels) as container:
-            wanted = video_stream(container, self.number)
-            options = VECTOR_OPTIONS if self.vectors and wanted is not None and exports(wanted) else None
-            yield container, checked_stream(self.path, container, self.max_pixels, options, number=self.number)
+            stream = checked_stream(self.path, container, self.max_pixels, number=self.number)
+            if self.vectors and exports(stream):
+                stream.codec_context.options |= VECTOR_OPTIONS
+            yield container, stream

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import av
 
@@ -103,12 +103,11 @@ class CloseOrAbort(ABC):
             raise
 
 
-CONTAINERS: dict[str, dict[str, Any]] = {
-    ".mkv": {"container_format": "matroska", "options": {}},
+_CONTAINERS: dict[str, tuple[str, dict[str, str]]] = {
+    ".mkv": ("matroska", {}),
     # The index in front; and the movie's clock as fine as the pictures', or the time of the first is rounded.
-    ".mp4": {"container_format": "mp4", "options": {"movflags": "+faststart", "movie_timescale": "90000"}},
+    ".mp4": ("mp4", {"movflags": "+faststart", "movie_timescale": "90000"}),
 }
-"""How ``PartialFile`` makes a container of each ending."""
 
 
 @contextmanager
@@ -138,18 +137,19 @@ _MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2
 _HEAD_BYTES = 4096
 
 
-class PartialFile:
-    """An output container written as ``.NAME.part`` in the folder of ``path``.
+class PartialFile(CloseOrAbort):
+    """An output container, ".mkv" or ".mp4", written as ``.NAME.part`` in the folder of ``path``.
 
-    ``finish`` gives it its name, ``discard`` removes it. VideoError if the folder can't be written. ``fine``: the times of a
+    ``close`` gives it its name, ``abort`` removes it. VideoError if the folder can't be written. ``fine``: the times of a
     Matroska file count microseconds. FFmpeg's muxer knows milliseconds only: it is given microseconds as if they were
-    milliseconds, and ``finish`` corrects the unit in the file.
+    milliseconds, and ``close`` corrects the unit in the file.
     """
 
     fine = False
 
-    def __init__(self, path: str | os.PathLike[str], *, container_format: str, options: dict[str, str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], ending: str) -> None:
         self.path = Path(path)
+        container_format, options = _CONTAINERS[ending]
         self.temporary = part_name(self.path)
         with self.errors():
             # FFmpeg opens the file only at the first packet; better to fail now.
@@ -165,7 +165,7 @@ class PartialFile:
         """Return ``writing`` for this file."""
         return writing(self.path)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Complete the file and give it its name."""
         try:
             with self.errors():
@@ -174,7 +174,7 @@ class PartialFile:
                     self._count_microseconds()
                 self.temporary.replace(self.path)
         except VideoError:
-            self.discard()
+            self.abort()
             raise
 
     def _count_microseconds(self) -> None:
@@ -183,7 +183,7 @@ class PartialFile:
             file.seek(at)
             file.write(_MICROSECONDS)
 
-    def discard(self) -> None:
+    def abort(self) -> None:
         """Remove the incomplete file; an older file of the same name stays as it was."""
         with suppress(av.FFmpegError, OSError):
             self.container.close()
@@ -203,7 +203,7 @@ class FrameWriter(CloseOrAbort):
     ) -> None:
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._stream: av.VideoStream | None = None
-        self._part = PartialFile(path, **CONTAINERS[ending])
+        self._part = PartialFile(path, ending)
         self._part.fine = ending == ".mkv" and self._fps * time_base > 1
         self._time_base = time_base
         self._times = Timestamps(time_base / FINE if self._part.fine else time_base, fps=self._fps)
@@ -225,8 +225,8 @@ class FrameWriter(CloseOrAbort):
             return
         with self._part.errors():
             self._mux(None)
-        self._part.finish()
+        self._part.close()
 
     def abort(self) -> None:
         """Remove what was written."""
-        self._part.discard()
+        self._part.abort()

@@ -59,11 +59,12 @@ def overlay(image: Image, labels: Labels, palette: Palette, *, opacity: float = 
     return np.asarray(blend, dtype=np.uint8)
 
 
-_LOW, _HIGH = 1.0, 99.0
+ENDS = (1.0, 99.0)
 """Percentiles of a map that are drawn in the darkest and the brightest colour."""
 _FOLLOW = 0.1
 """How far the ends of the scale move towards a frame's own: colours must not flicker with a single bright spot."""
-_MOST = 20_000
+SAMPLED = 20_000
+"""About how many numbers of a map the percentiles are taken from."""
 HEAT_COLOURS: Array = cv2.applyColorMap(np.arange(255, dtype=np.uint8)[:, None], cv2.COLORMAP_VIRIDIS)[:, 0, ::-1]
 """RGB of the numbers of ``Heat.levels``."""
 
@@ -97,7 +98,7 @@ class Heat:
     def _move(self, values: Array) -> None:
         if self._fixed or not values.size:
             return
-        now = np.percentile(values[:: max(1, values.size // _MOST)], (_LOW, _HIGH))
+        now = np.percentile(values[:: max(1, values.size // SAMPLED)], ENDS)
         self._ends = now if self._ends is None else self._ends + _FOLLOW * (now - self._ends)
 
 
@@ -166,11 +167,9 @@ class OverlayWriter(FrameWriter):
             size = image.shape[1], image.shape[0]
         with self._part.errors():
             stream = self._stream = self._stream or self._start(self._size or size, pixel_aspect)
-            if isinstance(image, av.VideoFrame):
-                frame = image
-            else:
-                frame = self._encoded.rgb(fitted(image, (stream.width, stream.height)))
-            self._put(frame, pts_seconds, duration_seconds)
+            if not isinstance(image, av.VideoFrame):
+                image = self._encoded.rgb(fitted(image, (stream.width, stream.height)))
+            self._put(image, pts_seconds, duration_seconds)
 
     def _start(self, size: Size, pixel_aspect: Fraction) -> av.VideoStream:
         """Add the stream."""

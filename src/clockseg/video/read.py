@@ -20,14 +20,8 @@ from clockseg.video.movie import Movie
 from clockseg.video.stills import animated, animation_frames, animation_size, stills
 from clockseg.video.tiff import pages
 
-IMAGE_SUFFIXES = tuple(
-    f".{name}"
-    for names in (
-        "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx",
-        "pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd",
-    )
-    for name in names.split()
-)
+_IMAGES = "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd"
+IMAGE_SUFFIXES = tuple(f".{name}" for name in _IMAGES.split())
 """Suffixes of images in a folder; any other image can be given by its name."""
 MOST_FOLDERS = 1000
 """Subfolders in which images are looked for, to name one in the error of a folder without images."""
@@ -60,7 +54,7 @@ def open_clip(
         ...
     clockseg.errors.VideoError: no-such-file.mp4: no such file or folder. Give a video file, an image or a folder of images.
     """
-    path = Path(path)
+    path, span = Path(path), span or WHOLE
     if path.is_dir():
         _check_timed(path, span)
         return _images(path, image_files(path), max_pixels)
@@ -69,24 +63,10 @@ def open_clip(
     _check_file(path)
     try:
         with open_input(path, max_pixels=max_pixels) as container:
-            return _open_file(path, files, container, max_pixels, vectors=vectors, span=span, number=stream)
+            header = _header(container, checked_stream(path, container, max_pixels, number=stream), span)
+            form = container.format.name
     except av.FFmpegError as error:
         raise VideoError(f"{path}: not a video that can be read ({reason(error)}). {ALLOWED}") from error
-
-
-def _open_file(
-    path: Path,
-    files: SourceFiles,
-    container: InputContainer,
-    max_pixels: int,
-    *,
-    vectors: bool,
-    span: Span | None,
-    number: int | None,
-) -> Clip:
-    stream = checked_stream(path, container, max_pixels, number=number)
-    span = span or WHOLE
-    form = container.format.name
     # FFmpeg 9 has a demuxer of its own for animated WebP, which takes a file that is cut short as whole.
     webp = form.startswith("webp")
     if webp and (size := animation_size(path)) is not None:
@@ -95,8 +75,7 @@ def _open_file(
     if form == "image2" or form.endswith("_pipe") or webp:
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
-    header = _header(container, stream, span)
-    movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span, number=number)
+    movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span, number=stream)
     return Clip(path, header, movie.frames, files=files, kind="video", span=span)
 
 
@@ -107,8 +86,8 @@ def _images(path: Path, files: list[Path], max_pixels: int) -> Clip:
     return Clip(path, Header(frames=count), source, files=sources, kind="images")
 
 
-def _check_timed(path: Path, span: Span | None) -> None:
-    if span not in (None, WHOLE):
+def _check_timed(path: Path, span: Span) -> None:
+    if span != WHOLE:
         raise UsageError(f"{path}: images have no times, so nothing is {span} in them. Leave start and end out.")
 
 
@@ -129,11 +108,7 @@ def source_identity(path: str | os.PathLike[str]) -> str:
 def image_files(path: Path) -> list[Path]:
     """Return the images in a folder, in natural order; ``VideoError`` if there is none."""
     try:
-        files = [
-            p
-            for p in path.iterdir()
-            if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".") and not p.is_dir()
-        ]
+        files = [file for file in path.iterdir() if _is_image(file.name) and not file.is_dir()]
     except OSError as error:
         raise VideoError(f"{path}: cannot be read ({error.strerror}). {ALLOWED}") from error
     if not files:
@@ -143,10 +118,14 @@ def image_files(path: Path) -> list[Path]:
     return files
 
 
+def _is_image(name: str) -> bool:
+    return Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith(".")
+
+
 def _folders_to_give(path: Path) -> str:
     """Return advice on a folder without images: the first of its subfolders that contains some, if any does."""
     for folder, _, names in islice(os.walk(path), MOST_FOLDERS):
-        if any(Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith(".") for name in names):
+        if any(map(_is_image, names)):
             return f"A subfolder contains images: give {folder}, and others like it, by name."
     return "Give a folder that contains images; clockseg segment also takes one that contains videos."
 

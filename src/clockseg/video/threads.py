@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
-from queue import Queue, SimpleQueue
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from clockseg.video.output import CloseOrAbort
 
 P = ParamSpec("P")
+T = TypeVar("T")
+_END: Any = object()
 
 
 class Background(CloseOrAbort, Generic[P]):
@@ -30,63 +32,40 @@ class Background(CloseOrAbort, Generic[P]):
     """
 
     def __init__(self, work: Callable[P, object], *, depth: int = 8) -> None:
-        self._work = work
-        self._waiting: Queue[Callable[[], object] | None] = Queue(max(1, depth))
+        self._work, self._room = work, threading.Semaphore(max(1, depth))
         self._error: BaseException | None = None
-        self._dropped = False
         self.seconds = 0.0
-        self._thread = threading.Thread(target=self._run, name="clockseg-encode", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="clockseg-encode")
 
     def put(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Schedule one call."""
         self._raise()
-        self._waiting.put(lambda: self._work(*args, **kwargs))
+        self._room.acquire()
+        self._thread.submit(self._call, *args, **kwargs)
 
     def close(self) -> None:
         """Wait for the scheduled calls, end the thread, and raise an error that occurred in it."""
-        self._end()
+        self._thread.shutdown()
         self._raise()
 
     def abort(self) -> None:
         """Drop the waiting calls, and end the thread once the current call is done."""
-        self._dropped = True
-        self._end()
-
-    def _end(self) -> None:
-        if self._thread.is_alive():
-            self._waiting.put(None)
-            self._thread.join()
+        self._thread.shutdown(cancel_futures=True)
 
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
 
-    def _run(self) -> None:
-        while (call := self._waiting.get()) is not None:
-            if self._error is None and not self._dropped:
-                self._timed(call)
-
-    def _timed(self, call: Callable[[], object]) -> None:
+    def _call(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        self._room.release()
+        if self._error is not None:
+            return
         start = perf_counter()
         try:
-            call()
+            self._work(*args, **kwargs)
         except BaseException as error:
             self._error = error
         self.seconds += perf_counter() - start
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Item(Generic[T]):
-    value: T
-
-
-@dataclass(frozen=True)
-class _End:
-    error: BaseException | None = None
 
 
 def prefetch(frames: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
@@ -98,35 +77,12 @@ def prefetch(frames: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]
     >>> list(prefetch(range(3)))
     [0, 1, 2]
     """
-    ready: SimpleQueue[_Item[T] | _End] = SimpleQueue()
-    room = threading.Semaphore(max(1, depth))
-    stop = threading.Event()
-    thread = threading.Thread(target=_fill, args=(frames, ready, room, stop), name="clockseg-decode", daemon=True)
-    thread.start()
+    coming = iter(frames)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="clockseg-decode")
     try:
-        while isinstance(item := ready.get(), _Item):
-            room.release()
-            yield item.value
-        if item.error is not None:
-            raise item.error
+        waiting = deque(thread.submit(next, coming, _END) for _ in range(max(1, depth)))
+        while (item := waiting.popleft().result()) is not _END:
+            waiting.append(thread.submit(next, coming, _END))
+            yield item
     finally:
-        stop.set()
-        room.release()
-        thread.join()
-
-
-def _fill(
-    frames: Iterable[T], ready: SimpleQueue[_Item[T] | _End], room: threading.Semaphore, stop: threading.Event
-) -> None:
-    error: BaseException | None = None
-    try:
-        # Room is waited for before an item is made, so that no more than `depth` are ever held.
-        room.acquire()
-        for frame in frames:
-            ready.put(_Item(frame))
-            room.acquire()
-            if stop.is_set():
-                break
-    except BaseException as caught:
-        error = caught
-    ready.put(_End(error))
+        thread.shutdown(cancel_futures=True)
