@@ -530,7 +530,7 @@ def test_pieces_of_a_video_count_frames_on():
     mask = {"size": [1, 1], "counts": "01"}
     line = json.dumps({"frame": 2, "size": [1, 1], "instances": [{"image_id": 2, "track_id": 1, "segmentation": mask}]})
 
-    told = json.loads(joined_line(line, frames=100))
+    told = json.loads(joined_line(line, 100))
 
     assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"]) == (102, 102, 1)
 

@@ -117,10 +117,10 @@ def class_map(entries: Iterable[dict[str, Any]], size: Size) -> Labels:
     return found
 
 
-def joined_line(line: str, *, frames: int) -> str:
+def joined_line(line: str, frames: int) -> str:
     """Return a line with its frame counted on from those of the pieces of a video before.
 
-    >>> joined_line('{"frame": 1, "instances": []}', frames=10)
+    >>> joined_line('{"frame": 1, "instances": []}', 10)
     '{"frame": 11, "instances": []}'
     """
     told = json.loads(line)

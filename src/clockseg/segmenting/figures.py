@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from clockseg.evaluation.flicker import Drift, flicker_facts
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.runs import Spent
 from clockseg.execution.machine import machine, versions
+
+T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,7 @@ class FullPass:
     def __add__(self, other: FullPass) -> FullPass:
         if not (self.first and other.first):
             return self if self.first else other
-        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
-        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return FullPass(self.first, sums, counts)
+        return FullPass(self.first, _sums(self.sums, other.sums), _sums(self.counts, other.counts))
 
     @property
     def seconds(self) -> float:
@@ -158,42 +158,28 @@ class Figures:
 
     def facts(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
-        return {
-            "tally": asdict(self.tally),
-            "decoded": self.decoded,
-            "network_seconds": self.network_seconds,
-            "full": asdict(self.full),
-            "spent": asdict(self.spent),
-            "uncut": asdict(self.uncut),
-            "calm": asdict(self.calm)
-            if isinstance(self.calm, Drift)
-            else None
-            if self.calm is None
-            else self.calm.counts.tolist(),
-            "confidences": list(self.confidences),
-            "busy": list(self.busy),
-            "waited": list(self.waited),
-        }
+        told = asdict(self)
+        if isinstance(self.calm, Confusion):
+            told["calm"] = {"counts": self.calm.counts.tolist()}
+        return told
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Figures:
         """Restore figures from the values of ``facts``; ``KeyError`` or ``TypeError`` for anything else."""
         calm = facts["calm"]
         return cls(
-            Tally(**_tuples(facts["tally"])),
-            facts["decoded"],
-            facts["network_seconds"],
-            FullPass(**_tuples(facts["full"])),
-            _spent(facts["spent"]),
-            _spent(facts["uncut"]),
-            None if calm is None else Drift(**calm) if isinstance(calm, dict) else Confusion(calm),
-            tuple(facts["confidences"]),
-            tuple(facts["busy"]),
-            tuple(facts["waited"]),
+            **_tuples(facts)
+            | {
+                "tally": Tally(**_tuples(facts["tally"])),
+                "full": FullPass(**_tuples(facts["full"])),
+                "spent": _spent(facts["spent"]),
+                "uncut": _spent(facts["uncut"]),
+                "calm": None if calm is None else Drift(**calm) if "change" in calm else Confusion(**calm),
+            }
         )
 
 
-def _sums(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[float, ...]:
+def _sums(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(a + b for a, b in zip(first, second, strict=True))
 
 

@@ -15,14 +15,9 @@ from clockseg.files import printable
 from clockseg.segmenting.results import FILES, apart, clip_name, folder_name, is_result
 from clockseg.video.read import IMAGE_SUFFIXES, natural_key
 
-VIDEO_SUFFIXES = frozenset(
-    f".{name}"
-    for names in (
-        "3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v m4v mjpeg mjpg mkv mov",
-        "mp4 mpeg mpg mts mxf nut ogm ogv qt rm rmvb ts vob webm wmv y4m",
-    )
-    for name in names.split()
-)
+_VIDEOS = """3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v m4v mjpeg mjpg mkv mov mp4 mpeg mpg mts mxf nut
+    ogm ogv qt rm rmvb ts vob webm wmv y4m"""
+VIDEO_SUFFIXES = frozenset(f".{name}" for name in _VIDEOS.split())
 """Suffixes of videos in a folder; any other file can be given by its name."""
 _UNREAD_SUFFIXES = frozenset((".arw", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".jxl", ".nef", ".psd", ".raf"))
 _NAMED_IN_WARNING = 3
@@ -72,20 +67,18 @@ def _real(source: str) -> str:
 
 def _named(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
     """Yield each clip that one argument names, and the preferred name of its result folder."""
+    paths = [text]
     if text.startswith("@") and not os.path.lexists(text):
-        for line in _listed(text[1:]):
-            yield from _of_path(line, warn)
+        paths = _listed(text[1:])
     elif not os.path.lexists(text) and glob.has_magic(text):
         matches = sorted(glob.glob(text, recursive=True), key=natural_key)  # noqa: PTH207  # absolute patterns too
-        matches = [match for match in matches if not _of_result(Path(match))]
-        if not matches:
+        paths = [match for match in matches if not _of_result(Path(match))]
+        if not paths:
             raise UsageError(
                 f"no input matches {text!r} (results of earlier runs do not count). Give a pattern, in quotes, that matches files."
             )
-        for match in matches:
-            yield from _of_path(match, warn)
-    else:
-        yield from _of_path(text, warn)
+    for path in paths:
+        yield from _of_path(path, warn)
 
 
 def _listed(name: str) -> list[str]:

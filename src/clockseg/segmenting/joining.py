@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -43,9 +43,9 @@ def join_pieces(
         found = [_Found(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
         found = [one for one in found if one.path.exists()]
         if kind == "trace":
-            _join_traces(found, made / name)
+            _join_lines(found, made / name, renumbered)
         elif kind == "instances":
-            _join_instances(found, made / name)
+            _join_lines(found, made / name, joined_line)
         elif kind in ("png", "npy"):
             _join_pictures(found, made / name)
         elif kind == "overlay":
@@ -69,18 +69,11 @@ def _join_overlays(
     )
 
 
-def _join_traces(found: Iterable[_Found], path: Path) -> None:
+def _join_lines(found: Iterable[_Found], path: Path, counted_on: Callable[[str, int], str]) -> None:
     with path.open("w") as joined:
         for one in found:
             with one.path.open() as lines:
-                joined.writelines(renumbered(line, one.start) for line in lines)
-
-
-def _join_instances(found: Iterable[_Found], path: Path) -> None:
-    with path.open("w") as joined:
-        for one in found:
-            with one.path.open() as lines:
-                joined.writelines(joined_line(line, frames=one.start) + "\n" for line in lines)
+                joined.writelines(counted_on(line.rstrip("\n"), one.start) + "\n" for line in lines)
 
 
 def _join_pictures(found: Iterable[_Found], path: Path) -> None:

@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import ClocksegError, DataError, UsageError
 from clockseg.files import whole
 
 MANIFEST = "manifest.jsonl"
@@ -82,7 +82,7 @@ class Manifest:
     def put(self, entry: Entry) -> None:
         """Record the state of a video."""
         self.entries[entry.input] = entry
-        with _writing(self.path):
+        with writing(self.path):
             line = f"{entry.line()}\n".encode()
             while line:
                 line = line[self._file.write(line) :]
@@ -92,18 +92,27 @@ class Manifest:
         if not self.entries:
             self.path.unlink(missing_ok=True)
             return
-        with _writing(self.path), whole(self.path) as part:
+        with writing(self.path), whole(self.path) as part:
             part.write_text("".join(f"{entry.line()}\n" for entry in self.entries.values()))
 
 
+def unwritable(path: str | os.PathLike[str], error: BaseException, done: str = "written") -> DataError | None:
+    """Return the error to raise in place of the system's refusal to write; None for any other error."""
+    if isinstance(error, ClocksegError) or not isinstance(error, OSError):
+        return None
+    why = error.strerror or error
+    return DataError(f"{path}: can't be {done} ({why}). Give an --out that is writable and has room.")
+
+
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path, done: str = "written") -> Iterator[None]:
+    """Raise the system's refusal to write as a ``DataError`` that names the path."""
     try:
         yield
     except OSError as error:
-        raise DataError(
-            f"{path}: can't be written ({error.strerror}). Give an --out that is writable and has room."
-        ) from error
+        if refused := unwritable(path, error, done):
+            raise refused from error
+        raise
 
 
 @contextmanager
@@ -114,10 +123,8 @@ def manifest(out: Path) -> Iterator[Manifest]:
     """
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; give a folder.")
-    try:
+    with writing(out, "created"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{out}: can't be created ({error.strerror}). Give an --out that is writable.") from error
     with _alone(out), (out / MANIFEST).open("ab", buffering=0) as file:
         found = Manifest(out / MANIFEST, file)
         try:

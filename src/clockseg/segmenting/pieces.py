@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.seeing import Seen
 from clockseg.showing.stream import Shown, stream
 from clockseg.types import Array, Size
-from clockseg.video import Background, Clip, Frame, prefetch
+from clockseg.video import Background, Clip, Frame, Span, prefetch
 from clockseg.video.drawing import STRIPS
 
 
@@ -75,10 +75,7 @@ class Job:
         whole_number(1 if self.limit is None else self.limit, "limit")
         if self.strip not in STRIPS:
             raise UsageError(f"strip is {self.strip!r}; it is one of {', '.join(STRIPS)}.")
-        if self.end is not None and self.end <= (self.start or 0):
-            raise UsageError(
-                f"a part from {float(self.start or 0):g} s to {float(self.end):g} s is empty; give an end after the start."
-            )
+        Span(self.start or Fraction(0), self.end)
 
     def facts(self) -> dict[str, Any]:
         """Return the options that decide the bytes of the results, as plain values for JSON."""
@@ -131,22 +128,15 @@ class PieceResult:
 
     def write(self, folder: Path) -> None:
         """Write the result into the piece's folder."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)} | {"figures": self.figures.facts()}
-        (folder / PIECE).write_text(json.dumps(told))
+        (folder / PIECE).write_text(json.dumps(asdict(self) | {"figures": self.figures.facts()}))
 
     @classmethod
     def read(cls, folder: Path) -> PieceResult | None:
         """Read the result in a piece's folder; None unless the piece is complete."""
         try:
             told = json.loads((folder / PIECE).read_text())
-            return cls(
-                **told
-                | {
-                    "figures": Figures.from_facts(told["figures"]),
-                    "problems": tuple(told["problems"]),
-                    "files": tuple(told["files"]),
-                }
-            )
+            parts = {"problems": tuple(told["problems"]), "files": tuple(told["files"])}
+            return cls(**told | parts | {"figures": Figures.from_facts(told["figures"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -213,7 +203,7 @@ def _run(
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
-        kept = class_numbers(net, job.classes)
+        classes = class_numbers(net, job.classes)
         writer = ResultWriter(
             folder,
             job.writes,
@@ -222,11 +212,17 @@ def _run(
             every=job.every,
             size=size,
             strip=job.strip,
-            classes=kept,
+            classes=classes,
             scale=job.scale,
         )
         out = stack.enter_context(writer)
-        with Background(_appending(out, calm)) as background:
+
+        def append(frame: Frame, output: Array, record: Record) -> None:
+            out.append(frame, output, record)
+            if calm is not None:
+                calm.see(frame.image, [np.asarray(output)])
+
+        with Background(append) as background:
             try:
                 for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
                     before = time.perf_counter()
@@ -283,17 +279,6 @@ def expected(clip: Clip, job: Job) -> int | None:
         return job.limit
     taken = -(-clip.frames_hint // job.every)
     return taken if job.limit is None else min(job.limit, taken)
-
-
-def _appending(out: ResultWriter, calm: Flickers | None) -> Callable[[Frame, Array, Record], None]:
-    """Return the function that the thread behind the session calls for each frame."""
-
-    def append(frame: Frame, output: Array, record: Record) -> None:
-        out.append(frame, output, record)
-        if calm is not None:
-            calm.see(frame.image, [np.asarray(output)])
-
-    return append
 
 
 def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:

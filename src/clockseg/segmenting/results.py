@@ -14,7 +14,7 @@ from typing import Any
 
 from clockseg.errors import DataError, UsageError
 from clockseg.files import whole
-from clockseg.segmenting.manifest import MANIFEST
+from clockseg.segmenting.manifest import MANIFEST, writing
 from clockseg.types import Array, Labels
 from clockseg.video import read_labels as _read_labels
 from clockseg.video import read_values as _read_values
@@ -241,15 +241,13 @@ class ResultFolder:
             raise UsageError(f"{path}: the result would be written over its input {source}; give another --out.")
         cls.check_free(path, overwrite=overwrite, resume=resume)
         result = cls(path, tuple(folder for folder in (path, *path.parents) if not folder.exists()))
-        try:
+        with writing(path, "created"):
             path.mkdir(parents=True, exist_ok=True)
             if not (resume and result._marked() == mark):
                 shutil.rmtree(result.part, ignore_errors=True)
                 result.part.mkdir()
                 with whole(result.part / _MARK) as part:
                     part.write_text(json.dumps(mark))
-        except OSError as error:
-            raise DataError(f"{path}: can't be created ({error.strerror}). Give an --out that is writable.") from error
         return result
 
     @classmethod
@@ -282,7 +280,7 @@ class ResultFolder:
 
         The summary is moved last, so that a folder with a summary is complete; then the pieces are removed.
         """
-        write_summary(made, summary)
+        (made / SUMMARY).write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
         for name in (SUMMARY, REPORT):
             (self.path / name).unlink(missing_ok=True)
         for name in (*FILES.values(), SUMMARY):
@@ -307,8 +305,3 @@ class ResultFolder:
             return json.loads((self.part / _MARK).read_text())
         except (OSError, ValueError):
             return None
-
-
-def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write ``summary.json``."""
-    (folder / SUMMARY).write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")

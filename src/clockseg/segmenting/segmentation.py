@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import ClocksegError, DataError, UsageError
+from clockseg.errors import UsageError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.instances.network import gives_instances
 from clockseg.segmenting import workers
 from clockseg.segmenting.inputs import Input
-from clockseg.segmenting.manifest import Entry, Manifest, State, manifest
+from clockseg.segmenting.manifest import Entry, Manifest, State, manifest, unwritable
 from clockseg.segmenting.pieces import Job, Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
 from clockseg.segmenting.work import Planned, Segmented, Work
@@ -98,13 +98,6 @@ def segment(
             if refused := unwritable(folder, error):
                 raise refused from error
         raise
-
-
-def unwritable(folder: str | os.PathLike[str], error: BaseException) -> DataError | None:
-    """Return the error to raise in place of the system's refusal to write; None for any other error."""
-    if isinstance(error, ClocksegError) or not isinstance(error, OSError):
-        return None
-    return DataError(f"{folder}: can't be written ({error}). Give an --out that can be written and has room.")
 
 
 class Step(NamedTuple):

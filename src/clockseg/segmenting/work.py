@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
-from clockseg.clockwork.trace import Progress, Tally
+from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.instances.network import in_piece
-from clockseg.segmenting.figures import Figures, doubt, run_facts, stated
+from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
     Job,
@@ -35,9 +39,12 @@ from clockseg.segmenting.pieces import (
     run_piece,
 )
 from clockseg.segmenting.results import ResultFolder
-from clockseg.segmenting.scale import value_scale
-from clockseg.types import Size
+from clockseg.types import Array, Size
 from clockseg.video import Clip, Span, boundaries, open_clip
+from clockseg.video.overlay import ENDS, SAMPLED
+
+SAMPLES = 8
+"""Frames from which the scale of colours of a network that gives numbers is taken."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Planned(NamedTuple):
     """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
 
     ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
-    ``scale``: the numbers for the ends of the overlay's colours (``scale.value_scale``), for networks that give numbers.
+    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers.
     """
 
     source: Path
@@ -125,10 +132,8 @@ class Work:
         progress: Callable[[Progress], None] = lambda progress: None,
     ) -> PieceResult:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
-        clip, job = (
-            self._open(planned.source, piece.start, piece.end),
-            replace(self.job, limit=left, scale=planned.scale),
-        )
+        clip = self._open(planned.source, piece.start, piece.end)
+        job = replace(self.job, limit=left, scale=planned.scale)
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
         net = in_piece(self.net, piece.number)
@@ -137,7 +142,7 @@ class Work:
     def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
         begun = time.perf_counter()
-        figures = total(results, self.net)
+        figures = reduce(add, [result.figures for result in results])
         problems = _problems(planned, results)
         if not figures.tally.frames:
             raise VideoError(results[0].empty)
@@ -148,45 +153,64 @@ class Work:
             problems = (*problems, *join_pieces(folders, results, made, clip, self.job))
             clip.check_unchanged()
             wall = elapsed(results) + time.perf_counter() - begun
-            summary: dict[str, Any] = {
-                "input": printable(clip.name),
-                "source": printable(str(clip.path.absolute())),
-                "source_identity": clip.identity,
-                "stream": self.job.stream,
-            }
-        summary |= figures.summary(wall) | {"starts": list(starts_of(results))}
-        summary |= run_facts(self.net, self.job.name or repr(self.schedule), results[0].carry)
-        summary |= {"only_classes": list(self.job.classes)}
         files = [file for result in results for file in result.files]
-        summary |= {"files": files} if files else {}
-        summary |= {} if planned.scale is None else {"value_scale": list(planned.scale)}
         doubts = doubt(figures.confidence, stated(self.net))
-        summary |= {"problems": list(problems), "warnings": [doubts] if doubts else []}
+        summary: dict[str, Any] = {
+            "input": printable(clip.name),
+            "source": printable(str(planned.source.absolute())),
+            "source_identity": clip.identity,
+            "stream": self.job.stream,
+            **figures.summary(wall),
+            "starts": list(starts_of(results)),
+            **run_facts(self.net, self.job.name or repr(self.schedule), results[0].carry),
+            "only_classes": list(self.job.classes),
+            **({"files": files} if files else {}),
+            **({} if planned.scale is None else {"value_scale": list(planned.scale)}),
+            "problems": list(problems),
+            "warnings": [doubts] if doubts else [],
+        }
         planned.result.publish(made, summary)
         return Segmented(planned.result.path, summary, problems)
 
     def _scale(self, clip: Clip) -> tuple[float, float] | None:
-        if not gives_numbers(self.net) or "overlay" not in self.job.writes:
+        """Return the numbers for the ends of the overlay's colours; None if no frame gives finite numbers.
+
+        The network runs on ``SAMPLES`` frames, evenly spaced over the part, or the first ones if it has no times.
+        """
+        job = self.job
+        if not gives_numbers(self.net) or "overlay" not in job.writes:
             return None
-        start, end = self.job.start, self.job.end
-        last = clip.duration_seconds if clip.kind == "video" else None
-        last = last if end is None or last is None else min(last, float(end))
-        begin = None if last is None else float(start or 0)
-        return value_scale(
-            self.net, lambda at: self._open(clip.path, start if at is None else at, end), begin=begin, end=last
-        )
+        moments, count = [job.start], SAMPLES
+        if clip.kind == "video" and clip.duration_seconds is not None:
+            begin = float(job.start or 0)
+            end = clip.duration_seconds if job.end is None else min(clip.duration_seconds, float(job.end))
+            if end > begin:
+                places = [begin + (end - begin) * (number + 0.5) / SAMPLES for number in range(SAMPLES)]
+                moments, count = [Fraction(place).limit_denominator(1000) for place in places], 1
+        found: list[Array] = []
+        for moment in moments:
+            with self._open(clip.path, moment, job.end) as part, suppress(VideoError):
+                found += [_numbers(self.net, frame.image) for frame in islice(part, count)]
+        numbers = np.concatenate(found) if found else np.zeros(0)
+        if not numbers.size:
+            return None
+        low, high = np.percentile(numbers, ENDS)
+        return float(low), float(high)
 
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
-        vectors = self.schedule.carry.reads_vectors and self.job.every == 1
-        span = None if start is None and end is None else Span(start, end)
         job = self.job
-        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=span, stream=job.stream)
+        vectors = self.schedule.carry.reads_vectors and job.every == 1
+        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=Span(start, end), stream=job.stream)
 
 
-def total(results: Iterable[PieceResult], net: StagedNetwork) -> Figures:
-    """Return the sum of the pieces' figures; zero for no pieces."""
-    found = [result.figures for result in results]
-    return reduce(add, found) if found else Figures(Tally(net.names))
+def _numbers(net: StagedNetwork, image: Array) -> Array:
+    """Return finite numbers of the first channel of a frame's output, none if it is no map."""
+    values = np.asarray(net(image))
+    if values.dtype.kind != "f" or values.ndim not in (2, 3):
+        return np.zeros(0)
+    flat = (values if values.ndim == 2 else values[0]).ravel()
+    flat = flat[:: max(1, flat.size // SAMPLED)]
+    return np.asarray(flat[np.isfinite(flat)], np.float64)
 
 
 def _check_length(clip: Clip, job: Job) -> None:

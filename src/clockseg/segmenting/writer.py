@@ -215,10 +215,7 @@ def trace_line(frame: Frame, record: Record, *, encode_seconds: float, more: Map
             "seconds": {
                 "decode": round(frame.decode_seconds, 6),
                 "stages": [round(spent, 6) for spent in seconds.stages],
-                "clock": round(seconds.clock, 6),
-                "motion": round(seconds.motion, 6),
-                "fuse": round(seconds.fuse, 6),
-                "finish": round(seconds.finish, 6),
+                **{name: round(getattr(seconds, name), 6) for name in ("clock", "motion", "fuse", "finish")},
                 "encode": round(encode_seconds, 6),
             },
             **more,

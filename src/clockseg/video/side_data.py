@@ -33,14 +33,11 @@ class SideDataReader:
 
     def get(self, picture: av.VideoFrame, kind: Type) -> SideData | None:
         """Return the data of this kind, or None."""
-        listed = self._of(picture)
+        listed = self.of(picture)
         return None if listed is None else listed.get(kind)
 
-    def listed(self, picture: av.VideoFrame) -> bool:
-        """Return False for a picture with data of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it."""
-        return self._of(picture) is not None
-
-    def _of(self, picture: av.VideoFrame) -> SideDataContainer | None:
+    def of(self, picture: av.VideoFrame) -> SideDataContainer | None:
+        """Return all side data; None if some is of a kind that this PyAV does not know, such as EXIF: PyAV then shows none of it."""
         self._bytes += 2 * picture.width * picture.height
         if self._bytes > _MOST_BYTES:
             self._bytes = 0
@@ -101,10 +98,11 @@ _QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))
 
 def display_matrix(picture: av.VideoFrame, reader: SideDataReader) -> tuple[int, ...] | None:
     """Return the nine numbers of the picture's display matrix, or None."""
-    if not reader.listed(picture):
+    listed = reader.of(picture)
+    if listed is None:
         a, b = _QUARTERS[round(picture.rotation / 90) % 4]
         return a, b, 0, -b, a, 0, 0, 0, 1
-    data = reader.get(picture, Type.DISPLAYMATRIX)
+    data = listed.get(Type.DISPLAYMATRIX)
     return None if data is None else tuple(np.frombuffer(bytes(data), dtype=np.int32).tolist())
 
 
