@@ -6,12 +6,12 @@ from typing import Any
 
 from clockseg.carry.auto import Auto
 from clockseg.carry.codec import Codec
-from clockseg.carry.expressions import object_named
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Estimator, Warp
 from clockseg.clockwork.carry import Carry, Of, as_carry, identity
 from clockseg.errors import UsageError
+from clockseg.expressions import object_named
 
 
 def parse_carry(text: str, *, imports: bool = True) -> Carry:

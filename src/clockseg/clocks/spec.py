@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from clockseg import clocks
-from clockseg.carry.expressions import MARK, marked, object_named
 from clockseg.carry.spec import CARRIES, carry_of, parse_carry
 from clockseg.clockwork import schedule
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
+from clockseg.expressions import object_named, parsed, source
 
 _EXAMPLES: dict[str, tuple[Any, str]] = {
     "frame_oracle": (schedule.frame_oracle, ""),
@@ -89,12 +89,12 @@ def spelled(text: str, carry: Carry) -> str:
 
 def _uncarried(text: str) -> str:
     try:
-        tree: Any = ast.parse(marked(text), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree: Any = parsed(text)
+    except SyntaxError:
         return text  # parse_schedule refuses it
     if not (isinstance(tree, ast.Call) and ast.unparse(tree.func) == "carried" and tree.args):
         return text
     inner = tree.args[0]
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
         return _uncarried(inner.value)
-    return _uncarried((ast.get_source_segment(marked(text), inner) or "").replace(MARK, ":"))
+    return _uncarried(source(text, inner))

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clockseg.carry.expressions import MARK, marked
 from clockseg.clocks.change import NEVER
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs
+from clockseg.expressions import parsed, source
 from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune
@@ -27,12 +27,13 @@ def clock_text(text: str, *, watch: int | None = None) -> str:
     >>> clock_text("adaptive()", watch=1)
     'adaptive({}, watch=1)'
     """
+    given = text.strip()
     try:
-        node = ast.parse(marked(text.strip()), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        node = parsed(given)
+    except SyntaxError:
         node = ast.Constant(None)
     call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-    name = ast.unparse(call.func).replace(MARK, ":")
+    name = source(given, call.func)
     if [ast.unparse(one) for one in call.args] not in ([], [PLACE]) or not (
         name in CLOCKS or re.fullmatch(r"[\w.]+:[\w.]+", name)
     ):

@@ -35,9 +35,8 @@ def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule",
     if not text or len(text) > LONGEST:
         raise UsageError(f"{what} {text[:40]!r}: give a name or a call of 1 to {LONGEST} characters. {_known(known)}")
     try:
-        tree = ast.parse(marked(text), mode="eval").body
-        return _value(tree, text, known, what)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return _value(parsed(text), text, known, what)
+    except (SyntaxError, ValueError, RecursionError) as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(
@@ -46,19 +45,40 @@ def object_named(text: str, known: Mapping[str, Any], *, what: str = "schedule",
         ) from None
 
 
-MARK = "\u02d0"
+def parsed(text: str) -> ast.expr:
+    """Return the syntax tree of an expression; ``SyntaxError`` for any text that is none."""
+    try:
+        return ast.parse(_marked(text), mode="eval").body
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(type(error).__name__) from None
+
+
+def source(text: str, node: ast.expr) -> str:
+    """Return the part of ``text`` that ``node``, of the tree of this text, was parsed from.
+
+    >>> source("every(mine:clock)", parsed("every(mine:clock)").args[0])
+    'mine:clock'
+    """
+    return _unmarked(ast.get_source_segment(_marked(text), node) or "")
+
+
+_MARK = "\u02d0"
 """Stands for the colon of package.module:object where text is parsed: a letter that looks like it."""
 
 
-def marked(text: str) -> str:
+def _marked(text: str) -> str:
     """Return ``text`` with every package.module:object outside of quotes as a name that Python parses.
 
-    >>> marked("either(mine:clock, 'a:b')") == f"either(mine{MARK}clock, 'a:b')"
+    >>> _marked("either(mine:clock, 'a:b')") == f"either(mine{_MARK}clock, 'a:b')"
     True
     """
     parts = re.split(r"""("[^"]*"|'[^']*')""", text)
-    parts[::2] = (re.sub(r"\b([A-Za-z_][\w.]*):(?=[A-Za-z_])", rf"\1{MARK}", part) for part in parts[::2])
+    parts[::2] = (re.sub(r"\b([A-Za-z_][\w.]*):(?=[A-Za-z_])", rf"\1{_MARK}", part) for part in parts[::2])
     return "".join(parts)
+
+
+def _unmarked(text: str) -> str:
+    return text.replace(_MARK, ":")
 
 
 def names_code(text: str) -> bool:
@@ -67,7 +87,7 @@ def names_code(text: str) -> bool:
     >>> names_code("either(mine:clock, every(2))"), names_code("learned('a:b.onnx', 0.5)")
     (True, False)
     """
-    return MARK in marked(text)
+    return _MARK in _marked(text)
 
 
 def _known(known: Mapping[str, Any]) -> str:
@@ -75,8 +95,8 @@ def _known(known: Mapping[str, Any]) -> str:
 
 
 def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> Any:
-    if isinstance(node, ast.Name | ast.Attribute) and MARK in ast.unparse(node):
-        return _imported(ast.unparse(node).replace(MARK, ":"), what)
+    if isinstance(node, ast.Name | ast.Attribute) and _MARK in (name := ast.unparse(node)):
+        return _imported(_unmarked(name), what)
     if isinstance(node, ast.Name):
         if node.id not in known:
             raise UsageError(f"there is no {what} {node.id!r}. {nearest(node.id, known)}")
@@ -94,7 +114,7 @@ def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> An
 
 
 def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any:
-    callee = isinstance(node.func, ast.Name) or MARK in ast.unparse(node.func)
+    callee = isinstance(node.func, ast.Name) or _MARK in ast.unparse(node.func)
     if not callee or any(isinstance(a, ast.Starred) for a in node.args):
         raise UsageError(f"{what} {text!r}: only calls of known names are read. {_known(known)}")
     function = _value(node.func, text, known, what)
@@ -111,7 +131,7 @@ def _call(node: ast.Call, text: str, known: Mapping[str, Any], what: str) -> Any
         return function(*args, **kwargs)
     except TypeError as error:
         # Python names the function itself, such as Change.__init__(); the text has its public name.
-        why = re.sub(r"^[\w.]+(?=\(\))", ast.unparse(node.func).replace(MARK, ":"), str(error))
+        why = re.sub(r"^[\w.]+(?=\(\))", _unmarked(ast.unparse(node.func)), str(error))
         hint = " A list of values is one argument: ((1, 2, 4))." if " takes " in why else ""
         raise UsageError(f"{what} {text!r}: {why}.{hint}") from None
 
