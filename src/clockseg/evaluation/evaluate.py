@@ -20,7 +20,8 @@ from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, con
 from clockseg.evaluation.reaction import Reaction, Reactions
 from clockseg.evaluation.runs import Interleaving, Spent, added
 from clockseg.evaluation.values import Deviation, checked_numbers, deviation, gives_numbers
-from clockseg.showing.stream import Stream, stream
+from clockseg.showing.seeing import Stream
+from clockseg.showing.stream import stream
 from clockseg.types import Array
 
 Schedules: TypeAlias = Mapping[str, ScheduleLike] | Sequence[tuple[str, ScheduleLike]]

@@ -20,7 +20,8 @@ from clockseg.clockwork.trace import Tally
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import NOTHING, Meter, Price
 from clockseg.evaluation.energy import counting
-from clockseg.showing.stream import Shown, Stream, stream
+from clockseg.showing.seeing import Shown, Stream
+from clockseg.showing.stream import stream
 
 
 @dataclass(frozen=True)

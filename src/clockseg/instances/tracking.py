@@ -20,8 +20,8 @@ from clockseg.instances.matching import Tracker
 from clockseg.instances.network import Decoding
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
 from clockseg.showing.maps import Maps, blended
-from clockseg.showing.seeing import Seen
-from clockseg.showing.stream import AtOnce, Interpolated, Shown, with_seconds
+from clockseg.showing.seeing import Seen, Shown, Stream
+from clockseg.showing.stream import Interpolated, with_seconds
 from clockseg.types import Array
 
 EXPLAINED = 0.5
@@ -32,7 +32,7 @@ RESIDUAL = 24
 
 def tracking(
     net: StagedNetwork, schedule: Schedule, decoding: Decoding, session: Callable[..., Session], lookahead: int | None
-) -> AtOnce | Interpolated:
+) -> Stream:
     """Return the stream of an instance network for the carry of its schedule: identity, warp or interpolate."""
     if isinstance(schedule.carry, Interpolate):
         return BothSides(net, schedule, schedule.carry, session, lookahead, decoding)
@@ -42,7 +42,8 @@ def tracking(
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
-    return Held(session(replace(net, restore=_as_decoded(decoding)), schedule), decoding.given)
+    own = replace(net, restore=_as_decoded(decoding))
+    return Held(own, schedule, session(own, schedule), decoding.given)
 
 
 def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
@@ -57,11 +58,11 @@ def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
     return restore
 
 
-class Held(AtOnce):
+class Held(Stream):
     """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
 
-    def __init__(self, session: Session, given: int) -> None:
-        super().__init__(session)
+    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session, given: int) -> None:
+        super().__init__(net, schedule, session)
         self.tracker, self._frame = Tracker(most=given), 0
         self._shown: Instances | None = None
 
@@ -104,21 +105,14 @@ class BothSides(Interpolated):
     def maps_of(self, seen: Seen, value: Any) -> Maps:
         """Decode the instances of a key frame, and match them with those of the one before, moved along the motion since."""
         found = self.decoding(value, seen.image)
-        last, key = self.window.last, self.window.key
-        expected = None
-        if last is not None and key is not None and seen.motion is not None:
-            step = seen.motion.coarse()
-            back = step if last.distance == 0 else None if last.back is None else step.after(last.back)
-            expected = None if back is None else key.maps.moved(back).value()
+        key, back = self.window.key, self.window.since_key(None if seen.motion is None else seen.motion.coarse())
+        expected = None if key is None or back is None else key.maps.moved(back).value()
         return InstanceMaps.of(self.tracker.see(found, expected, self.frame))
 
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile for frames of this size, by running one."""
-        memory = self.session.memory
-        if memory is None or memory.shape != np.shape(image):
-            self.now = self.looked(image, vectors, None)
-            self.session(image)
-            self.session.reset()
+    def rehearse(self, image: Any, vectors: Any) -> None:
+        """Run the network on a frame that belongs to no clip."""
+        self.now = self.looked(image, vectors, None)
+        self.session(image)
 
 
 class Warped(BothSides):
@@ -149,11 +143,6 @@ class Warped(BothSides):
             output = moved if self._back is None else explained(moved, self._back)
         record = with_seconds(record, motion=seen.seconds, fuse=time.perf_counter() - begun)
         return [Shown(seen.item, output, record._replace(propagated="" if any(record.fired) else "output"))]
-
-    def end(self) -> list[Shown]:
-        """End the clip: nothing is left."""
-        self.close()
-        return []
 
     def close(self) -> None:
         """Forget the clip; identities go on counting."""

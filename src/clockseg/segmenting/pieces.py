@@ -31,8 +31,8 @@ from clockseg.instances.network import gives_instances
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
-from clockseg.showing.seeing import Seen
-from clockseg.showing.stream import Shown, stream
+from clockseg.showing.seeing import Seen, Shown
+from clockseg.showing.stream import stream
 from clockseg.types import Array, Size
 from clockseg.video import Background, Clip, Frame, Span, prefetch
 from clockseg.video.drawing import STRIPS

@@ -42,10 +42,8 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
             yield from [made(due, keys) for due in window.end()]
             keys = ()
         step = None if played.record.fill else recording.motion(carry.motion, index)
+        maps: Maps | None = None
         if any(played.record.fired):
-            keys = (*keys, index)
-            due = window.close((index, played), step, Maps.of(recording.look("fused", index)))
-        else:
-            due = window.add((index, played), step)
-        yield from [made(one, keys) for one in due]
+            keys, maps = (*keys, index), Maps.of(recording.look("fused", index))
+        yield from [made(due, keys) for due in window.add((index, played), step, maps)]
     yield from [made(due, keys) for due in window.end()]

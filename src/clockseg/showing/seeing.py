@@ -1,25 +1,29 @@
-"""What a stream knows of a frame before the network runs: its picture in grey and the motion since the frame before."""
+"""Streams that return each output at once, and what a stream knows of a frame before the network runs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from clockseg.carry.motion import Motion, Sight
 from clockseg.carry.warp import Estimator, Warp, working_size
-from clockseg.clockwork.carry import Of
+from clockseg.clockwork.carry import Carry, Of, identity
 from clockseg.clockwork.clock import PICTURE
 from clockseg.clockwork.facts import facts, walk
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
+from clockseg.clockwork.session import Session
+from clockseg.clockwork.trace import Record
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import KeyMaps
 from clockseg.types import Size
 from clockseg.video.planar import rgb
+
+MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
 
 
 class Seen(NamedTuple):
@@ -38,6 +42,61 @@ class Seen(NamedTuple):
     seconds: float = 0.0
 
 
+class Shown(NamedTuple):
+    """The output of one frame: the ``item`` that was pushed with the frame, the network's ``output``, and the record."""
+
+    item: Any
+    output: Any
+    record: Record
+
+
+class Stream:
+    """A network running over one video: ``push`` and ``end`` together return every frame once, in order.
+
+    This one is for carries that need earlier frames only: it returns each output at once. ``session`` runs the network.
+    ``sees_ahead``: True if another thread may call ``see`` for the next frames while ``run`` runs. ``key_maps``: the network's
+    maps of the last frame; None if it was not a key frame, or if this stream does not keep maps.
+    """
+
+    sees_ahead = False
+    key_maps: Any = None
+
+    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
+        self.net, self.schedule, self.session = net, schedule, session
+
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
+        return Seen(rgb(image), vectors, item)
+
+    def run(self, seen: Seen) -> list[Shown]:
+        """Run a frame that was seen, and return the frames whose outputs are known now."""
+        return [Shown(seen.item, self.session(seen.image, vectors=seen.vectors), self.session.record)]
+
+    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
+        """See a frame and run it."""
+        return self.run(self.see(image, vectors=vectors, item=item))
+
+    def end(self) -> list[Shown]:
+        """End the clip, and return the frames that are left. The next frame begins another clip."""
+        self.close()
+        return []
+
+    def close(self) -> None:
+        """Forget the clip: outputs of waiting frames are not made."""
+        self.session.reset()
+
+    def compile(self, image: Any, *, vectors: Any = None) -> None:
+        """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
+        memory = self.session.memory
+        if memory is None or memory.shape != np.shape(image):
+            self.rehearse(image, vectors)
+            self.session.reset()
+
+    def rehearse(self, image: Any, vectors: Any) -> None:
+        """Run everything on a frame that belongs to no clip."""
+        self.session(image, vectors=vectors)
+
+
 def reads_pictures(schedule: Schedule) -> bool:
     """Return True if a clock reads frames, or may do so since it declares neither what it watches nor a period.
 
@@ -50,14 +109,26 @@ def reads_pictures(schedule: Schedule) -> bool:
     return undeclared or any(PICTURE in watched for watched in schedule.watched)
 
 
-class Watching:
+class Watching(Stream):
     """A stream that estimates motion before its session runs, so that a thread may do it ahead, and from decoded pictures.
 
-    The session converts to RGB only the frames that the network or a clock reads.
+    The session runs the network ``own``, whose ``prepare`` is that of ``net``, and moves ``of`` along the motion that was estimated
+    (None: nothing). It converts to RGB only the frames that the network or a clock reads.
     """
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, estimator: Estimator) -> None:
-        self.net, self.schedule, self.now = net, schedule, Seen(None, None, None)
+    def __init__(
+        self,
+        net: StagedNetwork,
+        schedule: Schedule,
+        estimator: Estimator,
+        session: MakeSession,
+        own: StagedNetwork,
+        of: Of | None,
+    ) -> None:
+        carry: Carry = identity if of is None else Moving(estimator, of, now=lambda: self.now)
+        own = replace(own, prepare=lambda image: net.prepare(rgb(image)))
+        super().__init__(net, schedule, session(own, replace(schedule, carry=carry)))
+        self.now = Seen(None, None, None)
         # Functions of the caller may not be thread-safe, and read arrays only.
         self.sees_ahead = Labeller(net).graph is not None
         self._reads_pictures = reads_pictures(schedule)
@@ -83,9 +154,10 @@ class Watching:
         _, size, share = self._known
         return Seen(image, vectors, item, self._estimator.see(image, share, vectors, size=size))
 
-    def moving(self, of: Of) -> Warp:
-        """Return the carry of the session: it takes the motion that was estimated."""
-        return Moving(self._estimator, of, now=lambda: self.now)
+    def close(self) -> None:
+        """Forget the clip."""
+        super().close()
+        self._last = None
 
 
 @dataclass(frozen=True)

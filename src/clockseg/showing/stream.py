@@ -9,14 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
-
-import numpy as np
+from typing import Any
 
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Warp
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.carry import identity
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork, as_it_is
@@ -26,7 +23,7 @@ from clockseg.clockwork.trace import Record
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps, Part, keeping
-from clockseg.showing.seeing import Seen, Watching
+from clockseg.showing.seeing import MakeSession, Seen, Shown, Stream, Watching
 from clockseg.showing.window import Due, Window
 from clockseg.video.planar import rgb
 
@@ -40,63 +37,6 @@ LEAST_FRAMES = 8
 """The number of frames that may always wait, however large their pictures are."""
 MOST_THREADS = 4
 """The most threads that make outputs concurrently."""
-MakeSession: TypeAlias = Callable[[StagedNetwork, Schedule], Session]
-
-
-class Shown(NamedTuple):
-    """The output of one frame: the ``item`` that was pushed with the frame, the network's ``output``, and the record."""
-
-    item: Any
-    output: Any
-    record: Record
-
-
-class Stream(Protocol):
-    """A network running over one video: ``push`` and ``end`` together return every frame once, in order."""
-
-    @property
-    def net(self) -> StagedNetwork:
-        """The network."""
-        ...
-
-    @property
-    def schedule(self) -> Schedule:
-        """Its schedule."""
-        ...
-
-    @property
-    def key_maps(self) -> Any:
-        """The network's maps of the last frame; None if it was not a key frame, or if this stream does not keep maps."""
-        ...
-
-    @property
-    def sees_ahead(self) -> bool:
-        """True if another thread may call ``see`` for the next frames while ``run`` runs."""
-        ...
-
-    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Prepare a frame and estimate its motion, without the network; call it in order. ``item`` comes back with the output."""
-        ...
-
-    def run(self, seen: Seen) -> list[Shown]:
-        """Run a frame that was seen, and return the frames whose outputs are known now."""
-        ...
-
-    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """See a frame and run it."""
-        ...
-
-    def end(self) -> list[Shown]:
-        """End the clip, and return the frames that are left. The next frame begins another clip."""
-        ...
-
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile everything for frames of this size, unless done before, so that compiling is not part of measured times."""
-        ...
-
-    def close(self) -> None:
-        """Forget the clip: outputs of waiting frames are not made."""
-        ...
 
 
 def stream(
@@ -121,7 +61,7 @@ def stream(
         return Interpolated(net, found, found.carry, session, lookahead)
     if type(found.carry) is Warp:
         return Warped(net, found, found.carry, session)
-    return AtOnce(session(net, found))
+    return Stream(net, found, session(net, found))
 
 
 def run(
@@ -145,63 +85,11 @@ def run(
             yield shown.output, shown.record
 
 
-@dataclass
-class AtOnce:
-    """The stream of carries that need earlier frames only: it returns each output at once."""
-
-    session: Session
-
-    @property
-    def net(self) -> StagedNetwork:
-        """The session's network."""
-        return self.session.net
-
-    @property
-    def schedule(self) -> Schedule:
-        """The session's schedule."""
-        return self.session.schedule
-
-    sees_ahead = False
-    key_maps = None
-
-    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
-        """Return the frame: its session does the rest."""
-        return Seen(rgb(image), vectors, item)
-
-    def run(self, seen: Seen) -> list[Shown]:
-        """Run one frame and return it."""
-        return [Shown(seen.item, self.session(seen.image, vectors=seen.vectors), self.session.record)]
-
-    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """Run one frame and return it."""
-        return self.run(self.see(image, vectors=vectors, item=item))
-
-    def end(self) -> list[Shown]:
-        """End the clip; no frames are waiting."""
-        self.close()
-        return []
-
-    def close(self) -> None:
-        """Forget the clip."""
-        self.session.reset()
-
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile for frames of this size, by running one."""
-        memory = self.session.memory
-        if memory is None or memory.shape != np.shape(image):
-            self.session(image, vectors=vectors)
-            self.session.reset()
-
-
 class Warped(Watching):
     """The stream of ``warp``: it returns each output at once."""
 
-    key_maps = None
-
     def __init__(self, net: StagedNetwork, schedule: Schedule, carry: Warp, session: MakeSession) -> None:
-        super().__init__(net, schedule, carry.motion)
-        own = replace(net, prepare=lambda image: net.prepare(rgb(image)))
-        self.session = session(own, replace(schedule, carry=self.moving(carry.of)))
+        super().__init__(net, schedule, carry.motion, session, own=net, of=carry.of)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run one frame and return it."""
@@ -209,26 +97,9 @@ class Warped(Watching):
         output = self.session(seen.image if self.sees_ahead and not self._reads_pictures else rgb(seen.image))
         return [Shown(seen.item, output, with_seconds(self.session.record, motion=seen.seconds))]
 
-    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """See a frame and run it."""
-        return self.run(self.see(image, vectors=vectors, item=item))
-
-    def end(self) -> list[Shown]:
-        """End the clip; no frames are waiting."""
-        self.close()
-        return []
-
-    def close(self) -> None:
-        """Forget the clip."""
-        self.session.reset()
-        self._last = None
-
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile for frames of this size, by running one."""
-        memory = self.session.memory
-        if memory is None or memory.shape != np.shape(image):
-            self.run(self.looked(image, vectors, None))
-            self.session.reset()
+    def rehearse(self, image: Any, vectors: Any) -> None:
+        """Run everything on a frame that belongs to no clip."""
+        self.run(self.looked(image, vectors, None))
 
 
 @dataclass
@@ -246,22 +117,13 @@ class Interpolated(Watching):
     def __init__(
         self, net: StagedNetwork, schedule: Schedule, carry: Interpolate, session: MakeSession, lookahead: int | None
     ) -> None:
-        super().__init__(net, schedule, carry.motion)
-        self._scores = replace(
-            net,
-            prepare=lambda image: net.prepare(rgb(image)),
-            finish=keeping(net.fused),
-            restore=as_it_is,
-            conclude=None,
-            correction=None,
-        )
+        scores = replace(net, finish=keeping(net.fused), restore=as_it_is, conclude=None, correction=None)
         # If all stages fire together, on every n-th frame, no stage's held value is read, so nothing is warped between firings.
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
-        self.session = session(self._scores, replace(schedule, carry=identity if fixed else self.moving("output")))
+        super().__init__(net, schedule, carry.motion, session, own=scores, of=None if fixed else "output")
         self._smooth, self._lookahead = carry.keys == 2, lookahead
         self.window = Window(self._smooth)
-        self.key_maps: Any = None
         labels = Labeller(net)
         self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
         self.make_output: Callable[[Any, Any], Any] = labels
@@ -285,10 +147,8 @@ class Interpolated(Watching):
             shown += self._show(self.window.end())
         begun = time.perf_counter()
         self.key_maps = scores.value if record.fill or any(record.fired) else None
-        if self.key_maps is not None:
-            due = self.window.close(frame, None if record.fill else seen.motion, self.maps_of(seen, scores.value))
-        else:
-            due = self.window.add(frame, seen.motion)
+        maps = None if self.key_maps is None else self.maps_of(seen, scores.value)
+        due = self.window.add(frame, None if record.fill else seen.motion, maps)
         frame.record = with_seconds(record, motion=seen.seconds + time.perf_counter() - begun)
         shown += self._show(due)
         return shown + self._show(self.window.overdue(self._most(seen.image)))
@@ -296,10 +156,6 @@ class Interpolated(Watching):
     def maps_of(self, seen: Seen, value: Any) -> Maps:
         """Return the maps of a key frame, from the value that ``finish`` reads."""
         return Maps.of(value)
-
-    def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
-        """See a frame and run it."""
-        return self.run(self.see(image, vectors=vectors, item=item))
 
     def end(self) -> list[Shown]:
         """End the clip: the frames after the last key frame are made from it alone."""
@@ -309,21 +165,17 @@ class Interpolated(Watching):
 
     def close(self) -> None:
         """Forget the clip, and end the threads."""
-        self.session.reset()
+        super().close()
         self.window = Window(self._smooth)
-        self._last = None
         pool = self._pools.pop(os.getpid(), None)
         if pool is not None:
             pool.shutdown()
 
-    def compile(self, image: Any, *, vectors: Any = None) -> None:
-        """Compile for frames of this size, by running one."""
-        memory = self.session.memory
-        if memory is None or memory.shape != np.shape(image):
-            self.now = self.looked(image, vectors, None)
-            scores = self.session(image)
-            self.make_output(self.fuse([Part(self.maps_of(self.now, scores.value))]), image)
-            self.session.reset()
+    def rehearse(self, image: Any, vectors: Any) -> None:
+        """Run everything on a frame that belongs to no clip."""
+        self.now = self.looked(image, vectors, None)
+        scores = self.session(image)
+        self.make_output(self.fuse([Part(self.maps_of(self.now, scores.value))]), image)
 
     def _most(self, image: Any) -> int:
         if self._lookahead is not None:

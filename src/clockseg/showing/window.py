@@ -31,13 +31,12 @@ class Key:
 class Waiting:
     """A frame whose output is not made yet.
 
-    ``item``: the caller's. ``step``: the motion from the previous frame; None for the first of a clip. ``cut``: True if a shot
-    begins with it. ``back``: the motion from the last key frame, ``distance`` frames earlier; None if a cut lies between.
+    ``item``: the caller's. ``step``: the motion from the previous frame; None for the first of a clip or of a shot. ``back``: the
+    motion from the last key frame, ``distance`` frames earlier; None if a cut lies between.
     """
 
     item: Any
     step: Motion | None
-    cut: bool
     back: Motion | None
     distance: int
 
@@ -52,20 +51,33 @@ class Window:
     usual: float = 0.0
     last: Waiting | None = None
 
-    def add(self, item: Any, step: Motion | None) -> list[Due]:
-        """Add a frame on which nothing fired, with its motion from the previous frame; no frame is due yet."""
-        self._append(item, step)
-        return []
+    def add(self, item: Any, step: Motion | None, maps: Maps | None = None) -> list[Due]:
+        """Add a frame with its motion from the previous frame, and return the frames that are due.
 
-    def close(self, item: Any, step: Motion | None, maps: Maps) -> list[Due]:
-        """Add a key frame, and return the frames that waited for it."""
-        now = self._append(item, step)
-        self.waiting.pop()
-        key = self._key(now, maps)
-        due = self._between(key)
-        self.key, self.waiting = key, [now]
-        now.distance, now.back = 0, None
+        ``maps``: those of a key frame, which the frames since the last one waited for; None if nothing fired.
+        """
+        if step is not None:
+            step = step.coarse()
+            cut, self.usual = scene_cut(step, None, None, self.usual)
+            step = None if cut else step
+        now = Waiting(item, step, self.since_key(step), 0 if self.last is None else self.last.distance + 1)
+        self.last = now
+        due: list[Due] = []
+        if maps is not None:
+            key = self._key(now, maps)
+            due = self._between(key)
+            self.key, self.waiting = key, []
+            now.distance, now.back = 0, None
+        self.waiting.append(now)
         return due
+
+    def since_key(self, step: Motion | None) -> Motion | None:
+        """Return the motion to the next frame from the last key frame, given that from the frame before; None across a cut."""
+        if self.last is None or step is None:
+            return None
+        if self.last.distance == 0:
+            return step
+        return None if self.last.back is None else step.after(self.last.back)
 
     def overdue(self, most: int) -> list[Due]:
         """Return the oldest frames beyond the newest ``most``, to be made from the last key frame alone."""
@@ -78,21 +90,6 @@ class Window:
         self.key, self.last, self.usual = None, None, 0.0
         return due
 
-    def _append(self, item: Any, step: Motion | None) -> Waiting:
-        cut = False
-        if step is not None:
-            step = step.coarse()
-            cut, self.usual = scene_cut(step, None, None, self.usual)
-        last = self.last
-        known = last is not None and step is not None and not cut
-        back = None
-        if known and last is not None and step is not None:
-            back = step if last.distance == 0 else None if last.back is None else step.after(last.back)
-        now = Waiting(item, step, cut, back, 0 if last is None else last.distance + 1)
-        self.waiting.append(now)
-        self.last = now
-        return now
-
     def _key(self, now: Waiting, maps: Maps) -> Key:
         parts: list[tuple[Maps, Weights]] = [(maps, certain)]
         if self.smooth and self.key is not None and now.back is not None:
@@ -102,13 +99,7 @@ class Window:
     def _between(self, key: Key) -> list[Due]:
         """Return the frames since the last key frame, in order."""
         ways = self._ahead()
-        if (
-            self.key is not None
-            and self.waiting
-            and self.waiting[0].distance == 0
-            and self.smooth
-            and ways[0] is not None
-        ):
+        if self.smooth and self.key is not None and ways and ways[0] is not None and self.waiting[0].distance == 0:
             way, distance = ways[0]
             parts = [*self.key.parts, (key.maps.moved(way), trust(way, distance))]
             self.key = replace(self.key, averaged=average(parts))
@@ -120,7 +111,7 @@ class Window:
         found: list[tuple[Motion, int] | None] = []
         following, after = self.last, None
         for waiting in reversed(self.waiting):
-            step = None if following is None or following.cut else following.step
+            step = None if following is None else following.step
             if step is None or (found and after is None):
                 after = None
             else:
