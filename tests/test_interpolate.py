@@ -29,7 +29,7 @@ from clockseg.execution.recording import Recording, needs
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said
-from clockseg.showing.labelling import labels_of, scores_of, upsampled
+from clockseg.showing.labelling import Scores, argmax, scores_of, upsampled
 from clockseg.showing.maps import Maps, Part, blended, trust
 from clockseg.showing.played import play
 from clockseg.showing.stream import stream
@@ -77,14 +77,28 @@ def wrong(found, right) -> float:
     return float(np.mean([(a != b).mean() for a, b in zip(found, right, strict=True)]))
 
 
+def labels_of_all(scores: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The labels of score maps [h, w, classes], all of which are interpolated at every pixel (half-pixel centres)."""
+    sides = []
+    for cells, pixels in zip(scores.shape[:2], size[::-1], strict=True):
+        place = (np.arange(pixels) + 0.5) * (cells / pixels) - 0.5
+        first = np.floor(place).astype(int)
+        sides.append((np.maximum(first, 0), np.minimum(first + 1, cells - 1), np.float32(place - first)))
+    (top, below, down), (left, right, across) = sides
+    down, across = down[:, None, None], across[:, None]
+    a, b, c, d = (scores[rows][:, columns] for columns in (left, right) for rows in (top, below))
+    near, far = a + (b - a) * down, c + (d - c) * down
+    return (near + (far - near) * across).argmax(2)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(2, 9), st.integers(2, 9), st.integers(1, 5), st.integers(9, 40), st.integers(9, 40), st.integers(0, 99)
 )
 def test_labels_of_border_cells_alone_are_those_of_all_cells(rows, columns, classes, height, width, seed) -> None:
     scores = np.random.default_rng(seed).normal(size=(rows, columns, classes)).astype(np.float32)
-    found = labels_of(scores, (width, height))
-    assert (found == labels_of(scores, (width, height), everywhere=True)).all()
+    found = upsampled(Scores(argmax(scores), scores.reshape(-1, classes)), (width, height))
+    assert (found == labels_of_all(scores, (width, height))).all()
     full = cv2.resize(scores, (width, height), interpolation=cv2.INTER_LINEAR).reshape(height, width, classes)
     assert (found == full.argmax(2)).mean() > 0.999
 
@@ -101,7 +115,7 @@ def test_scores_blended_only_at_borders_give_the_labels_of_all_scores(sides, cla
         flow = cv2.blur(random.normal(scale=speed, size=(12, 16, 2)).astype(np.float32), (5, 5))
         motion = Motion(flow, *sights)
         parts.append(Part(Maps({"scores": plane}, None), motion, trust(motion, 2)))
-    everywhere = labels_of(blended(parts).planes["scores"], (128, 96))
+    everywhere = labels_of_all(blended(parts).planes["scores"], (128, 96))
     assert (upsampled(scores_of("scores", parts), (128, 96)) == everywhere).all()
 
 

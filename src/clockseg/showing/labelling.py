@@ -28,18 +28,6 @@ UPSAMPLING = "upsampling.json"
 """The file in the cache folder that tells by the digest of a model whether it is upsampling alone."""
 
 
-def labels_of(scores: Array, size: Size, *, everywhere: bool = False) -> Labels:
-    """Return the labels of score maps upsampled bilinearly (half-pixel centres) to ``size``; the lowest id wins ties.
-
-    ``scores``: float32 [h, w, classes], at most 256 classes; ``size``: (W, H), not smaller than the map. The result is uint8
-    [H, W]. ``everywhere`` interpolates all cells: the same labels, more slowly.
-
-    >>> labels_of(np.float32([[[1, 0], [0, 2]]]), (4, 1)).tolist()
-    [[0, 0, 1, 1]]
-    """
-    return upsampled(Scores(argmax(scores), scores.reshape(-1, scores.shape[2])), size, everywhere=everywhere)
-
-
 class Scores(NamedTuple):
     """A score map in the cells that labels are interpolated from.
 
@@ -99,16 +87,21 @@ def _quads(best: Labels) -> tuple[Array, Array]:
     return quads, (quads != corners[:-1, 1:]) | (quads != corners[1:, :-1]) | (quads != corners[1:, 1:])
 
 
-def upsampled(scores: Scores, size: Size, *, everywhere: bool = False) -> Labels:
-    """Return the labels of scores upsampled to ``size``."""
+def upsampled(scores: Scores, size: Size) -> Labels:
+    """Return the labels of scores upsampled bilinearly (half-pixel centres) to ``size``; the lowest id wins ties.
+
+    ``size``: (W, H), not smaller than the map. The result is uint8 [H, W].
+
+    >>> plane = np.float32([[[1, 0], [0, 2]]])
+    >>> upsampled(Scores(argmax(plane), plane.reshape(-1, 2)), (4, 1)).tolist()
+    [[0, 0, 1, 1]]
+    """
     quads, differ = _quads(scores.best)
     grid = _grid(*scores.best.shape, size[1], size[0])
-    if everywhere:
-        differ[:] = True
     labels = _enlarged(quads, grid, size)
     rows, columns = np.nonzero(differ)
     if rows.size:
-        _interpolate(scores, labels, grid, rows, columns, everywhere=everywhere)
+        _interpolate(scores, labels, grid, rows, columns)
     return labels
 
 
@@ -163,8 +156,8 @@ def _enlarged(quads: Labels, grid: _Grid, size: Size) -> Labels:
     return np.ascontiguousarray(found[top : top + rows, left : left + columns])
 
 
-def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, columns: Array, *, everywhere: bool) -> None:
-    """Write the labels of the pixels of some quads; ``everywhere`` interpolates all classes in each."""
+def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, columns: Array) -> None:
+    """Write the labels of the pixels of some quads."""
     (height, width), (_, cells, row) = scores.best.shape, scores
     top, below = np.maximum(rows - 1, 0) * width, np.minimum(rows, height - 1) * width
     left, right = np.maximum(columns - 1, 0), np.minimum(columns, width - 1)
@@ -172,7 +165,7 @@ def _interpolate(scores: Scores, labels: Labels, grid: _Grid, rows: Array, colum
     corners = [np.take(cells, end if row is None else row[end], axis=0) for end in ends]
     # Interpolated scores stay between those of the corners: a class that is above another's lowest one in no corner never wins.
     bound = reduce(np.minimum, corners).max(axis=1, keepdims=True)
-    can_win = everywhere | ~(reduce(np.maximum, corners) < bound)
+    can_win = ~(reduce(np.maximum, corners) < bound)
     many = np.count_nonzero(can_win, axis=1)
     pairs, first = np.flatnonzero(can_win), np.cumsum(many) - many
     # Quads with the most such classes first, so that those with one more class are always the first ones, in long rows.
@@ -206,25 +199,19 @@ def _write(labels: Labels, grid: _Grid, rows: Array, columns: Array, found: Arra
 def argmax(scores: Array) -> Labels:
     """Return the class with the highest score, the lowest of several: float32 [h, w, classes] -> uint8 [h, w].
 
+    One pass over whole planes per class is faster than numpy's argmax for few classes.
+
     >>> argmax(np.float32([[[1, 1], [0, 1]]])).tolist()
     [[0, 1]]
     """
     height, width, classes = scores.shape
     planes = opencv().transpose(scores.reshape(-1, classes)) if classes > 1 else scores.reshape(1, -1)
-    return argmax_first(planes).reshape(height, width)
-
-
-def argmax_first(planes: Array) -> Labels:
-    """Return the index along the first axis of the highest value, the lowest of several, as uint8.
-
-    Makes one pass over whole planes per class, which is faster than numpy's argmax for few classes.
-    """
     best, last = planes.max(axis=0), len(planes) - 1
     # The last class less the class, so that 0 is the rest, and the lowest class of several has the highest number.
     found = np.zeros(best.shape, np.uint8)
     for index in range(last):
         np.maximum(found, np.equal(planes[index], best).view(np.uint8) * np.uint8(last - index), out=found)
-    return np.subtract(last, found, out=found, casting="unsafe")
+    return np.subtract(last, found, out=found, casting="unsafe").reshape(height, width)
 
 
 @lru_cache(maxsize=64)
