@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 from clockseg.libraries import opencv
 from clockseg.types import Array
 
-OUTSIDE = 255
-"""Residual, in grey levels, of a pixel that was outside of the earlier picture."""
 ROW = 256
+CHANNELS = 64
+"""Channels of a map that are warped or averaged in one call of OpenCV, which takes at most 128."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +63,16 @@ class Motion:
         return self._places[height, width]
 
     def _found(self, height: int, width: int) -> Array:
-        cv2 = opencv()
         rows, columns = self.flow.shape[:2]
         share_x, share_y = self.now.share
-        inside = max(1, round(width * share_x)), max(1, round(height * share_y))
         scale = np.array([width * share_x / columns, height * share_y / rows], np.float32)
-        flow = _resized(self.flow * scale, inside)
         # The padding moves with the picture's edge.
-        edges = (0, height - inside[1], 0, width - inside[0])
-        flow = cv2.copyMakeBorder(flow, *edges, cv2.BORDER_REPLICATE) if any(edges) else flow
+        flow = laid(self.flow * scale, self.now.share, height, width)
         return np.asarray(np.add(flow, _places(height, width), out=flow))
 
     @property
     def residual(self) -> Array:
-        """Motion-compensated residual: the absolute difference in grey levels after warping, uint8 [h, w]."""
+        """Motion-compensated residual: the absolute difference in grey levels after warping, uint8 [h, w]; 255 from outside."""
         if not self._residual:
             self._residual.append(self._unlike())
         return self._residual[0]
@@ -95,11 +92,8 @@ class Motion:
 
     def unexplained_map(self, height: int, width: int) -> Array:
         """Return the residual over 255 at the size of a network map: float32 [1, 1, height, width], 0..1; 0 in the padding."""
-        share_x, share_y = self.now.share
-        inside = max(1, round(width * share_x)), max(1, round(height * share_y))
-        found = np.zeros((1, 1, height, width), np.float32)
-        found[0, 0, : inside[1], : inside[0]] = _resized(self.residual.astype(np.float32), inside, area=True) / 255
-        return found
+        residual = self.residual.astype(np.float32)
+        return laid(residual, self.now.share, height, width, area=True, edge=False)[None, None] / 255
 
 
 def grid(field: Array) -> Array:
@@ -131,15 +125,48 @@ def sampled(field: Array, places: Array, *, nearest: bool = False) -> Array:
     return np.asarray(cv2.remap(field, places, None, how, borderMode=cv2.BORDER_REPLICATE))
 
 
+def laid(
+    field: Array, share: tuple[float, float], height: int, width: int, *, area: bool = False, edge: bool = True
+) -> Array:
+    """Resize a field of the picture to the ``share`` of a network map [height, width] that it covers.
+
+    ``area``: average over areas. ``edge``: the padding repeats the field's edge; else it is 0.
+    """
+    cv2 = opencv()
+    inside = max(1, round(width * share[0])), max(1, round(height * share[1]))
+    if (field.shape[1], field.shape[0]) != inside:
+        field = cv2.resize(field, inside, interpolation=cv2.INTER_AREA if area else cv2.INTER_LINEAR)
+    edges = (0, height - inside[1], 0, width - inside[0])
+    if any(edges):
+        field = cv2.copyMakeBorder(field, *edges, cv2.BORDER_REPLICATE if edge else cv2.BORDER_CONSTANT)
+    return np.asarray(field)
+
+
+def resampled(plane: Array, places: Array) -> Array:
+    """Sample a plane of a map at ``places``: labels, which are integers [h, w], by nearest neighbour, with their type.
+
+    Numbers [h, w, channels] are sampled bilinearly, as float32.
+    """
+    if plane.ndim == 2:
+        wide = plane if plane.dtype in (np.uint8, np.uint16) else plane.astype(np.float64)
+        return sampled(wide, places, nearest=True).astype(plane.dtype, copy=False)
+    return by_channels(sampled, (plane.astype(np.float32, copy=False),), places)
+
+
+def by_channels(function: Callable[..., Array], planes: Sequence[Array], *given: Array) -> Array:
+    """Return ``function(*planes, *given)``, called for as many channels at a time as OpenCV takes."""
+    shape = *given[0].shape[:2], planes[0].shape[2]
+    if shape[2] <= CHANNELS:
+        return np.asarray(function(*planes, *given)).reshape(shape)
+    found = np.empty(shape, np.float32)
+    for start in range(0, shape[2], CHANNELS):
+        some = [np.ascontiguousarray(plane[..., start : start + CHANNELS]) for plane in planes]
+        found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(*shape[:2], -1)
+    return found
+
+
 def in_rows(values: Array) -> Array:
     """Return values [n, ..] as [h, ``ROW``, ..], padded with 0, since a side of OpenCV's maps has to be less than 32768."""
     padded = np.zeros((-(-len(values) // ROW), ROW, *values.shape[1:]), values.dtype)
     padded.reshape(-1, *values.shape[1:])[: len(values)] = values
     return padded
-
-
-def _resized(field: Array, size: tuple[int, int], *, area: bool = False) -> Array:
-    cv2 = opencv()
-    if (field.shape[1], field.shape[0]) == size:
-        return field
-    return np.asarray(cv2.resize(field, size, interpolation=cv2.INTER_AREA if area else cv2.INTER_LINEAR))

@@ -8,13 +8,10 @@ from typing import Any, ClassVar, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, Sight, sampled
+from clockseg.carry.motion import Motion, Sight, resampled
 from clockseg.clockwork.carry import Of
 from clockseg.errors import UsageError
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Size
-
-CHANNELS = 64
-"""Channels of a map that OpenCV resamples at once."""
 
 
 @runtime_checkable
@@ -114,31 +111,32 @@ def working_size(prepared: Any, image: Any) -> tuple[Size, tuple[float, float]]:
 
 
 def _moved(value: Any, motion: Motion, name: str) -> Any:
-    """Warp one array or tensor, [1, channels, h, w], [1, h, w] or [h, w]."""
+    """Warp one array or tensor, [1, channels, h, w], [1, h, w] or [h, w]; a map of channels is laid out as [1, h, w, channels]."""
     if type(value).__module__ == "torch":
         return _moved_tensor(value, motion, name)
-    if isinstance(value, np.ndarray) and value.ndim == 4 and value.shape[0] == 1:
-        return _moved_map(value, motion, name)
-    if isinstance(value, np.ndarray) and value.ndim in (2, 3) and value.shape[:-2] in ((), (1,)):
-        height, width = value.shape[-2:]
-        labels = value.dtype.kind in "ui"
-        plane = sampled(_wide(value.reshape(height, width), labels), motion.places(height, width), nearest=labels)
-        return plane.astype(value.dtype, copy=False).reshape(value.shape)
-    if isinstance(value, np.ndarray) and value.ndim == 1:
+    if not isinstance(value, np.ndarray):
+        raise _no_map(name, type(value).__name__)
+    if value.ndim == 1:
         return value
-    shape = f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-    raise _no_map(name, shape)
+    whole = value.dtype.kind in "iu"
+    _check_map(value, name, whole and value.dtype != np.uint8)
+    height, width = value.shape[-2:]
+    channels_last = value.reshape(-1, height, width).transpose(1, 2, 0)
+    plane = np.ascontiguousarray(channels_last[..., 0] if whole and value.ndim < 4 else channels_last)
+    found = resampled(plane, motion.places(height, width))
+    found = np.rint(found) if whole and value.ndim == 4 else found
+    found = found.astype(value.dtype, copy=False)
+    return (found if found.ndim == 2 else found.transpose(2, 0, 1)).reshape(value.shape)
 
 
 def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
     """Warp a torch tensor on its own device; beyond its edge, the value at the edge."""
     import torch
 
-    shape, numbers = tuple(value.shape), value.is_floating_point() or value.dtype == torch.uint8
+    shape = tuple(value.shape)
     if len(shape) == 1:
         return value
-    if len(shape) > 4 or (len(shape) > 2 and shape[0] != 1) or (len(shape) == 4 and not numbers):
-        raise _no_map(name, f"{value.dtype} {list(shape)}")
+    _check_map(value, name, not value.is_floating_point() and value.dtype not in (torch.uint8, torch.bool))
     nearest = not value.is_floating_point() and len(shape) < 4
     kind = torch.float64 if nearest else torch.float32
     height, width = shape[-2:]
@@ -154,30 +152,19 @@ def _moved_tensor(value: Any, motion: Motion, name: str) -> Any:
     return (found.round() if value.dtype == torch.uint8 else found).to(value.dtype).reshape(shape)
 
 
+def _check_map(value: Any, name: str, integers: bool) -> None:
+    """Raise ``UsageError`` for an array or tensor that is no map, or a map of ``integers``, which have no values in between."""
+    shape = tuple(value.shape)
+    if not 2 <= len(shape) <= 4 or (len(shape) > 2 and shape[0] != 1):
+        raise _no_map(name, f"{value.dtype} {list(shape)}")
+    if integers and len(shape) == 4:
+        raise UsageError(
+            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
+        )
+
+
 def _no_map(name: str, shape: str) -> UsageError:
     return UsageError(
         f"{name} is {shape}, no map [1, channels, h, w], and can't be warped; "
         'use the carry identity, or warp the output alone (of="output").'
     )
-
-
-def _moved_map(value: Array, motion: Motion, name: str) -> Array:
-    """Warp a map [1, channels, h, w]; the result is laid out in memory as [1, h, w, channels]."""
-    if value.dtype.kind in "iu" and value.dtype != np.uint8:
-        raise UsageError(
-            f"{name} is {value.dtype}: integers can't be interpolated, so it can't be warped; use the carry identity."
-        )
-    channels, height, width = value.shape[1:]
-    last = _wide(np.ascontiguousarray(value[0].transpose(1, 2, 0)), False)
-    places = motion.places(height, width)
-    parts = [sampled(last[..., start : start + CHANNELS], places) for start in range(0, channels, CHANNELS)]
-    found = np.concatenate([part.reshape(height, width, -1) for part in parts], axis=2) if len(parts) > 1 else parts[0]
-    narrow = np.rint(found) if value.dtype == np.uint8 else found
-    return narrow.reshape(1, height, width, channels).astype(value.dtype, copy=False).transpose(0, 3, 1, 2)
-
-
-def _wide(array: Array, labels: bool) -> Array:
-    """Convert to a type that OpenCV resamples."""
-    if labels:
-        return array if array.dtype in (np.uint8, np.uint16) else array.astype(np.float64)
-    return array.astype(np.float32, copy=False)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from clockseg.carry.motion import Motion, in_rows, sampled
+from clockseg.carry.motion import Motion, by_channels, in_rows, laid, resampled
 from clockseg.errors import UsageError
 from clockseg.graph.part import Pick
 from clockseg.libraries import opencv
@@ -16,8 +16,6 @@ from clockseg.types import Array
 
 Weights: TypeAlias = Callable[[int, int], Array]
 """A function of a map's height and width that returns the weight of each cell: float32 [height, width], above 0."""
-CHANNELS = 64
-"""Channels of a map that are warped or averaged in one call of OpenCV, which takes at most 128."""
 SIGMA = 8.0
 """Motion-compensated residual, in grey levels, at which the weight of a key frame has fallen to 1/e. Between 4 and 16 it changes
 mIoU by at most 0.2 points."""
@@ -59,7 +57,7 @@ class Maps:
 
     def moved(self, motion: Motion) -> Maps:
         """Return the maps warped along ``motion``: bilinearly, or by nearest neighbour for labels."""
-        found = {name: _moved(plane, motion.places(*plane.shape[:2])) for name, plane in self.planes.items()}
+        found = {name: resampled(plane, motion.places(*plane.shape[:2])) for name, plane in self.planes.items()}
         return replace(self, planes=found)
 
     def averaged(self, parts: Sequence[tuple[Maps, Weights]]) -> Maps:
@@ -74,16 +72,10 @@ def trust(motion: Motion, distance: int) -> Weights:
     """
 
     def weights(height: int, width: int) -> Array:
-        cv2 = opencv()
-        share_x, share_y = motion.now.share
-        inside = max(1, round(width * share_x)), max(1, round(height * share_y))
-        residual = motion.residual
-        if (residual.shape[1], residual.shape[0]) != inside:
-            smaller = inside[0] < residual.shape[1]
-            residual = cv2.resize(residual, inside, interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
-        edges = (0, height - inside[1], 0, width - inside[0])
-        residual = cv2.copyMakeBorder(residual, *edges, cv2.BORDER_REPLICATE) if any(edges) else residual
-        return np.asarray(cv2.LUT(residual, _TRUST * np.float32(distance**-0.5)))
+        share, residual = motion.now.share, motion.residual
+        smaller = round(width * share[0]) < residual.shape[1]
+        residual = laid(residual, share, height, width, area=smaller)
+        return np.asarray(opencv().LUT(residual, _TRUST * np.float32(distance**-0.5)))
 
     return weights
 
@@ -113,7 +105,7 @@ def blended_at(name: str, parts: Sequence[Part], cells: Array) -> Array:
         plane = maps.planes[name]
         if motion is None:
             raise ValueError("only maps that are warped are blended in some of their cells.")
-        planes.append(_moved(plane, in_rows(motion.places(*plane.shape[:2]).reshape(-1, 2)[cells])))
+        planes.append(resampled(plane, in_rows(motion.places(*plane.shape[:2]).reshape(-1, 2)[cells])))
         weights.append(in_rows(weigh(*plane.shape[:2]).reshape(-1)[cells]))
     return _mean(planes, weights).reshape(-1, planes[0].shape[2])[: len(cells)]
 
@@ -135,7 +127,7 @@ def _average(name: str, parts: Sequence[tuple[Maps, Weights]]) -> Array:
 def _mean(planes: Sequence[Array], weights: Sequence[Array]) -> Array:
     found, total = planes[0], weights[0]
     for plane, weight in zip(planes[1:], weights[1:], strict=True):
-        found, total = _by_channels(opencv().blendLinear, (found, plane), total, weight), total + weight
+        found, total = by_channels(opencv().blendLinear, (found, plane), total, weight), total + weight
     return found
 
 
@@ -172,25 +164,6 @@ def _shaped(plane: Array, like: Any) -> Any:
     if type(like).__module__ == "torch":
         return __import__("torch").as_tensor(channels_first).to(like)
     return channels_first.astype(like.dtype, copy=False)
-
-
-def _moved(plane: Array, places: Array) -> Array:
-    if plane.ndim == 2:
-        wide = plane if plane.dtype in (np.uint8, np.uint16) else plane.astype(np.float64)
-        return sampled(wide, places, nearest=True).astype(plane.dtype, copy=False)
-    return _by_channels(sampled, (plane,), places)
-
-
-def _by_channels(function: Callable[..., Array], planes: Sequence[Array], *given: Array) -> Array:
-    """Return ``function(*planes, *given)``, called for as many channels at a time as OpenCV takes."""
-    shape = *given[0].shape[:2], planes[0].shape[2]
-    if shape[2] <= CHANNELS:
-        return np.asarray(function(*planes, *given)).reshape(shape)
-    found = np.empty(shape, np.float32)
-    for start in range(0, shape[2], CHANNELS):
-        some = [np.ascontiguousarray(plane[..., start : start + CHANNELS]) for plane in planes]
-        found[..., start : start + CHANNELS] = np.asarray(function(*some, *given)).reshape(*shape[:2], -1)
-    return found
 
 
 class KeyMaps(NamedTuple):
