@@ -192,6 +192,14 @@ def test_auto_is_the_codec_where_nothing_refers_to_later_frames(tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("side", [16, 96])
+def test_auto_takes_flow_where_one_of_two_frames_has_vectors(side: int) -> None:
+    image, vectors = panned(1, width=side, height=side)[0], Vectors(1, np.zeros(0, BLOCK), (side, side))
+    plain, told = (Auto().see(image, (1.0, 1.0), one) for one in (None, vectors))
+    for before, now in ((plain, told), (told, plain)):
+        assert np.median(np.abs(Auto().observe(before, now).flow)) < 0.5
+
+
 def test_names() -> None:
     for text in ("warp(codec)", "warp(auto)", "warp(codec(scale=0.25))", 'warp(auto, of="held")'):
         assert str(parse_carry(text)) == text

@@ -9,6 +9,7 @@ from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow, shrunk
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion, Sight
+from clockseg.carry.track import TrackedSight
 from clockseg.carry.vectors import Vectors
 from clockseg.carry.warp import Warp
 from clockseg.clockwork.carry import Carry
@@ -43,7 +44,7 @@ class Auto:
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before``."""
-        if before.grey.shape == now.grey.shape:
+        if isinstance(before, TrackedSight) == isinstance(now, TrackedSight):
             return self.choice(now.vectors).observe(before, now)
         # Only one of the two frames has vectors.
         size = now.grey.shape[1], now.grey.shape[0]

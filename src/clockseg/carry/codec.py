@@ -48,7 +48,7 @@ class Codec:
 
     def see(self, picture: Any, share: tuple[float, float], vectors: Any, *, size: Size | None = None) -> TrackedSight:
         """Return the picture in grey, scaled down, with its ``Vectors``; see ``Estimator.see``."""
-        return TrackedSight(grey(picture, self.scale, size), share, vectors, [])
+        return TrackedSight(grey(picture, self.scale, size), share, vectors)
 
     def observe(self, before: Sight, now: Sight) -> Motion:
         """Return the motion from ``now`` back to ``before`` and to the earlier frames that it refers to."""
@@ -61,13 +61,11 @@ class Codec:
         earlier, later = cast(TrackedSight, before), cast(TrackedSight, now)
         references = self._references(earlier, later, now.vectors)
         keep = BACK_REORDERED if now.vectors.reordered else BACK
-        last = earlier.last or []
-        own = Track(before=tuple(track.newest for _, track in last))
-        tracks = [track.then(references, keep=keep) for track in [own, *(track for _, track in last)][: keep - 1]]
-        greys = [before.grey, *(grey for grey, _ in last)]
-        if later.last is not None:
-            later.last[:] = zip(greys, tracks, strict=False)
-        return TrackedMotion(tracks[0].newest, before, now, references=tuple(references), track=tracks[0], keep=keep)
+        own = Track(before=tuple(track.newest for _, track in earlier.last))
+        known = [(earlier.grey, own), *earlier.last][: keep - 1]
+        later.last[:] = [(grey, track.then(references, keep=keep)) for grey, track in known]
+        newest = later.last[0][1]
+        return TrackedMotion(newest.newest, before, now, references=tuple(references), track=newest, keep=keep)
 
     def _references(self, before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[Reference]:
         """Return the reference frame and the vector of each pixel of the frame."""
@@ -83,8 +81,7 @@ class Codec:
 def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> list[tuple[Array, Reference]]:
     """Return the candidates: earlier frames in grey, with the motion from each."""
     height, width = now.grey.shape
-    last = before.last or []
-    greys = [before.grey, *(grey for grey, _ in last)]
+    greys = [before.grey, *(grey for grey, _ in before.last)]
     found = []
     if vectors.cells()[1].any():
         flow = vectors.flow(width, height)
@@ -97,7 +94,7 @@ def _explanations(before: TrackedSight, now: TrackedSight, vectors: Vectors) -> 
         flow = -vectors.flow(width, height, later=True)
         found += [(before.grey, Reference(1, flow / ahead)) for ahead in range(1, LATER + 1)]
     # The motion of the previous frame: the best guess where an object is uncovered, or a block was cheapest elsewhere.
-    return found + [(before.grey, Reference(1, track.newest)) for _, track in last[:1]]
+    return found + [(before.grey, Reference(1, track.newest)) for _, track in before.last[:1]]
 
 
 def _most_alike(grey: Array, explanations: list[tuple[Array, Reference]]) -> list[Reference]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +106,7 @@ class TrackedMotion(Motion):
 class TrackedSight(Sight):
     """A sight whose ``last`` are the frames before it in grey, the nearest first, and tracks to them, set when its motion is estimated."""
 
-    last: list[tuple[Array, Track]] | None = None
+    last: list[tuple[Array, Track]] = field(default_factory=list)
 
 
 def inverse(flow: Array, places: Array) -> Array:
