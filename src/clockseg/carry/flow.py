@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,17 +91,14 @@ SIZES = 4
 _own = threading.local()
 
 
-def _dis(*kind: Any) -> Any:
+def _dis(fine: bool, finest: int, shape: tuple[int, ...]) -> Any:
     """Return one instance per thread, since it has buffers, and per size, since a tiny picture changes its settings for good."""
-    found: dict[Any, Any] = _own.__dict__.setdefault("dis", {})
-    made = found.pop(kind, None) or _made(*kind[:2])
-    while len(found) >= SIZES:
-        del found[next(iter(found))]
-    found[kind] = made
-    return made
+    if not hasattr(_own, "dis"):
+        _own.dis = lru_cache(maxsize=SIZES)(_made)
+    return _own.dis(fine, finest, shape)
 
 
-def _made(fine: bool, finest: int) -> Any:
+def _made(fine: bool, finest: int, shape: tuple[int, ...]) -> Any:
     cv2 = opencv()
     made = cv2.DISOpticalFlow_create(
         cv2.DISOPTICAL_FLOW_PRESET_MEDIUM if fine else cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST

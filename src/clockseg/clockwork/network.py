@@ -154,16 +154,10 @@ class StagedNetwork:
         """
         stages = [replace(s, body=fn(f"{s.name}.body", s.body), head=fn(f"{s.name}.head", s.head)) for s in self.stages]
         groups = [replace(group, function=fn(group.name, group.function)) for group in self.groups]
-        made = replace(
-            self, stages=tuple(stages), groups=tuple(groups), finish=fn("finish", self.finish), executor=None
-        )
-        if self.whole is not None:
-            made = replace(made, whole=fn("whole", self.whole))
-        if self.conclude is not None:
-            made = replace(made, conclude=fn("conclude", self.conclude))
-        if self.correction is not None:
-            made = replace(made, correction=fn("correction", self.correction))
-        return made
+        finish = fn("finish", self.finish)
+        given = {name: getattr(self, name) for name in ("whole", "conclude", "correction")}
+        optional: dict[str, Any] = {name: fn(name, part) for name, part in given.items() if part is not None}
+        return replace(self, stages=tuple(stages), groups=tuple(groups), finish=finish, executor=None, **optional)
 
     def uncut(self) -> StagedNetwork:
         """Return the original network as a single stage, or without ``whole`` all stages as one: the reference for time and agreement."""

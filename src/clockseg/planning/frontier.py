@@ -48,9 +48,10 @@ class Goal:
         """
         return self if self.fps is None else Goal(time=1 / (self.fps * uncut_seconds), measure=self.measure)
 
-    def agreement(self, sums: Sums) -> float:
+    def agreement(self, found: Sums | Agreement) -> float:
         """Return the agreement by this goal's measure."""
-        return sums.agreement.pixel_acc if self.measure == "pixel_acc" else sums.agreement.mean_iu
+        pixels = found.agreement if isinstance(found, Sums) else found
+        return pixels.pixel_acc if self.measure == "pixel_acc" else pixels.mean_iu
 
     def promised(self, trial: Trial) -> float:
         """Return the agreement to promise: that on the blocks tuned on, minus its standard error."""
@@ -61,14 +62,9 @@ class Goal:
         blocks, total = trial.blocks, trial.tuned.agreement
         if len(blocks) < 2:
             return 0.0
-        left = [self._without(total, one) for one in blocks]
+        left = [self.agreement(total - one.agreement) for one in blocks]
         mean = sum(left) / len(left)
         return math.sqrt((len(left) - 1) / len(left) * sum((one - mean) ** 2 for one in left))
-
-    def _without(self, total: Agreement, block: Sums) -> float:
-        one = block.agreement
-        rest = Agreement(total.right - one.right, total.truth - one.truth, total.shown - one.shown)
-        return rest.pixel_acc if self.measure == "pixel_acc" else rest.mean_iu
 
     def met(self, trial: Trial) -> bool:
         """Return True if the trial meets the goal."""

@@ -16,7 +16,6 @@ from clockseg.planning.candidates import SKIP
 from clockseg.planning.frontier import Goal
 from clockseg.planning.planner import Plan, Trial, Variant, plan
 from clockseg.planning.taping import Callbacks
-from clockseg.planning.trial import Sums
 
 SHARE = 1 / 3
 """Of the uncut network's time: the limit in which the recommended schedule agrees the most."""
@@ -41,7 +40,7 @@ def recommend(
         raise UsageError(f"network {net.name!r} gives instances; schedules are compared by their label maps.")
     found = plan([Variant(net, str(cut.file))], clips, Goal(time=SHARE), limit=frames, callbacks=callbacks)
     best = unbeaten(found.chosen, found.trials)
-    total = best.tuned + best.held_back
+    total = best.all_frames
     why = (
         f"{100 * total.agreement.pixel_acc:.1f} % of the pixels as on every frame, in {total.relative_time:.2f} of the time: the "
         f"best of {len(found.trials)} schedules on {found.frames} frames of {', '.join(str(clip.path) for clip in clips)}"
@@ -59,13 +58,12 @@ def unbeaten(chosen: Trial, trials: Sequence[Trial]) -> Trial:
     Both are compared on all frames, those held back included.
     """
     plain = [one for one in trials if one.candidate.kind == SKIP and one.candidate.carry != "identity"]
-    better = [one for one in plain if one is not chosen and _beats(_all(one), _all(chosen))]
-    return max(better, key=lambda one: _all(one).agreement.pixel_acc, default=chosen)
-
-
-def _all(trial: Trial) -> Sums:
-    return trial.tuned + trial.held_back
-
-
-def _beats(one: Sums, other: Sums) -> bool:
-    return one.agreement.pixel_acc >= other.agreement.pixel_acc and one.relative_time <= other.relative_time
+    best = chosen.all_frames
+    better = [
+        one
+        for one in plain
+        if one.all_frames.agreement.pixel_acc >= best.agreement.pixel_acc
+        and one.all_frames.relative_time <= best.relative_time
+        and one is not chosen
+    ]
+    return max(better, key=lambda one: one.all_frames.agreement.pixel_acc, default=chosen)

@@ -51,9 +51,10 @@ class Agreement:
     shown: Array
 
     def __add__(self, other: Agreement) -> Agreement:
-        if not isinstance(other, Agreement):
-            return NotImplemented
         return Agreement(self.right + other.right, self.truth + other.truth, self.shown + other.shown)
+
+    def __sub__(self, other: Agreement) -> Agreement:
+        return Agreement(self.right - other.right, self.truth - other.truth, self.shown - other.shown)
 
     @property
     def pixel_acc(self) -> float:
@@ -99,8 +100,6 @@ class Sums:
     network: int = 0
 
     def __add__(self, other: Sums) -> Sums:
-        if not isinstance(other, Sums):
-            return NotImplemented
         return Sums(
             self.agreement + other.agreement,
             self.time + other.time,
@@ -142,6 +141,11 @@ class Trial:
     tuned: Sums
     held_back: Sums
     blocks: tuple[Sums, ...]
+
+    @property
+    def all_frames(self) -> Sums:
+        """The result on all blocks, those held back included."""
+        return self.tuned + self.held_back
 
 
 @dataclass(eq=False)

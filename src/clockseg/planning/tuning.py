@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
@@ -173,11 +173,12 @@ class _Search:
     def close_in(self, count: int) -> None:
         """Bisect where the rate makes its widest steps until there are ``count`` points, then where it passes the one asked for."""
         while self.replays < MOST_REPLAYS:
-            pairs = [pair for pair in pairwise(self.points) if _between(*pair)]
+            # Two neighbouring pieces, with thresholds in between that neither covers.
+            pairs = [(left, right) for left, right in pairwise(self.points) if left.high < right.low]
             stepping = [pair for pair in pairs if pair[0].fire_rate != pair[1].fire_rate]
             if self.replays < count and stepping:
                 left, right = max(stepping, key=lambda pair: abs(pair[0].fire_rate - pair[1].fire_rate))
-            elif passing := [pair for pair in pairs if self._passes(*pair)]:
+            elif passing := [(a, b) for a, b in pairs if (a.fire_rate - self.asked) * (b.fire_rate - self.asked) < 0]:
                 left, right = passing[0]
             else:
                 return
@@ -185,34 +186,15 @@ class _Search:
 
     def best(self) -> Point:
         """Return the closest point; of several the one of the widest piece, which depends least on these frames."""
-        return min(self.points, key=lambda point: (self._miss(point), point.low - point.high))
-
-    def _passes(self, left: Point, right: Point) -> bool:
-        return (left.fire_rate - self.asked) * (right.fire_rate - self.asked) < 0
-
-    def _miss(self, point: Point) -> float:
-        return abs(point.fire_rate - self.asked)
+        return min(self.points, key=lambda point: (abs(point.fire_rate - self.asked), point.low - point.high))
 
     def _point(self, threshold: float) -> Point:
-        made, ends = self.schedule(threshold), _Ends(threshold)
-        trials = [_tried(recording, ends.of(replay(recording, made))) for recording in self.recordings]
-        return Point(threshold, reduce(add, trials), ends.low, ends.high)
-
-
-class _Ends:
-    """Tracks the signals closest to the threshold from below and from above."""
-
-    def __init__(self, threshold: float) -> None:
-        self.threshold, self.low, self.high = threshold, -math.inf, math.inf
-
-    def of(self, records: Iterable[Record]) -> Iterator[Record]:
-        for record in records:
-            for signal in record.signal:
-                if signal is not None and signal < self.threshold:
-                    self.low = max(self.low, signal)
-                elif signal is not None:
-                    self.high = min(self.high, signal)
-            yield record
+        made = self.schedule(threshold)
+        records = [list(replay(recording, made)) for recording in self.recordings]
+        signals = [signal for each in records for record in each for signal in record.signal if signal is not None]
+        low = max((signal for signal in signals if signal < threshold), default=-math.inf)
+        high = min((signal for signal in signals if signal >= threshold), default=math.inf)
+        return Point(threshold, reduce(add, map(_tried, self.recordings, records)), low, high)
 
 
 def _short(low: float, high: float) -> float:
@@ -226,8 +208,3 @@ def _short(low: float, high: float) -> float:
     middle = (low + min(high, NEVER)) / 2
     shorter = (round(middle, digits) for digits in range(17))
     return next((number for number in shorter if low < number <= high), high)
-
-
-def _between(left: Point, right: Point) -> bool:
-    """Return True if there are thresholds that neither piece covers."""
-    return left.high < right.low
