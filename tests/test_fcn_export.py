@@ -179,7 +179,8 @@ def test_what_is_held_are_the_score_maps_uncropped(tmp_path: Path) -> None:
         "pool4": {"score_pool4": (1, 5, 16, 17)},
         "fc7": {"upscore2": (1, 5, 6, 8)},
     }
-    assert net.stages[1].scores({"score_pool4": "watched"}) == "watched"
+    watched = np.zeros((1, 5, 2, 2), np.float32)
+    assert net.stages[1].scores({"score_pool4": watched}) is watched
     parts = [part.outputs for part in _bodies(load(tmp_path / "net.onnx", engine=None))]
     assert parts == [("pool3", "score_pool3"), ("pool4", "score_pool4"), ("fc7", "upscore2")]
 
