@@ -1,4 +1,4 @@
-"""How networks are cut, kept in clockseg's cache: a graph is read again only where a part of it has to be compiled."""
+"""A cache of cut networks, so that a graph is read again only if a part of it has to be compiled."""
 
 from __future__ import annotations
 

@@ -57,15 +57,13 @@ def segment(
     """Segment a video file, an image or a folder of images into a result folder.
 
     ``folder`` gets ``summary.json`` and the files for ``write``: labels (``labels.mkv``), overlay (``overlay.mp4``), trace
-    (``trace.jsonl``) and png (``png/``); by default the first three. A network that outputs numbers has values
-    (``values.mkv``) and npy (``npy/``) instead of labels and png, an instance network instances (``instances.jsonl``) instead
-    of labels. If anything fails, no file is left.
+    (``trace.jsonl``) and png (``png/``); by default the first three. Numbers are written as values
+    (``values.mkv``) and npy (``npy/``), instances as ``instances.jsonl``. If anything fails, no file is left.
 
-    ``every``: process every n-th frame only. ``limit``: stop after so many processed frames. ``start_seconds``,
-    ``end_seconds``: process a part of the video. ``stream``: index of the video stream, from 0. ``flicker``: add the flicker to
-    the summary. ``name``: the schedule's name in the summary. ``strip``: the overlay's bar, "activity" or "stages".
-    ``classes``: draw and write only these; all other pixels get 255.
-    A long video is cut at key frames at least a minute apart, and each piece has its own session.
+    ``every``: process every n-th frame only. ``limit``: stop after so many. ``start_seconds``, ``end_seconds``: process a part.
+    ``stream``: index of the video stream, from 0. ``flicker``: add the flicker to the summary. ``name``: the schedule's name
+    in the summary. ``strip``: the overlay's bar, "activity" or "stages". ``classes``: draw and write only these; all other
+    pixels get 255. A long video is cut at key frames at least a minute apart, and each piece has its own session.
 
     ``VideoError`` if no frame can be decoded, ``InputChanged`` if the input is replaced during the run. Of a damaged clip, all
     frames that can be decoded are written, and ``problems`` says what was lost.
