@@ -72,7 +72,8 @@ def _facts(found: CutNetwork) -> Facts:
     stages = sum(part.kind == "stage" for part in inspection.parts)
     told = {"parameters": inspection.whole.parameters, "size": list(inspection.size), "stages": stages}
     told |= {"classes": len(inspection.classes), "apart": found.apart.difference, "labels_apart": found.apart.labels}
-    return told | {"held_share": inspection.held_share, "held_work": inspection.held_work}
+    held = sum(part.multiply_adds for part in inspection.held) / max(1, inspection.whole.multiply_adds)
+    return told | {"held_share": inspection.held_share, "held_work": held if inspection.held else None}
 
 
 def pages(facts: Facts) -> dict[str, str]:

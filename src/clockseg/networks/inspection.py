@@ -75,13 +75,18 @@ class Inspection:
     @property
     def held_share(self) -> float | None:
         """The time of a frame on which only stage 1 fires, over the uncut network's; None for a network of one stage."""
+        return sum(part.seconds for part in self.held) / self.whole.seconds if self.held else None
+
+    @property
+    def held(self) -> list[Inspected]:
+        """Return the parts that run on a frame on which only stage 1 fires; none of a network of one stage."""
         if sum(part.kind == "stage" for part in self.parts) < 2:
-            return None
+            return []
         fresh = {self.parts[0].name}
         for part in self.parts:
             if part.kind == "finish" or (part.kind == "group" and not fresh.isdisjoint(part.reads)):
                 fresh.add(part.name)
-        return sum(part.seconds for part in self.parts if part.name in fresh) / self.whole.seconds
+        return [part for part in self.parts if part.name in fresh]
 
     @property
     def warning(self) -> str | None:
