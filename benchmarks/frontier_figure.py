@@ -75,7 +75,9 @@ def _legends(axes: Any, ways: Ways) -> None:
     kinds = [Line2D([], [], color=one, marker="o", label=text) for one, text in known]
     kinds.append(Line2D([], [], color=MUTED, alpha=0.35, linewidth=6, label="the best in so much time"))
     axes.add_artist(axes.legend(handles=kinds, loc="lower right", frameon=True))
-    named = [(name, {"marker": one}) for name, one in MARKERS.items() if name in bases]
+    named: list[tuple[str, dict[str, Any]]] = [
+        (name, {"marker": one}) for name, one in MARKERS.items() if name in bases
+    ]
     named.append(("hollow: on a clock", {"marker": "o", "markerfacecolor": "white"}))
     shapes = [Line2D([], [], color=INK, linestyle="", label=name, **style) for name, style in named]
     axes.legend(handles=shapes, loc="upper left", ncols=len(shapes), columnspacing=1.2, handletextpad=0.2)

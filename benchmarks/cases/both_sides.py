@@ -90,7 +90,7 @@ def _masks(periods: Sequence[int]) -> Facts:
 def _similarity(clip: Clip, schedule: str) -> float:
     """Return the mean J of the frames on which the network, which is the annotation, does not run."""
     frames = list(clip.frames())
-    images, masks = [frame.image for frame in frames], [frame.labels == 1 for frame in frames]  # type: ignore[comparison-overlap]
+    images, masks = [frame.image for frame in frames], [np.asarray(frame.labels) == 1 for frame in frames]
     annotation = {id(image): mask for image, mask in zip(images, masks, strict=True)}
     stage = Stage("mask", lambda image: annotation[id(image)][None, None].astype(np.float32))
     net = StagedNetwork("annotation", (stage,), finish=lambda share: share[0, 0] > 0.5)

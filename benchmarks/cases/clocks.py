@@ -70,6 +70,10 @@ def _agreeing(recording: Recording, schedule: Any) -> Facts:
     return {"rate": float(np.mean(fired[1:])), "pixel_acc": total.pixel_acc, "mean_iu": total.mean_iu}
 
 
+def _warped(make: Callable[[float], Any], threshold: float) -> Any:
+    return carried(make(threshold), WARP)
+
+
 def _kinds(recording: Recording) -> list[Facts]:
     fixed = [carried(skip_frame(period), WARP) for period in PERIODS]
     rates = [tried([recording], schedule).fire_rate for schedule in fixed]
@@ -80,8 +84,8 @@ def _kinds(recording: Recording) -> list[Facts]:
     }
     kinds = {"skip_frame(n)": fixed}
     for name, make in makers.items():
-        chosen = [tune([recording], lambda t, make=make: carried(make(t), WARP), rate, points=4) for rate in rates]
-        kinds[name] = [carried(make(one.point.threshold), WARP) for one in chosen]
+        chosen = [tune([recording], partial(_warped, make), rate, points=4) for rate in rates]
+        kinds[name] = [_warped(make, one.point.threshold) for one in chosen]
     kinds["budget(network_rate=r)"] = [carried(budget(network_rate=1 / period), WARP) for period in PERIODS]
     return [
         {"clock": name, "asked": rate, **_agreeing(recording, schedule)}

@@ -103,7 +103,7 @@ def _constant_velocity(net: StagedNetwork, images: Sequence[Any], period: int) -
             if gains[row, column] > 0.1:
                 ids[column] = expected.ids[row]
                 velocity[int(ids[column])] = (found.boxes[column] - last.boxes[row]) / period
-        for column in np.nonzero(ids == 0)[0]:
+        for column in np.flatnonzero(ids == 0).tolist():
             most += 1
             ids[column] = most
         last = Instances.of(found.soft, found.classes, found.scores, found.size, boxes=found.boxes, ids=ids)
@@ -142,7 +142,16 @@ def _times(folder: Path, asked: Namespace) -> Facts:
             writer.append(image, index / 25)
     net, image = clockseg.load(file, engine="openvino", threads=1), scenes()["apart"].images[0]
     spent = [took(lambda: net(image)) for _ in range(6)][1:]
-    command = ("segment", str(folder / "clip.mp4"), "--network", str(file), "--engine", "openvino", "--threads", "1")
+    command: tuple[str, ...] = (
+        "segment",
+        str(folder / "clip.mp4"),
+        "--network",
+        str(file),
+        "--engine",
+        "openvino",
+        "--threads",
+        "1",
+    )
     command += ("--quiet", "--overwrite", "--out", str(folder / "out"), "--schedule")
     schedules = {"every": "frame_oracle", "keys": "carried(skip_frame(6), interpolate(flow))"}
     seconds = turns(schedules, lambda text: took(lambda: clockseg_command(*command, text)), asked.rounds)

@@ -27,7 +27,7 @@ LEAST_PSNR, MOST_SIZE = 38.0, 1.15
 
 def measure(asked: Namespace) -> Facts:
     """Measure each network on the videos that it is for."""
-    rows = []
+    rows: list[Facts] = []
     for network, name in RUNS:
         say(f"{network}, {name}")
         with tempfile.TemporaryDirectory() as folder:

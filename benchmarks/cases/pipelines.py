@@ -10,7 +10,7 @@ import json
 import os
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
@@ -120,5 +120,12 @@ def _stream(rows: list[Facts]) -> str:
         row |= {"median": None, "p95": None} | (row["age_ms"] or {})
     scores = {"mean IU": share("mean_iu"), "kept": share("kept"), "agreement": share("like full")}
     ages = {"age ms": figure("median", ".0f"), "p95": figure("p95", ".0f")}
-    ends = {"finished": "finished", "dropped": "dropped", "on time": share("in time")}
-    return listing(rows, {"schedule": "way"} | scores | ages | ends)
+    columns: dict[str, str | Callable[[Facts], str]] = {
+        "schedule": "way",
+        **scores,
+        **ages,
+        "finished": "finished",
+        "dropped": "dropped",
+        "on time": share("in time"),
+    }
+    return listing(rows, columns)

@@ -59,7 +59,7 @@ def _planned(asked: Namespace, video: str, variants: list[Variant]) -> Facts:
     answers = []
     for name, goal in ((f"keep {KEEP:g}", Goal(keep=KEEP)), (f"time {TIME:.2f}", Goal(time=TIME))):
         trial = goal.best(found.trials)
-        planned = {"promised": goal.promised(trial), "held_back": goal.agreement(trial.held_back)}
+        planned: Facts = {"promised": goal.promised(trial), "held_back": goal.agreement(trial.held_back)}
         planned |= {"network": found.variants[trial.variant].name, "schedule": trial.candidate.text}
         way = ("plan", found.variants[trial.variant].net, parse_schedule(trial.candidate.text))
         _, one = compared(found.variants[0].net, [way], clip)

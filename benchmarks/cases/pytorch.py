@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
 
 from benchmarks.harness import Facts, figure, listing, percent
 from benchmarks.inputs import DRIVING, MEAN, STD, images, segformer_module, video
@@ -40,9 +42,11 @@ def measure(asked: Namespace) -> Facts:
         for text, options in WRAPPED.items():
             model = models[f"{name}: {text}"] = copy.deepcopy(segformer_module().model)
             clocked[f"{name}: {text}"] = wrap(model, engine=name, threads=asked.threads, **options)
-    runs: dict[str, Run] = {
-        name: (lambda frame, model=model: model(pixel_values=frame)) for name, model in models.items()
-    }
+
+    def running(model: Any) -> Run:
+        return lambda frame: model(pixel_values=frame)
+
+    runs = {name: running(model) for name, model in models.items()}
     with torch.no_grad():
         seconds = interleaved(runs, pixels, asked.rounds)
     fires = {name: list(one.tally.fire_rate.values()) for name, one in clocked.items()}
@@ -56,5 +60,5 @@ def pages(facts: Facts) -> dict[str, str]:
     def fires(row: Facts) -> str:
         return "-" if row["fires"] is None else ", ".join(percent(one, 0) for one in row["fires"])
 
-    wrapped = {"wrapped": "way", "time": figure("time"), "stages fire": fires}
+    wrapped: dict[str, str | Callable[[Facts], str]] = {"wrapped": "way", "time": figure("time"), "stages fire": fires}
     return {"pytorch": f"{listing(facts['wrapped'], wrapped)}\n\nThreads: {facts['threads']}."}

@@ -18,6 +18,8 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.harness import RESULTS, provenance
 from benchmarks.inputs import data
 from clockseg import load
@@ -76,7 +78,7 @@ def scored(net: StagedNetwork, clips: Sequence[Clip]) -> dict[str, Any]:
     """Fractions of 1, of labels at the frames' own size, over the labelled frames."""
     classes = net.sidecar.classes
     frames = (clip.frame(index) for clip in clips for index in clip.labelled_indices())
-    each = (confusion(frame.labels, net(frame.image), len(classes)) for frame in frames)
+    each = (confusion(np.asarray(frame.labels), net(frame.image), len(classes)) for frame in frames)
     return facts(reduce(add, each, Confusion.none(len(classes))), classes)
 
 

@@ -57,11 +57,10 @@ def validation(net: StagedNetwork) -> dict[str, Confusion]:
     names = ("fused", *(stage.name for stage in net.stages))
     total = dict.fromkeys(names, Confusion.none(len(net.sidecar.classes)))
     for clip in read_data(data("camvid", "val")):
-        for frame in clip:
+        for frame in map(clip.frame, clip.labelled_indices()):
             found = {"fused": net(frame.image), **own_labels(net, frame.image)}
-            total = {
-                name: total[name] + confusion(frame.labels, found[name], len(net.sidecar.classes)) for name in names
-            }
+            truth = np.asarray(frame.labels)
+            total = {name: total[name] + confusion(truth, found[name], len(net.sidecar.classes)) for name in names}
     return total
 
 
@@ -70,7 +69,9 @@ def own_labels(net: StagedNetwork, image: Image) -> dict[str, Labels]:
     found, trunk = {}, net.prepare(image)
     for stage in net.stages:
         trunk = stage.body(trunk)
-        found[stage.name] = maps.labels(enlarged(stage.scores(stage.head(trunk)), net, image))[0]
+        scores = stage.scores
+        assert scores is not None, stage.name
+        found[stage.name] = maps.labels(enlarged(scores(stage.head(trunk)), net, image))[0]
     return found
 
 

@@ -40,7 +40,7 @@ def main() -> None:
 def measured(threads: int | None) -> dict[str, Sequence[Evaluation]]:
     """For each engine: `street` and `street-int8` whole, on the val clip; then `street-int8` cut, every stage firing."""
     clips = read_data(data("camvid", "val"))
-    found = {}
+    found: dict[str, Sequence[Evaluation]] = {}
     for engine in ("openvino", "onnxruntime"):
         net, small = (load(name, engine=engine, threads=threads) for name in ("street", NAME))
         [whole, eight] = evaluate(net, {"street": frame_oracle}, clips, baselines=[(NAME, small)])

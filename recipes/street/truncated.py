@@ -15,6 +15,7 @@ from clockseg import evaluate, frame_oracle, load, pipelined
 from clockseg.datasets import read_data
 from clockseg.evaluation.evaluate import Evaluation
 from clockseg.graph.cost import price
+from clockseg.graph.part import GraphPart
 from recipes.cards import RECIPES, arguments, facts, finish, table
 from recipes.street.card import training
 
@@ -51,8 +52,9 @@ def multiply_adds(name: str) -> int:
     """Of the uncut network at its own working size, padded."""
     net = load(file(name), engine=None)
     said = net.sidecar.input
-    size = tuple(-(-side // said.pad_multiple) * said.pad_multiple for side in (said.width, said.height))
-    return price(net.whole, size).multiply_adds
+    width, height = (-(-side // said.pad_multiple) * said.pad_multiple for side in (said.width, said.height))
+    assert isinstance(net.whole, GraphPart)
+    return price(net.whole, (width, height)).multiply_adds
 
 
 def markdown(figures: dict[str, Any], found: Sequence[Evaluation]) -> str:
