@@ -1,6 +1,7 @@
 """Instances: recognised from exports, decoded, followed from key frame to key frame, written and read."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clockseg
-from blobs import NAMES, SIZE, blob_model, found_masks, scene, scenes, shaped_model, write_blobs
+from blobs import NAMES, SIZE, Disc, blob_model, found_masks, scene, scenes, shaped_model, write_blobs
 from clockseg.cli.main import main
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
@@ -535,11 +536,52 @@ def test_pieces_of_a_video_count_frames_on():
     assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"]) == (102, 102, 1)
 
 
-def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, tmp_path, monkeypatch):
-    with OverlayWriter(tmp_path / "long.mp4", fps=1, options={"crf": "12", "g": "30"}) as writer:
-        for number, image in enumerate(scenes()["apart"].images * 3):
-            writer.append(image, number)
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory):
+    """A video in three pieces of 48 frames. In the first, a red disc comes and a green one goes; the third begins with a cut."""
+    path = tmp_path_factory.mktemp("long") / "long.mp4"
+    discs = [
+        Disc(0, lambda t: (40 + 2 * t if t > 20 else -99, 60)),
+        Disc(1, lambda t: (40 + 2 * t if t < 30 else -99, 130)),
+        Disc(2, lambda t: (40 + 2 * t, 200)),
+    ]
+    images = [*scene(discs, 96).images, *(255 - image for image in scene(discs[:1], 48).images)]
+    with OverlayWriter(path, fps=Fraction(4, 5), options={"crf": "12", "g": "48", "sc_threshold": "0"}) as writer:
+        for number, image in enumerate(images):
+            writer.append(image, number / 0.8)
+    return path
 
+
+@pytest.mark.parametrize("carry", ["interpolate(flow)", "warp(flow)", "identity"])
+def test_an_object_keeps_its_identity_across_the_border_of_two_pieces(carry, net, long_video, tmp_path):
+    schedule = clockseg.parse_schedule(f"carried(skip_frame(5), {carry})")
+    done = clockseg.segment(long_video, tmp_path / "out", net, schedule, write=["instances"])
+
+    lines = list(clockseg.read_instances(tmp_path / "out"))
+    assert done.summary["starts"] == [0, 48, 96]
+    assert [line["frame"] for line in lines] == list(range(144))
+    seen = {(one["category"], one["track_id"]) for line in lines[:96] for one in line["instances"]}
+    assert sorted(kind for kind, _ in seen) == sorted(NAMES)
+    assert ("red", 3) in seen
+
+
+def test_an_object_seen_after_a_cut_at_a_border_gets_a_new_identity(long_video, tmp_path):
+    square = np.zeros((64, 80, 1), np.float32)
+    square[20:40, 20:40] = 1
+    net = clockseg.instance_network(lambda image: Instances.of(square, [0], [0.9], SIZE), NAMES)
+    clockseg.segment(
+        long_video,
+        tmp_path / "out",
+        net,
+        clockseg.parse_schedule("carried(skip_frame(5), interpolate(flow))"),
+        write=["instances"],
+    )
+
+    ids = [line["instances"][0]["track_id"] for line in clockseg.read_instances(tmp_path / "out")]
+    assert ids == [1] * 96 + [2] * 48
+
+
+def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, long_video, tmp_path, monkeypatch):
     def run(name: str, *more: str) -> int:
         given = [
             "--network",
@@ -552,7 +594,7 @@ def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, tmp_path, monkeyp
             "--out",
             str(tmp_path / name),
         ]
-        return main(["segment", str(tmp_path / "long.mp4"), *given, *more])
+        return main(["segment", str(long_video), *given, *more])
 
     def stop(self, clip: object, progress: object) -> None:
         if progress.done == 90 and (tmp_path / "resumed" / "long" / ".part" / "000000").exists():
@@ -565,10 +607,6 @@ def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, tmp_path, monkeyp
         assert run("resumed") == 130
     assert run("resumed", "--resume") == 0
 
-    starts = clockseg.read_summary(tmp_path / "once" / "long")["starts"]
-    lines = list(clockseg.read_instances(tmp_path / "once" / "long"))
-    assert len(starts) == 3
-    assert [min(one["track_id"] for one in lines[start]["instances"]) for start in starts] == [1, 10001, 20001]
     for name in ("instances.jsonl", "overlay.mp4"):
         found = {(tmp_path / out / "long" / name).read_bytes() for out in ("once", "jobs", "resumed")}
         assert len(found) == 1

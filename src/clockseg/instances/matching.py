@@ -55,7 +55,7 @@ def assignment(gains: Array) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _Track:
+class Track:
     """The last box of an identity, its change per frame, the frame of that box, and the key frames that have lacked it since."""
 
     one: int
@@ -70,7 +70,7 @@ class _Track:
 class Tracker:
     """Identities from key frame to key frame, counted from 1. ``most``: the highest that was given."""
 
-    tracks: dict[int, _Track] = field(default_factory=dict)
+    tracks: dict[int, Track] = field(default_factory=dict)
     most: int = 0
 
     def see(self, found: Instances, expected: Instances | None, frame: int) -> Instances:
@@ -107,5 +107,5 @@ class Tracker:
             last = self.tracks.get(one)
             passed = 0 if last is None else frame - last.frame
             velocity = np.zeros(4) if last is None or passed <= 0 else (box - last.box) / passed
-            now[one] = _Track(one, kind, box, velocity, frame)
+            now[one] = Track(one, kind, box, velocity, frame)
         self.tracks = {one: track for one, track in missing.items() if track.missed <= PATIENCE} | now

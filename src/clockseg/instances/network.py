@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clockseg.clockwork.network import Stage, StagedNetwork
@@ -12,6 +13,7 @@ from clockseg.clockwork.session import Session
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.part import IMAGE, Built, GraphPart, Pick
 from clockseg.graph.sidecar import Input, Sidecar
+from clockseg.instances.handover import Handover
 from clockseg.instances.heads import Head
 from clockseg.instances.sets import Instances
 from clockseg.types import Image, Size
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 STAGE = "network"
 """The name of the only stage."""
-PER_PIECE = 10_000
-"""Identities that each piece of a long video may give."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Decoding:
     """The ``restore`` of an instance network: from the raw outputs of a frame to its ``Instances``.
 
     ``head``: None for a function that returns ``Instances`` itself. ``scaled``: the size of a frame's picture within the working
-    size. ``given``: the highest identity that is given already.
+    size. ``before``: the state at the end of the piece of the video before; None at its beginning.
     """
 
     head: Head | None
     scaled: Callable[[Size], Size]
-    given: int = 0
+    before: Handover | None = None
 
     def __call__(self, value: Any, image: Image) -> Instances:
         """Return the instances of the frame ``image``, uint8 RGB [h, w, 3]."""
@@ -65,11 +65,12 @@ def gives_instances(net: StagedNetwork) -> bool:
     return isinstance(net.restore, Decoding)
 
 
-def in_piece(net: StagedNetwork, number: int) -> StagedNetwork:
-    """Return ``net`` with identities of its own for the piece ``number`` of a video; other networks as they are."""
-    if not isinstance(net.restore, Decoding):
-        return net
-    return replace(net, restore=replace(net.restore, given=number * PER_PIECE))
+def continued(net: StagedNetwork, before: Path) -> StagedNetwork:
+    """Return an instance network whose identities go on from a file that a ``Handover`` wrote."""
+    decoding = net.restore
+    if not isinstance(decoding, Decoding):
+        raise TypeError(f"network {net.name!r} gives no instances.")
+    return replace(net, restore=replace(decoding, before=Handover.read(before)))
 
 
 def instance_network(

@@ -110,7 +110,8 @@ class ClipRun:
     """One clip on its way to its result: it is planned, its pieces are segmented, and their files are joined.
 
     While it is ``ready``, take a step from ``next_step``, run it, and give its value to ``settle``. Steps of several pieces
-    may run at once, unless a ``limit`` decides which of them are needed. Pieces that are complete on disk are not run again.
+    may run at once, unless a ``limit`` decides which of them are needed or each needs those before it. Pieces that are complete
+    on disk are not run again.
     """
 
     input: Input
@@ -132,7 +133,9 @@ class ClipRun:
     @property
     def ready(self) -> bool:
         """True if there is a step that needs no result of those that are running."""
-        return not self.running or (self.planned is not None and self.limit is None and bool(self.waiting))
+        if self.planned is None or self.planned.in_order or self.limit is not None:
+            return not self.running
+        return not self.running or bool(self.waiting)
 
     def next_step(self) -> Step:
         """Return the next step."""

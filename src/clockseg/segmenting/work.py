@@ -24,7 +24,7 @@ from clockseg.errors import UsageError, VideoError
 from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.instances.network import in_piece
+from clockseg.instances.network import continued, gives_instances
 from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
@@ -60,7 +60,8 @@ class Planned(NamedTuple):
     """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
 
     ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
-    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers.
+    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers. ``in_order``: True if each piece
+    needs those before it, since identities of instances go on.
     """
 
     source: Path
@@ -70,6 +71,7 @@ class Planned(NamedTuple):
     expected: int | None
     identity: str | None = None
     scale: tuple[float, float] | None = None
+    in_order: bool = False
 
     def complete(self) -> dict[int, PieceResult]:
         """Return the results of the pieces that are complete on disk, by their numbers."""
@@ -121,7 +123,8 @@ class Work:
             mark = {"source": printable(str(clip.path.absolute())), "identity": clip.identity, **self.facts()}
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale)
+            in_order = gives_instances(self.net)
+            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale, in_order)
 
     def run(
         self,
@@ -136,7 +139,8 @@ class Work:
         job = replace(self.job, limit=left, scale=planned.scale)
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
-        net = in_piece(self.net, piece.number)
+        before = planned.result.handover(piece.number)
+        net = self.net if before is None else continued(self.net, before)
         return run_piece(clip, folder, net, self.schedule, job, size=planned.size, progress=progress)
 
     def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
