@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import clockseg
-from benchmarks.harness import Facts, number, percent, table
+from benchmarks.harness import Facts, number, percent, table, where
 from benchmarks.inputs import data
 from benchmarks.measuring import clockseg as clockseg_command
 from benchmarks.measuring import took, turns
@@ -33,22 +33,26 @@ from clockseg.networks.cutting import cut_network
 from clockseg.video import OverlayWriter
 
 OPTIONS = {"rounds": 2, "ballast": 16}
+PARTS = ("scores", "time")
 PERIODS = (1, 3, 6, 12)
 WAYS = ("identity", "warp(flow)", "interpolate(flow)")
 RIVAL = "boxes at constant velocity"
 
 
-def measure(asked: Namespace) -> Facts:
-    """Score every way at every period, and time the command."""
+def part(name: str, asked: Namespace) -> Facts:
+    """Score every way at every period ("scores"), or time the command ("time")."""
     from blobs import blob_model, scenes
 
-    davis = {name: _davis(name) for name in ("car-shadow", "cows", "parkour")}
-    sources = [_scored(f"DAVIS {name}", _annotated(*shot), *shot) for name, shot in davis.items()]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
+        if name == "time":
+            return _times(folder, asked)
+        davis = {name: _davis(name) for name in ("car-shadow", "cows", "parkour")}
+        sources = [_scored(f"DAVIS {name}", _annotated(*shot), *shot) for name, shot in davis.items()]
         net = clockseg.load(_cut(folder, blob_model()), engine="openvino", threads=1)
-        sources += [_scored(name, net, scene.images, scene.truth) for name, scene in scenes().items()]
-        return {"sources": sources, "time": _times(folder, asked)}
+        return {
+            "sources": sources + [_scored(name, net, scene.images, scene.truth) for name, scene in scenes().items()]
+        }
 
 
 def _davis(shot: str) -> tuple[list[Any], list[dict[int, Any]]]:
@@ -160,15 +164,15 @@ def _times(folder: Path, asked: Namespace) -> Facts:
 
 
 def pages(facts: Facts) -> dict[str, str]:
-    """One table a source, and a sentence on the time."""
-    spent = facts["time"]
+    """A sentence on the time, and one table a source."""
+    scores, spent = (facts["parts"][part] for part in PARTS)
     parts = [
-        "Each cell: J, identities kept, and identity switches.\n\n"
         f"With a network of {spent['network_ms']:.0f} ms a frame, the whole command takes {number(spent['every'])} s for "
         f"{spent['frames']} frames with the network on every frame and {number(spent['keys'])} s on 1 of 6 with "
-        f"`interpolate(flow)`: {spent['every'] / spent['keys']:.1f}x faster."
+        f"`interpolate(flow)`: {spent['every'] / spent['keys']:.1f}x faster. {where(spent)}",
+        f"Each cell: J, identities kept, and identity switches. {where(scores)}",
     ]
-    for source in facts["sources"]:
+    for source in scores["sources"]:
         head = [f"{source['name']}, {source['frames']} frames", *(f"1 of {period}" for period in PERIODS)]
         cells = {(row["way"], row["period"]): _cell(row) for row in source["rows"]}
         names = {way: f"`{way}`" for way in WAYS} | {RIVAL: RIVAL}
