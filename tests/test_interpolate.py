@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 import cv2
 import numpy as np
 import onnx
@@ -313,6 +316,24 @@ def test_key_frames_of_a_compiled_network_are_those_of_every_frame(make, tmp_pat
     every = outputs(net, frames, frame_oracle)
     both = outputs(net, frames, carried(skip_frame(2), Interpolate(Flow(), keys=1)))
     assert all((both[t] == every[t]).mean() > 0.999 for t in (0, 2, 4))
+
+
+def test_motion_seen_ahead_gives_the_labels_of_frames_pushed_one_by_one(tmp_path) -> None:
+    net, frames = clockseg.load(networks.write_tiny(tmp_path), threads=1), clip(23)
+    late = stream(net, carried(skip_frame(4), Interpolate(Flow())))
+    assert late.sees_ahead
+    pushed = [shown.output for image in frames for shown in late.push(image)] + [shown.output for shown in late.end()]
+    threads = set()
+
+    def given() -> Iterator[np.ndarray]:
+        for image in frames:
+            threads.add(threading.current_thread())
+            yield image
+
+    ran = outputs(net, given(), carried(skip_frame(4), Interpolate(Flow())))
+    assert np.array_equal(ran, pushed)
+    # Whoever reads frames need not be thread-safe.
+    assert threads == {threading.main_thread()}
 
 
 def test_it_is_one_of_the_public_carries() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -75,6 +75,12 @@ class Stream:
     def push(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[Shown]:
         """See a frame and run it."""
         return self.run(self.see(image, vectors=vectors, item=item))
+
+    def over(self, images: Iterable[Any]) -> Iterator[Shown]:
+        """Run all frames of one clip, and yield all of them in order."""
+        for image in images:
+            yield from self.push(image)
+        yield from self.end()
 
     def end(self) -> list[Shown]:
         """End the clip, and return the frames that are left. The next frame begins another clip."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,8 @@ MOST_BYTES = 400_000_000
 """The most bytes of pictures that wait for the next key frame."""
 LEAST_FRAMES = 8
 """The number of frames that may always wait, however large their pictures are."""
+AHEAD = 8
+"""The number of frames whose motion ``run`` estimates ahead of the network."""
 MOST_THREADS = 4
 """The most threads that make outputs concurrently."""
 
@@ -71,17 +74,15 @@ def run(
 
     ``schedule``: as for a ``Session``, also text. ``executor``: as for a ``Session``.
 
-    With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead.
+    With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead, and
+    the motion of the next ``AHEAD`` frames is estimated in a thread while the network runs. Don't change arrays once they are given.
 
     >>> from clockseg import Stage, StagedNetwork
     >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", "frame_oracle")]
     ['A', 'B']
     """
     with closing(stream(net, schedule, session=partial(Session, executor=executor))) as frames:
-        for image in images:
-            for shown in frames.push(image):
-                yield shown.output, shown.record
-        for shown in frames.end():
+        for shown in frames.over(images):
             yield shown.output, shown.record
 
 
@@ -156,6 +157,21 @@ class Interpolated(Watching):
     def maps_of(self, seen: Seen, value: Any) -> Maps:
         """Return the maps of a key frame, from the value that ``finish`` reads."""
         return Maps.of(value)
+
+    def over(self, images: Iterable[Any]) -> Iterator[Shown]:
+        """Run all frames of one clip, and estimate the motion of the next ones in a thread meanwhile."""
+        if not self.sees_ahead:
+            yield from super().over(images)
+            return
+        with ThreadPoolExecutor(max_workers=1) as seeing:
+            ahead: deque[Future[Seen]] = deque()
+            for image in images:
+                ahead.append(seeing.submit(self.see, image))
+                if len(ahead) > AHEAD:
+                    yield from self.run(ahead.popleft().result())
+            for seen in ahead:
+                yield from self.run(seen.result())
+        yield from self.end()
 
     def end(self) -> list[Shown]:
         """End the clip: the frames after the last key frame are made from it alone."""
