@@ -95,7 +95,7 @@ def own_clock(monkeypatch):
         clock.now += seconds
 
     fake = SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep)
-    for module in ("clockseg.clockwork.lazy", "clockseg.clockwork.step", "toy_networks"):
+    for module in ("clockseg.clockwork.lazy", "toy_networks"):
         monkeypatch.setattr(f"{module}.time", fake)
 
 

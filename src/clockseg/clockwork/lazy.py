@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from clockseg.clockwork.clock import Clock, Decision, Tick, ask
 
 CLOCK, MOTION, FUSE, FINISH = "clock", "motion", "fuse", "finish"
 Kind: TypeAlias = int | str
@@ -25,14 +27,40 @@ class Lazy:
     pending: bool = True
 
 
+@dataclass
 class Executor:
-    """Runs pending calls. This one makes one call after another; others look values up, or run several calls as one model.
+    """Runs the pending calls of a network's parts, asks its clocks, and takes the time of both.
 
-    >>> call = Lazy(0, "a.body", str.upper, ("x",))
-    >>> Executor().force([call])
-    >>> call.value
-    'X'
+    This one makes one call after another. Others override ``force``, to run several calls as one model or to look their values
+    up, or ``ask``. ``spent``: the seconds of the current frame so far, by kind.
     """
+
+    spent: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
+
+    def read(self, *wanted: Any) -> Any:
+        """Run the pending calls that these values depend on as one batch, and return the value of the last one.
+
+        >>> trunk = Lazy(0, "a.body", str.upper, ("x",))
+        >>> Executor().read(Lazy(0, "a.head", str.__add__, (trunk, "!"))), trunk.value
+        ('X!', 'X')
+        """
+        batch: dict[int, Lazy] = {}
+        waiting = [*wanted][::-1]
+        while waiting:
+            call = waiting.pop()
+            if type(call) is Lazy and call.pending and id(call) not in batch:
+                needed = [one for one in call.args if type(one) is Lazy and one.pending and id(one) not in batch]
+                if needed:
+                    waiting += [call, *needed[::-1]]
+                else:
+                    batch[id(call)] = call
+        if batch:
+            self.force(calls := list(batch.values()))
+            for call in calls:
+                # Arguments are released: what nobody else keeps is freed.
+                call.args, call.pending = (), False
+                self.spent[call.kind] = self.spent.get(call.kind, 0.0) + call.seconds
+        return wanted[-1].value
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Set the value of each call, and the seconds that it took. A call comes after those whose values it takes."""
@@ -41,31 +69,12 @@ class Executor:
             call.value = call.part(*[one.value if type(one) is Lazy else one for one in call.args])
             call.seconds = time.perf_counter() - start
 
+    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the decision of a clock, and its next state."""
+        start = time.perf_counter()
+        answer = ask(clock, tick, state)
+        self.spent[CLOCK] = self.spent.get(CLOCK, 0.0) + time.perf_counter() - start
+        return answer
+
     def rehearse(self, memory: Any, image: Any, vectors: Any) -> None:
         """Prepare for the next frames, given a fill's ``memory`` and frame; an executor may compile models here."""
-
-
-def force(executor: Executor, wanted: Iterable[Any]) -> list[Lazy]:
-    """Run the pending calls that these values depend on as one batch, release their arguments, and return them.
-
-    >>> trunk = Lazy(0, "a.body", str.upper, ("x",))
-    >>> head = Lazy(0, "a.head", str.__add__, (trunk, "!"))
-    >>> [call.value for call in force(Executor(), [head])]
-    ['X', 'X!']
-    """
-    batch: dict[int, Lazy] = {}
-    waiting = [*wanted][::-1]
-    while waiting:
-        call = waiting.pop()
-        if type(call) is Lazy and call.pending and id(call) not in batch:
-            needed = [one for one in call.args if type(one) is Lazy and one.pending and id(one) not in batch]
-            if needed:
-                waiting += [call, *needed[::-1]]
-            else:
-                batch[id(call)] = call
-    calls = list(batch.values())
-    if calls:
-        executor.force(calls)
-        for call in calls:
-            call.args, call.pending = (), False
-    return calls

@@ -56,16 +56,19 @@ class Schedule:
 
     @cached_property
     def watched(self) -> tuple[frozenset[Watch], ...]:
+        """For each stage, the maps that its clock watches."""
         return tuple(watches(clock, number) for number, clock in enumerate(self.clocks, start=1))
 
+    @cached_property
+    def periods(self) -> tuple[int | None, ...]:
+        """For each stage, its period if it fires at a fixed rate, on frames t = 0 mod period; None if its clock is asked."""
+        return tuple(facts(clock).period for clock in self.clocks)
+
     def _check_nested(self) -> None:
-        for i, (before, clock) in enumerate(pairwise(self.clocks), start=1):
-            outer, inner = facts(before).period, facts(clock).period
-            if self.delays[i] or outer is None or inner is None:
-                continue
-            if inner % outer:
+        for number, (outer, inner) in enumerate(pairwise(self.periods), start=1):
+            if outer and inner and inner % outer and not self.delays[number]:
                 raise UsageError(
-                    f"stage {i + 1} (every {inner} frames) would fire on frames on which stage {i} (every {outer}) holds: "
+                    f"stage {number + 1} (every {inner} frames) would fire on frames on which stage {number} (every {outer}) holds: "
                     "not nested. Give periods that are multiples of the one before, such as (1, 2, 4), or nested=False."
                 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clockwork.carry import call_carry
-from clockseg.clockwork.clock import ALWAYS, PICTURE, Decision, Tick, View, Watch, ask
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Lazy, force
+from clockseg.clockwork.clock import PICTURE, Decision, Tick, View, Watch
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Seconds
@@ -69,13 +68,6 @@ class Memory(NamedTuple):
     record: Record
 
 
-class Refill(NamedTuple):
-    """A fill that a clock asked for: the ``states`` of all clocks, which stay, and the calls that were ``made`` before it."""
-
-    states: tuple[Any, ...]
-    made: list[Lazy]
-
-
 def advance(
     net: StagedNetwork,
     schedule: Schedule,
@@ -83,15 +75,16 @@ def advance(
     image: Any,
     vectors: Any,
     executor: Executor,
-    refill: Refill | None = None,
+    states: Sequence[Any] | None = None,
 ) -> Memory:
     """Run one frame, and return the memory for the next.
 
-    Without a memory, after a change of the frames' size, and if a clock asks for a refill, every stage fires: a fill.
+    Without a memory, after a change of the frames' size, and if a clock asks for a refill, every stage fires: a fill. ``states``:
+    those that clocks had before a refill.
     """
     if memory is not None and memory.shape != np.shape(image):
         memory = None
-    frame = CurrentFrame(net, schedule, memory, image, vectors, executor, refill)
+    frame = CurrentFrame(net, schedule, memory, image, vectors, executor, states)
     now: list[Cell] = []
     answers: list[Decision] = []
     for i, stage in enumerate(net.stages):
@@ -105,13 +98,13 @@ def advance(
             answer, state = FIRE, past.state
         elif i and not late and schedule.nested and not answers[-1].fire:
             answer, state = HOLD, past.state
-        elif schedule.clocks[i] is ALWAYS:
-            answer, state = FIRE, past.state
+        elif period := schedule.periods[i]:
+            answer, state = HOLD if frame.t % period else FIRE, past.state
         else:
             answer, state = frame.decide(i, views, memory)
             if answer.refill:
-                states = tuple([state if j == i else cell.state for j, cell in enumerate(frame.past)])
-                return advance(net, schedule, None, image, vectors, executor, Refill(states, frame.made))
+                states = [state if j == i else cell.state for j, cell in enumerate(frame.past)]
+                return advance(net, schedule, None, image, vectors, executor, states)
         if answer.fire:
             # It computes from the stage before it, and reflects the frame that this one reflects.
             source = before[-1] if i else Cell(frame.prepared, None, frame.t)
@@ -140,8 +133,8 @@ def advance(
 class CurrentFrame:
     """The frame that is being run: the lazy values that its stages share, each made at most once.
 
-    ``past``: the cells of all stages as the previous frame left them; ``motion``: the motion since that frame; ``made``: the
-    calls that have run.
+    ``past``: the cells of all stages as the previous frame left them; ``prepared``: the frame as the network reads it;
+    ``motion``: the motion since the previous frame.
     """
 
     def __init__(
@@ -152,14 +145,14 @@ class CurrentFrame:
         image: Any,
         vectors: Any,
         executor: Executor,
-        refill: Refill | None,
+        states: Sequence[Any] | None,
     ) -> None:
         self.net, self.schedule, self.memory, self.image, self.executor = net, schedule, memory, image, executor
         self.t = 0 if memory is None else memory.t + 1
-        states = (None,) * len(net.stages) if refill is None else refill.states
-        self.past = [NEVER._replace(state=state) for state in states] if memory is None else memory.stages
-        self.last_seconds = 0.0 if memory is None else memory.record.seconds.network
-        self.made: list[Lazy] = [] if refill is None else refill.made
+        self.past = (
+            [NEVER._replace(state=state) for state in states or (None,) * len(net)] if memory is None else memory.stages
+        )
+        self.prepared = Lazy(MOTION if schedule.carry.estimates_motion else 0, "prepare", net.prepare, (image,))
         self.motion: Any = None
         self.sight: Any = None
         self._shared: dict[tuple[str, Any, Any], Lazy] = {}
@@ -173,18 +166,6 @@ class CurrentFrame:
     def by_carry(self, method: str, *args: Any) -> Lazy:
         """Return the call of a method of the carry."""
         return Lazy(MOTION, method, partial(call_carry, self.schedule.carry, method, self.t), args)
-
-    def read(self, lazy: Lazy) -> Any:
-        """Return a value, with all pending calls that it depends on run as one batch."""
-        if lazy.pending:
-            self.made += force(self.executor, (lazy,))
-        return lazy.value
-
-    @cached_property
-    def prepared(self) -> Lazy:
-        """The frame as the network reads it."""
-        kind = MOTION if self.schedule.carry.estimates_motion else 0
-        return Lazy(kind, "prepare", self.net.prepare, (self.image,))
 
     @cached_property
     def picture(self) -> Any:
@@ -214,9 +195,10 @@ class CurrentFrame:
                 continue
             stage, cell = self.net.stages[watch.stage - 1], before[watch.stage - 1]
             if watch.of == "features":
-                found[watch] = self.read(Lazy(CLOCK, stage.name + ".features", stage.features, (cell.trunk,)))
+                found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".features", stage.features, (cell.trunk,)))
             elif stage.scores is not None:
-                found[watch] = self.read(Lazy(CLOCK, stage.name + ".scores", stage.scores, (self.carry(cell),)))
+                held = cell.held if cell.motion is None else self.carry(cell)
+                found[watch] = self.executor.read(Lazy(CLOCK, stage.name + ".scores", stage.scores, (held,)))
         return found
 
     def decide(self, i: int, views: Mapping[Watch, Any], memory: Memory) -> tuple[Decision, Any]:
@@ -232,17 +214,14 @@ class CurrentFrame:
             *watched,
             since=past.since + 1,
             fires=past.fires,
-            motion=self.read(self.motion) if moved else None,
+            motion=self.executor.read(self.motion) if moved else None,
             views=shown,
-            travel=self.read(self.until_now(past.motion)) if moved else None,
+            travel=self.executor.read(self.until_now(past.motion)) if moved else None,
             output=memory.finished.output.value,
             classes=self.net.classes,
-            last_seconds=self.last_seconds,
+            last_seconds=memory.record.seconds.network,
         )
-        start = time.perf_counter()
-        answer = ask(clock, tick, past.state)
-        self.made.append(Lazy(CLOCK, "clock", clock, (), None, time.perf_counter() - start))
-        return answer
+        return self.executor.ask(clock, tick, past.state)
 
     def fuse(self, now: Sequence[Cell], fired: Sequence[bool]) -> tuple[dict[str, Any], Finished]:
         """Return the values of stages and groups by name, and the output; groups run again if a value that they read changed."""
@@ -290,7 +269,8 @@ class CurrentFrame:
         else:
             output = Lazy(FINISH, "restore", self.net.restore, (shown, self.image))
         kept = [value for cell in now for value in (cell.motion, cell.trunk, cell.held)]
-        self.made += force(self.executor, [self.sight, *kept, *finished, *values.values(), output])
+        self.executor.read(self.sight, *kept, *finished, *values.values(), output)
+        spent, self.executor.spent = self.executor.spent, {}
         fired = tuple([bool(answer.fire) for answer in answers])
         moved = [
             not propagated and not fires and cell.motion is not None for cell, fires in zip(now, fired, strict=True)
@@ -300,7 +280,7 @@ class CurrentFrame:
             fired,
             tuple([answer.signal for answer in answers]),
             tuple([cell.frame for cell in now]),
-            Seconds.of(len(now), self.made),
+            Seconds.of(len(now), spent),
             tuple(moved),
             propagated,
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple
 
-from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Lazy
+from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Kind
 
 
-class Seconds(NamedTuple):
+@dataclass(frozen=True)
+class Seconds:
     """Seconds of one frame by purpose. Preparing the frame counts as stage 1, or as motion under a carry that estimates it."""
 
     stages: tuple[float, ...]
@@ -18,19 +21,16 @@ class Seconds(NamedTuple):
     fuse: float = 0.0
     finish: float = 0.0
 
-    @property
+    @cached_property
     def network(self) -> float:
         """The sum of all: the network's time, from which relative times are computed."""
         return sum(self.stages) + self.clock + self.motion + self.fuse + self.finish
 
     @classmethod
-    def of(cls, stages: int, calls: Iterable[Lazy]) -> Seconds:
-        """Add up the seconds of a frame's calls, for a network of so many ``stages``."""
-        sums: dict[int | str, float] = {}
-        for call in calls:
-            sums[call.kind] = sums.get(call.kind, 0.0) + call.seconds
-        others = (sums.get(kind, 0.0) for kind in (CLOCK, MOTION, FUSE, FINISH))
-        return cls(tuple(sums.get(i, 0.0) for i in range(stages)), *others)
+    def of(cls, stages: int, spent: Mapping[Kind, float]) -> Seconds:
+        """Return the seconds ``spent`` on a frame, by kind, for a network of so many ``stages``."""
+        others = [spent.get(kind, 0.0) for kind in (CLOCK, MOTION, FUSE, FINISH)]
+        return cls(tuple([spent.get(i, 0.0) for i in range(stages)]), *others)
 
 
 class Record(NamedTuple):
@@ -55,7 +55,8 @@ class Record(NamedTuple):
 class Tally:
     """Running sums over the records of clips, which can be added. They take constant memory.
 
-    The first frame of a clip is counted in ``frames`` only; rates and ``seconds`` are over the frames after it.
+    The first frame of a clip is counted in ``frames`` only; rates and ``seconds`` are over the frames after it. ``fires``: of
+    each of the ``stages``; empty before the first such frame.
     """
 
     stages: tuple[str, ...]
@@ -66,21 +67,17 @@ class Tally:
     seconds: float = 0.0
     first_seconds: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not self.fires:
-            object.__setattr__(self, "fires", (0,) * len(self.stages))
-
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
         seconds, frames = record.seconds.network, self.frames + 1
         if first:
             return replace(self, clips=self.clips + 1, frames=frames, first_seconds=self.first_seconds + seconds)
-        fires = tuple([count + fired for count, fired in zip(self.fires, record.fired, strict=True)])
+        fires = tuple([count + fired for count, fired in zip_longest(self.fires, record.fired, fillvalue=0)])
         network = self.network + any(record.fired)
         return replace(self, frames=frames, fires=fires, network=network, seconds=self.seconds + seconds)
 
     def __add__(self, other: Tally) -> Tally:
-        fires = tuple(a + b for a, b in zip(self.fires, other.fires, strict=True))
+        fires = tuple(a + b for a, b in zip_longest(self.fires, other.fires, fillvalue=0))
         return Tally(
             self.stages,
             self.clips + other.clips,
@@ -99,7 +96,8 @@ class Tally:
     @property
     def fire_rate(self) -> dict[str, float | None]:
         """Per stage: firings after the first frame / (frames - 1); None for a clip of one frame."""
-        return {name: n / self.later if self.later else None for name, n in zip(self.stages, self.fires, strict=True)}
+        fires = self.fires or (0,) * len(self.stages)
+        return {name: n / self.later if self.later else None for name, n in zip(self.stages, fires, strict=True)}
 
     @property
     def network_rate(self) -> float | None:

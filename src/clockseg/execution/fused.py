@@ -23,7 +23,7 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, advance
 from clockseg.errors import NetworkError
 from clockseg.execution.cache import add_note, cache_limit, read_notes
-from clockseg.execution.liveness import Live, fixed, liveness, patterns
+from clockseg.execution.liveness import Live, liveness, patterns, prompted
 from clockseg.execution.pieces import Batch, Piece, Takes
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
@@ -203,7 +203,7 @@ class Fused(Executor):
         live = None if self.live is None else frozenset(self.live.items())
         if self.fusion.is_new((memory.shape, live, found, self.schedule.delays, str(self.schedule.carry))):
             for pattern in found:
-                advance(self.net, fixed(self.schedule, pattern), memory, image, vectors, self)
+                advance(self.net, prompted(self.schedule, pattern), memory, image, vectors, self)
 
     def _fuse(self, joint: Joint, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy]) -> bool:
         """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""

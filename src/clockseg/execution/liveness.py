@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from clockseg.clockwork.clock import Clock, Decision, Tick
-from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
@@ -30,10 +29,10 @@ def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
     (((True, True, True), (True, True, False)), 3)
     """
     rows: list[Pattern] = [()]
-    for i, clock in enumerate(schedule.clocks):
+    for i in range(len(schedule)):
         nested = i > 0 and schedule.nested and not schedule.delays[i]
-        period = facts(clock).period
-        same = i > 0 and period is not None and period == facts(schedule.clocks[i - 1]).period
+        period = schedule.periods[i]
+        same = i > 0 and period is not None and period == schedule.periods[i - 1]
         found: list[Pattern] = []
         for row in rows:
             if nested and not row[-1]:
@@ -48,27 +47,23 @@ def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
 
 
 @dataclass(frozen=True)
-class StandIn:
-    """A clock that watches and declares what ``clock`` does, and answers by ``answer(tick, state)`` in its place."""
+class Prompted:
+    """A clock that watches what ``clock`` does, and answers ``fires`` in its place."""
 
     clock: Clock
-    answer: Callable[[Tick, Any], tuple[Decision, Any]]
+    fires: bool
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
-        return self.answer(tick, state)
+        return Decision(self.fires), state
 
     @property
     def parts(self) -> tuple[Clock, ...]:
         return (self.clock,)
 
 
-def fixed(schedule: Schedule, pattern: Pattern) -> Schedule:
+def prompted(schedule: Schedule, pattern: Pattern) -> Schedule:
     """Return ``schedule`` with the stages of ``pattern`` firing, whatever its clocks would answer."""
-
-    def answered(clock: Clock, fires: bool) -> Clock:
-        return StandIn(clock, lambda tick, state: (Decision(fires), state))
-
-    return replace(schedule, clocks=tuple(map(answered, schedule.clocks, pattern)))
+    return replace(schedule, clocks=tuple(map(Prompted, schedule.clocks, pattern)))
 
 
 def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
@@ -81,8 +76,8 @@ def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:
     if len(found) > MOST:
         return None
     dry = _Dry()
-    schedules = [fixed(schedule, pattern) for pattern in found]
     first = advance(net, schedule, None, None, None, dry)
+    schedules = [prompted(schedule, pattern) for pattern in found]
     for one in schedules:
         second = advance(net, one, first, None, None, dry)
         for then in schedules:

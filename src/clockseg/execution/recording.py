@@ -27,7 +27,7 @@ from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
-from clockseg.execution.replay import Promise, Replay, Shot, replayed
+from clockseg.execution.replay import Promise, Replay, Shot
 from clockseg.types import Array, Image
 
 Key: TypeAlias = Hashable
@@ -292,7 +292,7 @@ class Recording:
                 f"the schedule needs {', '.join(sorted(map(_told, missing)))}, which wasn't recorded; record with "
                 "keep=needs(net, [schedule])."
             )
-        return self._played(replace(made, clocks=tuple(map(replayed, made.clocks))))
+        return self._played(made)
 
     def _played(self, schedule: Schedule) -> Iterator[Played]:
         executor, memory = Replay(self, schedule.carry), None
@@ -302,7 +302,7 @@ class Recording:
             full, fired = frame.seconds, memory.record.fired
             spent = Seconds(tuple(one if fires else 0.0 for one, fires in zip(full.stages, fired, strict=True)))
             if any(fired):
-                spent = spent._replace(fuse=full.fuse, finish=full.finish)
+                spent = replace(spent, fuse=full.fuse, finish=full.finish)
             yield Played(memory.output.value, memory.record._replace(seconds=spent))
 
 

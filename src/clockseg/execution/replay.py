@@ -7,12 +7,12 @@ value are known to do so.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from clockseg.clockwork.clock import PICTURE, Clock, Tick, View, Watch, ask
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, View, Watch
 from clockseg.clockwork.lazy import Executor, Kind, Lazy
 from clockseg.errors import UsageError
-from clockseg.execution.liveness import StandIn
 
 if TYPE_CHECKING:
     from clockseg.execution.recording import Recording
@@ -77,6 +77,7 @@ class Shot(Promise):
         return self.value.__array__(dtype)
 
 
+@dataclass
 class Replay(Executor):
     """An executor that looks the values of a recording up instead of computing them. ``carry``: identity, or a warp.
 
@@ -84,14 +85,18 @@ class Replay(Executor):
     are looked up, since a stage that fires has the oracle's value; so are values fused from one frame.
     """
 
-    def __init__(self, recording: Recording, carry: Any) -> None:
-        self.recording, self.carry = recording, carry
+    recording: Recording
+    carry: Any
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Promise the value of each call."""
         for call in batch:
             args = tuple([one.value if type(one) is Lazy else one for one in call.args])
             call.value = self._promised(call.kind, call.name, call.part, args)
+
+    def ask(self, clock: Clock, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        """Return the decision of a clock that reads values in place of promises, and may not read the time."""
+        return super().ask(clock, ReplayTick(*tick), state)
 
     def _promised(self, kind: Kind, name: str, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if name == "see":
@@ -142,11 +147,6 @@ def _of_one_frame(values: tuple[Any, ...]) -> int | None:
     own = all(isinstance(value.key[0], tuple) or value.key[0] == "whole" for value in values)
     frames = {value.key[-1] for value in values}
     return int(frames.pop()) if own and len(frames) == 1 else None
-
-
-def replayed(clock: Clock) -> Clock:
-    """Return the clock as it decides in a replay: it reads values in place of promises, and may not read the time."""
-    return StandIn(clock, lambda tick, state: ask(clock, ReplayTick(*tick), state))
 
 
 class ReplayTick(Tick):

@@ -16,7 +16,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, frame_oracle
 from clockseg.clockwork.trace import Record
 from clockseg.datasets.clips import ClipFrame
-from clockseg.execution.liveness import StandIn
 from clockseg.planning.candidates import Family
 from clockseg.showing.stream import stream
 
@@ -95,16 +94,22 @@ def forced(schedule: Schedule) -> Schedule:
             # Equal periods fire together; other clocks that are equal look at different maps.
             made.append(made[-1])
         else:
-            made.append(Every(period) if facts(clock).period else _periodic(clock, period))
+            made.append(Every(period) if facts(clock).period else Periodic(clock, period))
             period *= 2
     return replace(schedule, clocks=tuple(made))
 
 
-def _periodic(clock: Clock, period: int) -> Clock:
-    """Return a clock that is asked on every frame, but fires on every ``period``-th."""
+@dataclass(frozen=True)
+class Periodic:
+    """A clock that is asked on every frame, but fires on every ``period``-th."""
 
-    def answer(tick: Tick, state: Any) -> tuple[Decision, Any]:
-        decision, state = ask(clock, tick, state)
-        return Decision(tick.t % period == 0, decision.signal), state
+    clock: Clock
+    period: int
 
-    return StandIn(clock, answer)
+    def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
+        decision, state = ask(self.clock, tick, state)
+        return Decision(tick.t % self.period == 0, decision.signal), state
+
+    @property
+    def parts(self) -> tuple[Clock, ...]:
+        return (self.clock,)

@@ -225,5 +225,5 @@ class Interpolated(Watching):
 def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
     """Return the record with these seconds added to its own."""
     spent = record.seconds
-    more = spent._replace(motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
+    more = replace(spent, motion=spent.motion + motion, fuse=spent.fuse + fuse, finish=spent.finish + finish)
     return record._replace(seconds=more)
