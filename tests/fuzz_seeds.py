@@ -10,7 +10,7 @@ import cv2
 from onnx import TensorProto, helper
 
 import networks
-from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clocks.rates import frame_oracle
 from clockseg.segmenting.segmentation import segment
 from toy_networks import toy, write_clip
 from video_making import picture, write_video

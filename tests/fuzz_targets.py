@@ -17,8 +17,9 @@ import networks
 from clockseg import read_labels, read_summary, read_trace
 from clockseg.carry import parse_carry
 from clockseg.clocks.learned import load as load_clock
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.schedule import frame_oracle, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
 from clockseg.datasets.classes import read_class_map
 from clockseg.datasets.layouts import parse_layout

@@ -15,8 +15,9 @@ from clockseg.carry import Flow, Warp, identity, parse_carry
 from clockseg.cli import evaluate as command
 from clockseg.cli.loading import parse_schedules
 from clockseg.cli.main import main
+from clockseg.clocks.rates import alternating, frame_oracle, skip_frame
 from clockseg.clocks.spec import parse_schedule, spelled
-from clockseg.clockwork.schedule import alternating, carried, frame_oracle, schedule_for, skip_frame
+from clockseg.clockwork.schedule import carried, schedule_for
 from clockseg.errors import NetworkError, UsageError
 from clockseg.evaluation.evaluate import evaluate
 from clockseg.planning.schedule_file import ScheduleFile, write_schedule_file
@@ -65,13 +66,11 @@ def test_as_text(text: str, carry: str) -> None:
 
 
 def test_what_is_in_quotes_may_be_of_a_package() -> None:
-    made = schedule_for(
-        parse_schedule('carried("clockseg.clockwork.schedule:alternating", "clockseg.carry:identity")'), 3
-    )
+    made = schedule_for(parse_schedule('carried("clockseg.clocks.rates:alternating", "clockseg.carry:identity")'), 3)
     assert made == alternating(3)
     assert (
-        spelled("clockseg.clockwork.schedule:alternating", Warp(Flow()))
-        == "carried('clockseg.clockwork.schedule:alternating', warp(flow))"
+        spelled("clockseg.clocks.rates:alternating", Warp(Flow()))
+        == "carried('clockseg.clocks.rates:alternating', warp(flow))"
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clockseg.clocks.rates import frame_oracle, skip_frame
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import frame_oracle, skip_frame
 from clockseg.datasets import official, read_data
 from clockseg.datasets.known_classes import PASCAL, YOUTUBE_OBJECTS
 from clockseg.errors import DataError, UsageError

@@ -17,8 +17,8 @@ import pytest
 
 import networks
 from clockseg import engines
+from clockseg.clocks.rates import alternating, exponential, pipelined, skip_frame
 from clockseg.clockwork.network import Stage, StagedNetwork
-from clockseg.clockwork.schedule import alternating, exponential, pipelined, skip_frame
 from clockseg.engines import onnxruntime, openvino, timed
 from clockseg.engines.buffers import MOST_KEPT, Pool, lend
 from clockseg.engines.compiled import compiled

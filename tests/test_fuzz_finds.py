@@ -17,9 +17,10 @@ import networks
 from clockseg.carry import parse_carry
 from clockseg.cli.main import main
 from clockseg.clocks.learned import load as load_clock
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.facts import facts
-from clockseg.clockwork.schedule import frame_oracle, schedule_for
+from clockseg.clockwork.schedule import schedule_for
 from clockseg.engines import cache_directory, onnxruntime
 from clockseg.errors import DataError, NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar

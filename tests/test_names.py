@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.clocks import Change, Either, Every
+from clockseg.clocks.rates import alternating
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.schedule import Schedule, alternating, schedule_for
+from clockseg.clockwork.schedule import Schedule, schedule_for
 from clockseg.errors import UsageError
 
 
@@ -32,7 +33,7 @@ from clockseg.errors import UsageError
         "either(adaptive(0.25), at_least_every(8))",
         "invert(both(adaptive(0.25), confidence(0.9)))",
         "fixed_rate((1,2,3), nested=False)",
-        "clockseg.clockwork.schedule:alternating",
+        "clockseg.clocks.rates:alternating",
         "at_least_every(4)",
         "every(2)",
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import networks
 import symbolic
 from clockseg import Schedule, pipelined, run
-from clockseg.clockwork.schedule import alternating
+from clockseg.clocks.rates import alternating
 from clockseg.engines import onnxruntime, openvino
 from clockseg.execution.machine import cores
 from clockseg.execution.pipeline import runner

@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 import torch
 
+from clockseg.clocks.rates import fixed_rate
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.clockwork.schedule import fixed_rate
 from clockseg.engines import onnxruntime
 from clockseg.errors import NetworkError
 from clockseg.graph import onnx_reader, torch_source

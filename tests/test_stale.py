@@ -19,8 +19,9 @@ from clockseg import engines
 from clockseg.carry import Flow, Warp
 from clockseg.cli.main import main
 from clockseg.cli.train import advice
+from clockseg.clocks.rates import frame_oracle, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import carried, frame_oracle, skip_frame
+from clockseg.clockwork.schedule import carried
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError

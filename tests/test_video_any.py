@@ -6,7 +6,7 @@ import av
 import pytest
 
 from bright_network import write_bright
-from clockseg.clockwork.schedule import frame_oracle
+from clockseg.clocks.rates import frame_oracle
 from clockseg.networks.load import load
 from clockseg.segmenting.segmentation import segment
 from video_axes import RECIPES, made_others, recipe_made

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clockseg.clocks import adaptive
+from clockseg.clocks.rates import alternating, pipelined, skip_frame
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import alternating, pipelined, skip_frame
 from clockseg.datasets import Clip, ClipFrame, read_data
 from clockseg.errors import DataError, MissingDependency, UsageError, VideoError
 from clockseg.evaluation.evaluate import evaluate

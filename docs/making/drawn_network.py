@@ -69,7 +69,7 @@ def _labels(scores: np.ndarray) -> np.ndarray:
 def shown(schedule: ScheduleLike, cars: tuple[float, ...] = CARS) -> list[Shown]:
     """Run the network over the drawn street and return what each frame showed.
 
-    >>> from clockseg.clockwork.schedule import alternating
+    >>> from clockseg.clocks.rates import alternating
     >>> [one.fired for one in shown(alternating)][:2]
     [(True, True, True), (True, True, False)]
     """

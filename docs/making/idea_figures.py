@@ -15,8 +15,8 @@ from drawing import DEPTHS, Drawing, Point
 from drawn_network import STAGES, Shown
 from street_scene import COLOURS
 
+from clockseg.clocks.rates import alternating, fixed_rate, frame_oracle
 from clockseg.clocks.spec import parse_schedule
-from clockseg.clockwork.schedule import alternating, fixed_rate, frame_oracle
 
 ROOT = Path(__file__).resolve().parents[2]
 BLUES = (*DEPTHS[:2], "deep")

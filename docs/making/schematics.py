@@ -18,9 +18,10 @@ from drawing import DEPTHS
 from sketch import Box, Point, Sheet, way
 from symbols import Cell, Made, Sum, cells, part
 
+from clockseg.clocks.rates import alternating, exponential, pipelined
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, alternating, exponential, pipelined, schedule_for
+from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.step import fill, step
 from clockseg.paper.equations import Network, clock_fcn, clock_rn, fixed_rate, modules
 from clockseg.report.style import INK, MUTED, PAGE, figure

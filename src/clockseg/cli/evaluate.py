@@ -150,7 +150,7 @@ def _streaming(
     account: Account,
 ) -> Callable[[Clip], Sequence[Any]]:
     """Return a function like that of ``_clip_by_clip``, for frames that come in real time."""
-    from clockseg.clockwork.schedule import frame_oracle
+    from clockseg.clocks.rates import frame_oracle
     from clockseg.evaluation.streaming import evaluate_streaming
     from clockseg.evaluation.values import gives_numbers
     from clockseg.execution.pipeline import runner

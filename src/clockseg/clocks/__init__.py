@@ -1,7 +1,7 @@
 """Clocks: ``clock(tick, state) -> (decision, state)``, a plain function of the tick also works."""
 
 from clockseg.clocks.budget import Budget, budget
-from clockseg.clocks.change import Change, Difference, adaptive, difference
+from clockseg.clocks.change import Change, Difference, adaptive, difference, with_threshold
 from clockseg.clocks.combine import (
     AtLeastEvery,
     Both,
@@ -19,7 +19,7 @@ from clockseg.clocks.learned import Learned, learned
 from clockseg.clocks.motion_residual import MotionResidual, motion_residual
 from clockseg.clocks.paced import Paced, paced
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Decision, Every, Plain, Tick, View, Watch, as_clock
-from clockseg.clockwork.facts import Facts, facts, watches, with_threshold
+from clockseg.clockwork.facts import Facts, facts, watches
 
 __all__ = [
     "ALWAYS",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, change_of, labels, relative_difference
-from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
-from clockseg.clockwork.facts import class_ids
+from clockseg.clockwork.clock import PICTURE, Clock, Decision, Tick, Watch, name_of
+from clockseg.clockwork.facts import class_ids, facts
 from clockseg.errors import UsageError, number, whole_number
 
 Reference = Literal["fired", "previous"]
@@ -30,6 +30,22 @@ def check_threshold(value: Any) -> float:
             f"the threshold is {value!r}; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %."
         )
     return float(value)
+
+
+def with_threshold(clock: Clock, threshold: float) -> Clock:
+    """Return a copy of the clock with another threshold; ``UsageError`` if it has none.
+
+    >>> from clockseg.clockwork.clock import as_clock
+    >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
+    4
+    """
+    known: list[str] = [field.name for field in fields(clock)] if is_dataclass(clock) else []
+    if "threshold" in known and facts(clock).threshold is not None:
+        return replace(clock, threshold=threshold)  # type: ignore[type-var]  # a dataclass
+    raise UsageError(
+        f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
+        "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
+    )
 
 
 def check_reference(reference: str) -> None:

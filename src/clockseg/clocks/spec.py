@@ -8,19 +8,19 @@ from typing import Any
 
 from clockseg import clocks
 from clockseg.carry.spec import CARRIES, carry_of, parse_carry
-from clockseg.clockwork import schedule
+from clockseg.clocks import rates
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
 from clockseg.expressions import object_named, parsed, source
 
 _EXAMPLES: dict[str, tuple[Any, str]] = {
-    "frame_oracle": (schedule.frame_oracle, ""),
-    "alternating": (schedule.alternating, ""),
-    "exponential": (schedule.exponential, ""),
-    "skip_frame": (schedule.skip_frame, "skip_frame(2)"),
-    "fixed_rate": (schedule.fixed_rate, "fixed_rate((1, 2, 2))"),
-    "pipelined": (schedule.pipelined, "pipelined(2)"),
+    "frame_oracle": (rates.frame_oracle, ""),
+    "alternating": (rates.alternating, ""),
+    "exponential": (rates.exponential, ""),
+    "skip_frame": (rates.skip_frame, "skip_frame(2)"),
+    "fixed_rate": (rates.fixed_rate, "fixed_rate((1, 2, 2))"),
+    "pipelined": (rates.pipelined, "pipelined(2)"),
     "adaptive": (clocks.adaptive, "adaptive(0.25)"),
     "difference": (clocks.difference, 'difference(0.1, of="scores")'),
     "confidence": (clocks.confidence, "confidence(0.8)"),

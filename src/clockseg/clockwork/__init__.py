@@ -5,8 +5,8 @@ From the terms of the paper (Shelhamer et al., 2016) to the code:
 * the cached scores y of a stage: ``Cell.held`` (step.py); the cells of all stages are in ``Memory``
 * the clock function, which decides whether a stage fires: ``Clock`` and its answer ``Decision`` (clock.py); what it declares
   about itself, such as the maps it watches: ``Facts`` (facts.py)
-* fixed rates (section 4.2): ``Every`` (clock.py), ``fixed_rate``, ``alternating`` and ``exponential`` (schedule.py)
-* pipelining (section 4.1): ``pipelined`` and ``Schedule.delays`` (schedule.py)
+* fixed rates (section 4.2): ``Every`` (clock.py); ``fixed_rate``, ``alternating`` and ``exponential`` (clockseg.clocks.rates)
+* pipelining (section 4.1): ``Schedule.delays`` (schedule.py); ``pipelined`` (clockseg.clocks.rates)
 * the adaptive clock (section 4.3): ``Change`` and ``adaptive`` (clockseg.clocks.change)
 * f_H, which carries held values over to the next frame: ``Carry``; the paper's is ``Identity`` (carry.py)
 * one frame, in which stages fire or hold and scores are fused: ``advance`` (step.py)

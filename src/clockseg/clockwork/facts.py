@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -88,22 +87,6 @@ def watches(clock: Clock, stage: int) -> frozenset[Watch]:
     frozenset({Watch(of='scores', stage=2)})
     """
     return frozenset[Watch]().union(*(own_watches(one, stage) for one in walk(clock)))
-
-
-def with_threshold(clock: Clock, threshold: float) -> Clock:
-    """Return a copy of the clock with another threshold; ``UsageError`` if it has none.
-
-    >>> from clockseg.clockwork.clock import as_clock
-    >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
-    4
-    """
-    known: list[str] = [field.name for field in dataclasses.fields(clock)] if dataclasses.is_dataclass(clock) else []
-    if "threshold" in known and facts(clock).threshold is not None:
-        return dataclasses.replace(clock, threshold=threshold)  # type: ignore[type-var]  # a dataclass
-    raise UsageError(
-        f"{name_of(clock)} has no threshold that could be set; give a dataclass with a field threshold, a function of "
-        "(tick, threshold=..), or a function of the threshold, such as lambda t: either(adaptive(t), at_least_every(8))."
-    )
 
 
 def class_ids(classes: Sequence[str | int], names: Sequence[str]) -> tuple[int, ...]:

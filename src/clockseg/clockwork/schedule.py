@@ -1,4 +1,4 @@
-"""Schedules: one clock and one delay per stage and one carry; and the schedules of the paper by name.
+"""Schedules: one clock and one delay per stage, and one carry. Those of the paper by name are in clockseg.clocks.rates.
 
 Wherever clockseg takes a ``Schedule``, it also takes a function of the number of stages, such as ``alternating``, or a clock,
 such as ``adaptive(0.25)``; the stages before those that the clock decides for always fire.
@@ -6,17 +6,17 @@ such as ``adaptive(0.25)``; the stages before those that the clock decides for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
 from clockseg.clockwork.carry import Carry, as_carry, identity
-from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Every, Watch, as_clock, is_clock
+from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Watch, as_clock, is_clock
 from clockseg.clockwork.facts import class_ids, declared_gate, facts, own_watches, walk, watches
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import UsageError, whole_number
+from clockseg.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Schedule:
     propagated. ``nested``: a stage with delay 0 fires only if the one before it does, so a firing always computes the value
     that the uncut network has at this stage.
 
-    >>> Schedule((ALWAYS, Every(2)), delays=(0, 1)).carry
+    >>> Schedule((ALWAYS, ALWAYS), delays=(0, 1)).carry
     Identity()
     """
 
@@ -103,6 +103,7 @@ def gated(clocks: tuple[Clock, ...], stages: int) -> Schedule:
 def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     """Return ``schedule`` as a ``Schedule`` for ``stages`` stages; ``UsageError`` if it is none or has another number of stages.
 
+    >>> from clockseg import exponential
     >>> schedule_for(exponential, 3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
     """
@@ -136,77 +137,13 @@ def _made(schedule: ByStages | Clock, stages: int) -> Schedule:
 def carried(schedule: ScheduleLike, carry: Carry) -> ByStages:
     """Return ``schedule`` with another carry.
 
+    >>> from clockseg import skip_frame
     >>> from clockseg.carry import Flow, Warp
     >>> print(carried(skip_frame(4), Warp(Flow()))(3).carry)
     warp(flow)
     """
     as_carry(carry)
     return lambda stages: replace(schedule_for(schedule, stages), carry=carry)
-
-
-def frame_oracle(stages: int) -> Schedule:
-    """Fire every stage on every frame.
-
-    >>> frame_oracle(2).clocks
-    (Every(period=1), Every(period=1))
-    """
-    return Schedule((ALWAYS,) * whole_number(stages, "the number of stages"))
-
-
-def skip_frame(n: int) -> ByStages:
-    """Fire the whole network on every ``n``-th frame and hold the output in between.
-
-    >>> skip_frame(2)(3).clocks
-    (Every(period=2), Every(period=2), Every(period=2))
-    """
-    whole_number(n, "skip_frame's n")
-    return lambda stages: Schedule((Every(n),) * stages)
-
-
-def fixed_rate(periods: Sequence[int], *, nested: bool = True) -> ByStages:
-    """Fire stage l on frames t = 0 mod ``periods[l]`` (paper, section 4.2). ``nested=False`` allows periods such as (1, 2, 3).
-
-    >>> fixed_rate((1, 2, 2))(3).clocks
-    (Every(period=1), Every(period=2), Every(period=2))
-    """
-    if isinstance(periods, (str, int)) or not isinstance(periods, Sequence):
-        raise UsageError(f"fixed_rate({periods!r}); give one period per stage, such as fixed_rate((1, 2, 4)).")
-    made = Schedule(tuple(Every(period) for period in periods), nested=nested)
-    return lambda stages: schedule_for(made, stages)
-
-
-def alternating(stages: int) -> Schedule:
-    """Fire the last stage on every other frame: periods (1, .., 1, 2) (paper, section 4.2 and its tables).
-
-    >>> alternating(3).clocks[-1]
-    Every(period=2)
-    """
-    return Schedule((*(ALWAYS,) * (stages - 1), Every(2)))
-
-
-def exponential(stages: int) -> Schedule:
-    """Fire stage l on every 2^(l-1)-th frame (paper, section 4.2).
-
-    >>> exponential(3).clocks
-    (Every(period=1), Every(period=2), Every(period=4))
-    """
-    return Schedule(tuple(Every(2**i) for i in range(stages)))
-
-
-def pipelined(k: int) -> ByStages:
-    """Fire every stage, in a pipeline of ``k`` segments: the last k - 1 stages read the previous frame's values (section 4.1).
-
-    >>> pipelined(3)(3).delays
-    (0, 1, 1)
-    """
-    whole_number(k, "pipelined's k")
-
-    def made(stages: int) -> Schedule:
-        if k > stages:
-            raise UsageError(f"pipelined({k}) for a network of {stages} stages; k is at most the number of stages.")
-        return Schedule((ALWAYS,) * stages, delays=(0,) * (stages - k + 1) + (1,) * (k - 1))
-
-    return made
 
 
 def check(net: StagedNetwork, schedule: Schedule) -> None:

@@ -21,7 +21,7 @@ class Session:
     network's own, which may run several parts as one. ``UsageError`` if the schedule does not fit the network.
 
     >>> from clockseg.clockwork.network import Stage
-    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clocks.rates import skip_frame
     >>> session = Session(StagedNetwork("one", (Stage("a", str.upper),)), skip_frame(2))
     >>> [session(frame) for frame in "abcd"]
     ['A', 'A', 'C', 'C']

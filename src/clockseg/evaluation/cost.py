@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from clockseg import __version__
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import Part, StagedNetwork, as_it_is, same
-from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import Memory, fill
 from clockseg.clockwork.trace import Record
 from clockseg.engines.compiled import CompiledPart
@@ -75,7 +75,7 @@ class Prices:
     of the part that makes the output from ``last``; ``whole``: of the uncut network; ``conclude`` and ``correction``: of the
     parts that make an output from warped scores, if the network has them. ``size``: (WIDTH, HEIGHT).
 
-    >>> from clockseg.clockwork.schedule import alternating
+    >>> from clockseg.clocks.rates import alternating
     >>> from clockseg import run
     >>> from clockseg.clockwork.network import Group, Stage, StagedNetwork
     >>> net = StagedNetwork("two", (Stage("a", str), Stage("b", str)), (Group("sum", ("a", "b"), str.__add__),))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.trace import Progress, Tally
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import UsageError

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.trace import Tally
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import NOTHING, Meter, Price

@@ -24,7 +24,7 @@ MOST = 32
 def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
     """Return all patterns in which stages may fire under ``schedule``; some that never come may be among them.
 
-    >>> from clockseg.clockwork.schedule import alternating, exponential
+    >>> from clockseg.clocks.rates import alternating, exponential
     >>> patterns(alternating(3)), len(patterns(exponential(3)))
     (((True, True, True), (True, True, False)), 3)
     """

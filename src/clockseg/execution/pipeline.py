@@ -40,7 +40,7 @@ def runner(net: StagedNetwork, schedule: ScheduleLike, *, ahead: bool = False) -
     """Return a runner for ``schedule``; ``ahead``: ``between`` computes the delayed segments of the next frame.
 
     >>> from clockseg.clockwork.network import Stage
-    >>> from clockseg.clockwork.schedule import pipelined
+    >>> from clockseg.clocks.rates import pipelined
     >>> made = runner(StagedNetwork("two", (Stage("a", "A{}".format), Stage("b", "B{}".format))), pipelined(2), ahead=True)
     >>> [(made.session(frame), made.between())[0] for frame in "012"]
     ['BA0', 'BA0', 'BA1']

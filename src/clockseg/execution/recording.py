@@ -20,9 +20,10 @@ import numpy as np
 from clockseg.carry import Estimator, Interpolate, Motion, Sight, Warp, identity
 from clockseg.clocks import PICTURE, Watch
 from clockseg.clocks.maps import labels
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.facts import facts, own_watches, walk
 from clockseg.clockwork.network import StagedNetwork, Value
-from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, frame_oracle, schedule_for
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, check, schedule_for
 from clockseg.clockwork.step import Memory, advance, fill
 from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
@@ -181,7 +182,7 @@ class Recording:
     not here. A slice, such as ``recording[:125]``, is a recording of those frames, the first of which is a fill; it shares
     the store.
 
-    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clocks.rates import skip_frame
     >>> from clockseg.clockwork.network import Stage
     >>> net = StagedNetwork("one", (Stage("a", lambda image: image + 1),))
     >>> recording = Recording(net, needs(net, [skip_frame(2)], outputs=True))
@@ -361,7 +362,7 @@ def replay(recording: Recording, schedule: ScheduleLike) -> Iterator[Record]:
     ``seconds`` is an estimate (``Played``). ``UsageError`` if the schedule can't be replayed, or needs a value that wasn't
     recorded.
 
-    >>> from clockseg.clockwork.schedule import alternating
+    >>> from clockseg.clocks.rates import alternating
     >>> from clockseg.clockwork.network import Stage
     >>> stages = tuple(Stage(name, lambda image: image, scores=None) for name in "ab")
     >>> recording = record(StagedNetwork("two", stages), [np.uint8([1])] * 3)

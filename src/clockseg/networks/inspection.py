@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from clockseg.clocks.rates import skip_frame
 from clockseg.clockwork.carry import Carry
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.clockwork.schedule import carried, skip_frame
+from clockseg.clockwork.schedule import carried
 from clockseg.clockwork.session import Session
 from clockseg.engines import engine as by_name
 from clockseg.engines import timed

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from clockseg.clocks import PICTURE, Decision, Tick, Watch, adaptive
+from clockseg.clocks.rates import fixed_rate
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, fixed_rate
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip
 from clockseg.errors import number
 from clockseg.execution.recording import Recording, needs, record

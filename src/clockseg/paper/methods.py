@@ -14,19 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clocks import ALWAYS
+from clockseg.clocks.rates import alternating, exponential, fixed_rate, frame_oracle, pipelined, skip_frame
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import (
-    Schedule,
-    ScheduleLike,
-    alternating,
-    exponential,
-    fixed_rate,
-    frame_oracle,
-    pipelined,
-    schedule_for,
-    skip_frame,
-)
+from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.step import Memory, fill, step
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.datasets.clips import Clip, ClipFrame

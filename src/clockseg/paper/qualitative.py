@@ -17,8 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clockseg.clocks.rates import pipelined, skip_frame
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, pipelined, skip_frame
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
 from clockseg.paper.contact_sheet import contact_sheet, frame_heads, picture_rows

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike, frame_oracle
+from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.clockwork.session import Session
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clockseg.clocks import ALWAYS, Clock, Decision, Every, Tick
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.clock import ask
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import Schedule, frame_oracle
+from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record
 from clockseg.datasets.clips import ClipFrame
 from clockseg.planning.candidates import Family
@@ -81,7 +82,7 @@ def _medians(records: Sequence[Record]) -> dict[tuple[tuple[bool, ...], str], fl
 def forced(schedule: Schedule) -> Schedule:
     """Return ``schedule`` with clocks that are asked but fire at fixed periods, so that every kind of frame occurs.
 
-    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clocks.rates import skip_frame
     >>> forced(skip_frame(16)(2)).clocks
     (Every(period=3), Every(period=3))
     """

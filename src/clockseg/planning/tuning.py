@@ -10,11 +10,10 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple, TypeAlias
 
-from clockseg.clocks.change import NEVER
+from clockseg.clocks.change import NEVER, with_threshold
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change
 from clockseg.clockwork.clock import as_clock, is_clock
-from clockseg.clockwork.facts import with_threshold
 from clockseg.clockwork.schedule import Schedule, ScheduleLike
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import DataError, UsageError
@@ -87,7 +86,7 @@ def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Trial:
 
     >>> import numpy as np
     >>> from clockseg.execution.recording import record
-    >>> from clockseg.clockwork.schedule import skip_frame
+    >>> from clockseg.clocks.rates import skip_frame
     >>> from clockseg.clockwork.network import Stage, StagedNetwork
     >>> still = record(StagedNetwork("one", (Stage("a", lambda image: image, scores=None),)), [np.zeros(1)] * 5)
     >>> tried([still], skip_frame(2)).fire_rate

@@ -113,7 +113,8 @@ class Stream:
 def reads_pictures(schedule: Schedule) -> bool:
     """Return True if a clock reads frames, or may do so since it declares neither what it watches nor a period.
 
-    >>> from clockseg.clockwork.schedule import schedule_for, skip_frame
+    >>> from clockseg.clocks.rates import skip_frame
+    >>> from clockseg.clockwork.schedule import schedule_for
     >>> reads_pictures(schedule_for(skip_frame(2), 3)), reads_pictures(schedule_for(lambda tick: tick.image.any(), 3))
     (False, True)
     """

@@ -19,7 +19,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import Clock, difference, learned, motion_residual
 from clockseg.clocks.learned import Input
-from clockseg.clockwork.schedule import ScheduleLike, carried, skip_frame
+from clockseg.clocks.rates import skip_frame
+from clockseg.clockwork.schedule import ScheduleLike, carried
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.files import whole_together

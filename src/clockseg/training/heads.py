@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 from clockseg.clocks.maps import labels
+from clockseg.clocks.rates import frame_oracle
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import frame_oracle
 from clockseg.clockwork.step import fill
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError, NetworkError, UsageError, nearest
