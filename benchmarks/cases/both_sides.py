@@ -4,8 +4,8 @@ Networks on CamVid's clip with human labels; a fixed camera and a driving video 
 network's own on every frame; annotated DAVIS masks of 1 of n frames carried to the frames between, as if a network gave them;
 and the time of SegFormer-B0 at 1024x512. Accuracy: all ways of a part, and the network on every frame, see each frame before
 any sees the next. Time: that of ``clockseg.run`` over the whole clip in memory, over that of the network on every frame; all
-take turns. On recordings, key frames that are spaced evenly are compared with those of a budget, and with those that are placed
-ahead, where the motion-compensated residual adds up.
+take turns, with one thread of OpenCV, as in ``segment``. On recordings, key frames that are spaced evenly are compared with
+those of a budget, and with those that are placed ahead, where the motion-compensated residual adds up.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def _networks(part: str, asked: Namespace) -> Facts:
     rows = compared(net, ways, clip)
     runs_of = {"uncut": (net.uncut(), frame_oracle)} | {name: (own, schedule) for name, own, schedule in ways}
     frames = images(clip)
+    cv2.setNumThreads(1)
     seconds = turns(runs_of, lambda one: took(lambda: list(run(one[0], frames, one[1]))), asked.rounds)
     for row in rows:
         row |= {

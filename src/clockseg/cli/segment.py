@@ -117,6 +117,8 @@ def moment(text: str) -> Fraction:
 
 def run(args: argparse.Namespace) -> int:
     """Segment each input; 1 if any failed or was cut short."""
+    # Motion, drawing and encoding have threads of their own. More of them inside OpenCV cost a twentieth of the processor time.
+    os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     from clockseg.cli.outcomes import Report
     from clockseg.cli.recipe import recipe
     from clockseg.segmenting.inputs import inputs
