@@ -227,9 +227,9 @@ def test_what_is_no_map_is_told_and_leaves_nothing(tmp_path, video, options, sha
 
 def test_kinds_of_files_by_network() -> None:
     assert check_writes(None) == ("labels", "overlay", "trace")
-    assert check_writes(["npy"], values=True) == ("npy",)
+    assert check_writes(["npy"], "values") == ("npy",)
     with pytest.raises(UsageError, match=r"'png'.*values, overlay, trace, npy"):
-        check_writes(["png"], values=True)
+        check_writes(["png"], "values")
     with pytest.raises(UsageError, match="'film'; there are"):
         check_writes(["film"])
 

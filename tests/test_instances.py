@@ -15,13 +15,13 @@ from clockseg.cli.main import main
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
 from clockseg.instances.matching import assignment
-from clockseg.instances.network import gives_instances
 from clockseg.instances.recognising import recognise
 from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import decoded, encoded, joined_line
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.source import NOTHING_SAID, Said
+from clockseg.showing.kind import kind_of
 from clockseg.types import FRAME_SIZE
 from clockseg.video import OverlayWriter, write_png
 
@@ -286,7 +286,7 @@ def test_a_function_of_frames_is_followed_like_a_network():
 
     net = clockseg.instance_network(truth, NAMES)
 
-    assert gives_instances(net)
+    assert kind_of(net) == "instances"
     assert followed(net, video, "carried(skip_frame(6), interpolate(flow))").j > 0.9
     assert followed(net, video, "frame_oracle").j == 1.0
 
@@ -658,7 +658,7 @@ def test_an_export_whose_normalisation_is_not_known_asks_for_it(tmp_path):
         clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
     (tmp_path / "masks.json").write_text(str(told.value).split("your own values: ")[1])
     net = clockseg.load(tmp_path / "masks.onnx", engine=ENGINE)
-    assert gives_instances(net)
+    assert kind_of(net) == "instances"
     assert len(net.classes) == 80
 
 

@@ -152,10 +152,10 @@ def _streaming(
     """Return a function like that of ``_clip_by_clip``, for frames that come in real time."""
     from clockseg.clocks.rates import frame_oracle
     from clockseg.evaluation.streaming import evaluate_streaming
-    from clockseg.evaluation.values import gives_numbers
     from clockseg.execution.pipeline import runner
+    from clockseg.showing.kind import kind_of
 
-    if gives_numbers(net):
+    if kind_of(net) == "values":
         raise UsageError(
             f"network {net.name!r} gives numbers, but --streaming scores labels; leave it out to compare "
             "schedules by their relative error."

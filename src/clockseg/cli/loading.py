@@ -27,12 +27,12 @@ def fetch_network(network: str, *, quiet: bool) -> None:
 
 def load_network(args: argparse.Namespace, *, instances: bool = False) -> StagedNetwork:
     """Load the network these options ask for; ``UsageError`` for one of instances unless the command takes such networks."""
-    from clockseg.instances.network import gives_instances
     from clockseg.networks.load import load
+    from clockseg.showing.kind import kind_of
 
     fetch_network(args.network, quiet=is_quiet(args))
     net = load(args.network, **engine_options(args))
-    if gives_instances(net) and not instances:
+    if kind_of(net) == "instances" and not instances:
         raise UsageError(
             f"network {net.name!r} gives instances, and this command compares maps; segment and live take it. Masks are "
             "scored against yours by clockseg.instances.scoring."

@@ -47,16 +47,15 @@ class Recipe:
     def __call__(self) -> Work:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
         from clockseg.cli.loading import parse_schedules
-        from clockseg.evaluation.values import gives_numbers
-        from clockseg.instances.network import gives_instances
         from clockseg.networks.load import files_of, load
         from clockseg.segmenting.pieces import Job
         from clockseg.segmenting.results import check_writes
         from clockseg.segmenting.work import Work
+        from clockseg.showing.kind import kind_of
 
         before = SourceFiles(files_of(self.network)).digest
         net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
-        writes = check_writes(self.write, values=gives_numbers(net), instances=gives_instances(net))
+        writes = check_writes(self.write, kind_of(net))
         [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
         size = None if self.size is None else str(self.size)
         setting = {"network": self.network, "digest": self.digest(schedule), "size": size}

@@ -20,7 +20,8 @@ from clockseg.evaluation.labels import checked_labels, class_names, scored_class
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
 from clockseg.evaluation.reaction import Reaction, Reactions
 from clockseg.evaluation.runs import Interleaving, Spent, added
-from clockseg.evaluation.values import Deviation, checked_numbers, deviation, gives_numbers
+from clockseg.evaluation.values import Deviation, deviation
+from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.seeing import Stream
 from clockseg.showing.stream import stream
 from clockseg.types import Array
@@ -140,7 +141,7 @@ def evaluate(
     True
     """
     others = [(name, other) for name, other, *_ in baselines]
-    names = () if classes is None and gives_numbers(net) else class_names(net, classes, others)
+    names = () if classes is None and kind_of(net) == "values" else class_names(net, classes, others)
     pairs = list(schedules.items()) if isinstance(schedules, Mapping) else list(schedules)
     own = [(name, schedule_for(schedule, len(net))) for name, schedule in pairs]
     beside = list(_baselines(baselines))
@@ -230,7 +231,7 @@ class _Scorer:
             self._see_numbers(outputs)
 
     def _see_numbers(self, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        truth, *values = (checked_numbers(output, net) for output, net in outputs)
+        truth, *values = (checked_values(output, net) for output, net in outputs)
         for index, (one, shown) in enumerate(zip(self._found, values, strict=True)):
             if shown.shape != truth.shape:
                 raise UsageError(

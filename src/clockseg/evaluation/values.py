@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clockseg.clockwork.network import StagedNetwork
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
 from clockseg.evaluation.metrics import finite
 from clockseg.types import Array
 
@@ -68,29 +67,3 @@ def _ratio(apart: float, size: float) -> float:
     if not math.isfinite(apart):
         return math.inf
     return apart / size if size else math.inf if apart else 0.0
-
-
-def gives_numbers(net: StagedNetwork) -> bool:
-    """Return True if the output of ``net`` is a map of numbers: its sidecar names no classes.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> gives_numbers(StagedNetwork("one", (Stage("a", str.upper),)))
-    False
-    """
-    return net.sidecar is not None and not net.sidecar.classes
-
-
-def checked_numbers(output: Any, net: StagedNetwork) -> Array:
-    """Return the output of ``net`` as an array if it is one of floats; else ``UsageError``.
-
-    >>> from clockseg.clockwork.network import Stage
-    >>> checked_numbers([0.5], StagedNetwork("one", (Stage("a", str.upper),))).tolist()
-    [0.5]
-    """
-    values = np.asarray(output)
-    if values.dtype.kind != "f":
-        raise UsageError(
-            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)}, not a map of floats; "
-            "name the classes in its sidecar if these are class ids."
-        )
-    return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
@@ -36,6 +36,7 @@ class Decoding:
     head: Head | None
     scaled: Callable[[Size], Size]
     before: Handover | None = None
+    kind: ClassVar[str] = "instances"
 
     def __call__(self, value: Any, image: Image) -> Instances:
         """Return the instances of the frame ``image``, uint8 RGB [h, w, 3]."""
@@ -56,15 +57,6 @@ class Decoding:
         return tracking(net, schedule, self, session, lookahead)
 
 
-def gives_instances(net: StagedNetwork) -> bool:
-    """Return True if the output of ``net`` is ``Instances``.
-
-    >>> gives_instances(StagedNetwork("one", (Stage("a", str.upper),)))
-    False
-    """
-    return isinstance(net.restore, Decoding)
-
-
 def continued(net: StagedNetwork, before: Path) -> StagedNetwork:
     """Return an instance network whose identities go on from a file that a ``Handover`` wrote."""
     decoding = net.restore
@@ -80,8 +72,8 @@ def instance_network(
 
     ``classes``: the names of the classes, by id.
 
-    >>> gives_instances(instance_network(lambda image: None, ["person"]))
-    True
+    >>> instance_network(lambda image: None, ["person"]).classes
+    ('person',)
     """
     said = Sidecar(name, Input(IMAGE, 1, 1), STAGE, ((STAGE,),), (STAGE,), classes=tuple(classes))
     stages = (Stage(STAGE, function, scores=None),)

@@ -15,13 +15,12 @@ import cv2
 import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.values import gives_numbers
 from clockseg.instances.drawing import drawn
-from clockseg.instances.network import gives_instances
 from clockseg.live.channel import Channel, Shown
+from clockseg.showing.kind import kind_of
 from clockseg.types import Array
 from clockseg.video import Heat
-from clockseg.video.overlay import palette
+from clockseg.video.overlay import colours_of
 
 HISTORY = 900
 """Frames of each source that a page can show when it is opened."""
@@ -83,7 +82,7 @@ class Board:
 
     def __init__(self, net: StagedNetwork, names: Sequence[str], schedule: str) -> None:
         self._net, self._names, self._schedule = net, tuple(names), schedule
-        self._numbers, self._instances = gives_numbers(net), gives_instances(net)
+        self._kind = kind_of(net)
         self._changed = threading.Condition()
         self._views = [_View() for _ in names]
         self._closed = False
@@ -94,9 +93,8 @@ class Board:
 
     def about(self) -> dict[str, Any]:
         """Return what does not change: sources, stages, classes and their colours."""
-        said = self._net.sidecar
-        classes = [] if said is None else list(said.classes)
-        colours = palette(len(classes) or 255) if said is None or not said.palette else said.palette
+        classes = list(self._net.classes)
+        colours = colours_of(getattr(self._net.sidecar, "palette", ()), len(classes))
         return {
             "sources": list(self._names),
             "stages": [stage.name for stage in self._net.stages],
@@ -173,16 +171,16 @@ class Board:
 
     def _drawn(self, view: _View, shown: Shown) -> tuple[tuple[int, int], bytes, bytes]:
         image = shown.frame.image
-        if self._numbers:
+        if self._kind == "values":
             image = view.heat(image, shown.output)
-        elif self._instances:
+        elif self._kind == "instances":
             image = drawn(image, shown.output, self._net.classes)
         height, width = image.shape[:2]
         scale = min(1.0, WIDEST / width)
         size = max(1, round(width * scale)), max(1, round(height * scale))
         small = cv2.resize(image, size, interpolation=cv2.INTER_AREA) if scale < 1 else image
         picture = _bytes(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), cv2.IMWRITE_JPEG_QUALITY, 82)
-        if self._numbers or self._instances:
+        if self._kind != "labels":
             return size, picture, b""
         labels = cv2.resize(np.asarray(shown.output), size, interpolation=cv2.INTER_NEAREST)
         return size, picture, _bytes(".png", labels, cv2.IMWRITE_PNG_COMPRESSION, 1)

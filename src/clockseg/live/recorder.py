@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.evaluation.values import gives_numbers
-from clockseg.instances.network import gives_instances
 from clockseg.live.channel import Shown
 from clockseg.live.source import Source
 from clockseg.segmenting.results import ResultFolder, check_writes
 from clockseg.segmenting.writer import ResultWriter
+from clockseg.showing.kind import kind_of
 from clockseg.video import Background
 
 
@@ -30,7 +29,7 @@ class Recorder:
     def __init__(
         self, folder: Path, source: Source, net: StagedNetwork, *, write: Sequence[str] = (), overwrite: bool = False
     ) -> None:
-        self._writes = check_writes(("trace", *write), values=gives_numbers(net), instances=gives_instances(net))
+        self._writes = check_writes(("trace", *write), kind_of(net))
         self._net = net
         read = Path(source.given if source.kind == "file" else os.devnull)
         self._result = ResultFolder.begin(folder, read, overwrite=overwrite)

@@ -18,18 +18,17 @@ from clockseg.clockwork.lazy import Executor
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.errors import NetworkError, UsageError
-from clockseg.evaluation.values import gives_numbers
 from clockseg.instances.drawing import drawn
-from clockseg.instances.network import gives_instances
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
 from clockseg.networks.framing import check_frame
 from clockseg.networks.load import load
+from clockseg.showing.kind import kind_of
 from clockseg.showing.seeing import Stream
 from clockseg.showing.stream import stream
 from clockseg.types import Array, Image
 from clockseg.video import Heat, overlay, write_npy, write_png
-from clockseg.video.overlay import palette
+from clockseg.video.overlay import colours_of
 
 
 class _Map(np.ndarray[Any, np.dtype[Any]]):
@@ -42,7 +41,7 @@ class _Map(np.ndarray[Any, np.dtype[Any]]):
     def __new__(cls, array: Array, net: StagedNetwork, *, bgr: bool = False) -> Self:
         found = np.asarray(array).view(cls)
         found.classes, found.bgr = net.classes, bgr
-        found.palette = tuple(map(tuple, getattr(net.sidecar, "palette", ()) or palette(255)))
+        found.palette = tuple(map(tuple, colours_of(getattr(net.sidecar, "palette", ()))))
         return found
 
     def __array_finalize__(self, source: Any) -> None:
@@ -151,9 +150,9 @@ class Session(clockwork.Session):
         super().__init__(opened, found, executor=executor)
         self._bgr = bgr
         self._frames: Stream | None = None
-        if gives_instances(opened) and not isinstance(found.carry, Interpolate):
+        if kind_of(opened) == "instances" and not isinstance(found.carry, Interpolate):
             self._frames = stream(opened, found, session=partial(self._followed_by, executor))
-        self._kind = None if opened.sidecar is None else Depth if gives_numbers(opened) else Labels
+        self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth | NamedInstances:
         """Return the output for this frame, uint8 [h, w, 3]; ``vectors``: see ``step``.

@@ -8,7 +8,6 @@ from dataclasses import replace
 from clockseg.datasets.clips import Clip
 from clockseg.errors import UsageError
 from clockseg.graph import sidecar
-from clockseg.instances.network import gives_instances
 from clockseg.networks.cutting import CutNetwork
 from clockseg.networks.load import load
 from clockseg.networks.source import Told
@@ -16,6 +15,7 @@ from clockseg.planning.candidates import SKIP
 from clockseg.planning.frontier import Goal
 from clockseg.planning.planner import Plan, Trial, Variant, plan
 from clockseg.planning.taping import Callbacks
+from clockseg.showing.kind import kind_of
 
 SHARE = 1 / 3
 """Of the uncut network's time: the limit in which the recommended schedule agrees the most."""
@@ -36,7 +36,7 @@ def recommend(
     ``engine``, ``threads``: to measure in; ``frames``: looked at. Errors as of ``plan``; ``UsageError`` for instances.
     """
     net = load(cut.file, engine=engine, threads=threads)
-    if gives_instances(net):
+    if kind_of(net) == "instances":
         raise UsageError(f"network {net.name!r} gives instances; schedules are compared by their label maps.")
     found = plan([Variant(net, str(cut.file))], clips, Goal(time=SHARE), limit=frames, callbacks=callbacks)
     best = unbeaten(found.chosen, found.trials)

@@ -17,7 +17,7 @@ from clockseg.instances.writing import class_map, read_instances
 from clockseg.segmenting.results import FILES, SUMMARY, check_result, read_labels, read_summary, read_trace, read_values
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
-from clockseg.video.overlay import HEAT_COLOURS, palette
+from clockseg.video.overlay import HEAT_COLOURS, colours_of
 from clockseg.video.read import source_identity
 
 IMAGES_FPS = 10
@@ -61,7 +61,7 @@ class Run:
         if self.numeric:
             return [tuple(map(int, colour)) for colour in HEAT_COLOURS]
         own: Sequence[Sequence[int]] = self.summary.get("palette") or ()
-        return own or palette(len(self.classes) or 255)
+        return colours_of(own, len(self.classes))
 
     def file(self, kind: str) -> Path | None:
         """Return the path of a file of ``clockseg.segmenting.results.FILES``, or None if it does not exist."""

@@ -23,14 +23,13 @@ from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
-from clockseg.evaluation.values import gives_numbers
 from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.instances.network import gives_instances
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import HANDOVER, PIECE
 from clockseg.segmenting.writer import ResultWriter
+from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.seeing import Seen, Shown
 from clockseg.showing.stream import stream
 from clockseg.types import Array, Size
@@ -268,9 +267,9 @@ def class_numbers(net: StagedNetwork, names: Sequence[str]) -> tuple[int, ...] |
 
 def flickers(net: StagedNetwork) -> Flickers:
     """Return the flicker counter for this network's labels or numbers; ``UsageError`` if it gives neither."""
-    if gives_instances(net):
+    if kind_of(net) == "instances":
         raise UsageError(f"network {net.name!r} gives instances, and flicker is of labels or numbers; leave it out.")
-    if gives_numbers(net):
+    if kind_of(net) == "values":
         return Flickers(1, None)
     known = () if net.sidecar is None else net.sidecar.classes
     return Flickers(1, len(known) or MOST_CLASSES + 1)
@@ -282,17 +281,6 @@ def expected(clip: Clip, job: Job) -> int | None:
         return job.limit
     taken = -(-clip.frames_hint // job.every)
     return taken if job.limit is None else min(job.limit, taken)
-
-
-def _check_numbers(output: Any, frame: Frame, net: StagedNetwork) -> None:
-    """Raise ``UsageError`` for an output that cannot be written as a map of numbers."""
-    values = np.asarray(output)
-    if values.dtype.kind != "f" or values.ndim not in (2, 3) or values.shape[-2:] != frame.picture.shape[:2]:
-        raise UsageError(
-            f"network {net.name!r} names no classes and gives {values.dtype} {list(values.shape)} for a frame of "
-            f"{frame.size[0]}x{frame.size[1]}; maps of floats, [h, w] or [channels, h, w] of its size, can be written. "
-            "If these are class ids or scores, name the classes in its sidecar; use a Session for any other output."
-        )
 
 
 class _Run:
@@ -358,8 +346,9 @@ class _Run:
     def _told(self, shown: Sequence[Shown], joules: float | None) -> Iterator[tuple[Frame, Array, Record]]:
         """Yield frames that are done. ``joules``: what has been spent since the ones before, told of the first."""
         for number, (frame, output, record) in enumerate(shown):
-            if gives_numbers(self.net):
-                _check_numbers(output, frame, self.net)
+            if kind_of(self.net) == "values":
+                height, width = frame.picture.shape[:2]
+                checked_values(output, self.net, (width, height))
             self._count(frame, record, 0.0 if number and joules is not None else joules)
             self._progress(Progress(self._name, self.figures.tally.frames, self._expected, self.figures.tally))
             yield frame, output, record

@@ -15,6 +15,7 @@ from typing import Any
 from clockseg.errors import DataError, UsageError
 from clockseg.files import whole
 from clockseg.segmenting.manifest import MANIFEST, writing
+from clockseg.showing.kind import Kind
 from clockseg.types import Array, Labels
 from clockseg.video import read_labels as _read_labels
 from clockseg.video import read_values as _read_values
@@ -39,9 +40,12 @@ LONGEST = 160
 _UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 """Separators, control characters, characters that make a name look like another, and what is not UTF-8."""
 _MARK = "job.json"
-OF_LABELS, OF_VALUES = ("labels", "overlay", "trace", "png"), ("values", "overlay", "trace", "npy")
-OF_INSTANCES = ("instances", "overlay", "trace")
-"""Kinds of output for networks that give class ids, maps of numbers, such as depth, and instances."""
+WRITES: dict[Kind, tuple[str, ...]] = {
+    "labels": ("labels", "overlay", "trace", "png"),
+    "values": ("values", "overlay", "trace", "npy"),
+    "instances": ("instances", "overlay", "trace"),
+}
+"""Kinds of files by the network's kind of output; the first three are the default."""
 
 
 def read_labels(result: str | os.PathLike[str]) -> Iterator[Labels]:
@@ -138,21 +142,18 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
 
 
-def check_writes(write: Iterable[str] | None, *, values: bool = False, instances: bool = False) -> tuple[str, ...]:
-    """Check the requested kinds of files, and return them in a fixed order; by default labels, overlay and trace.
+def check_writes(write: Iterable[str] | None, kind: Kind = "labels") -> tuple[str, ...]:
+    """Check the requested kinds of files for a network of this kind of output, and return them in a fixed order.
 
-    ``values``: for a network that gives maps of numbers, where ``values`` takes the place of ``labels``. ``instances``: for one that
-    gives instances.
-
-    >>> check_writes(["trace", "labels"]), check_writes(None, values=True)
+    >>> check_writes(["trace", "labels"]), check_writes(None, "values")
     (('labels', 'trace'), ('values', 'overlay', 'trace'))
     """
-    allowed = OF_INSTANCES if instances else OF_VALUES if values else OF_LABELS
+    allowed = WRITES[kind]
     asked = set(allowed[:3] if write is None else write)
     unknown = sorted(asked - set(allowed))
     if unknown:
-        what = "instances" if instances else "maps of numbers, no labels" if values else "labels"
-        given = f", and the network gives {what}" if set(unknown) <= set(FILES) else ""
+        gives = "maps of numbers, no labels" if kind == "values" else kind
+        given = f", and the network gives {gives}" if set(unknown) <= set(FILES) else ""
         raise UsageError(f"can't write {', '.join(map(repr, unknown))}{given}; there are {', '.join(allowed)}.")
     return tuple(kind for kind in FILES if kind in asked)
 

@@ -18,8 +18,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, schedule_for
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError
-from clockseg.evaluation.values import gives_numbers
-from clockseg.instances.network import gives_instances
 from clockseg.segmenting import workers
 from clockseg.segmenting.inputs import Input
 from clockseg.segmenting.manifest import Entry, Manifest, State, manifest, unwritable
@@ -27,6 +25,7 @@ from clockseg.segmenting.pieces import Job, Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
 from clockseg.segmenting.work import Planned, Segmented, Work
 from clockseg.segmenting.workers import OnProgress, Workers
+from clockseg.showing.kind import kind_of
 from clockseg.video import InputChanged
 from clockseg.video.drawing import STRIPS
 from clockseg.video.read import source_identity
@@ -78,7 +77,7 @@ def segment(
     ...     segment(f"{folder}/light.png", f"{folder}/out", net, frame_oracle).summary["frames"]
     1
     """
-    writes = check_writes(write, values=gives_numbers(net), instances=gives_instances(net))
+    writes = check_writes(write, kind_of(net))
     # The fraction that was meant: 0.2 as a float is a little more, and the frame at 0.2 s would be lost.
     start, end = (None if at is None else Fraction(at).limit_denominator(10**9) for at in (start_seconds, end_seconds))
     job = Job(writes, every, limit, flicker, name, start, end, stream, strip=strip, classes=tuple(classes))

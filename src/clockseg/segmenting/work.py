@@ -21,10 +21,9 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError, VideoError
-from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.instances.network import continued, gives_instances
+from clockseg.instances.network import continued
 from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
@@ -39,6 +38,7 @@ from clockseg.segmenting.pieces import (
     run_piece,
 )
 from clockseg.segmenting.results import ResultFolder
+from clockseg.showing.kind import kind_of
 from clockseg.types import Array, Size
 from clockseg.video import Clip, Span, boundaries, open_clip
 from clockseg.video.overlay import ENDS, SAMPLED
@@ -123,7 +123,7 @@ class Work:
             mark = {"source": printable(str(clip.path.absolute())), "identity": clip.identity, **self.facts()}
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            in_order = gives_instances(self.net)
+            in_order = kind_of(self.net) == "instances"
             return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale, in_order)
 
     def run(
@@ -182,7 +182,7 @@ class Work:
         The network runs on ``SAMPLES`` frames, evenly spaced over the part, or the first ones if it has no times.
         """
         job = self.job
-        if not gives_numbers(self.net) or "overlay" not in job.writes:
+        if kind_of(self.net) != "values" or "overlay" not in job.writes:
             return None
         moments, count = [job.start], SAMPLES
         if clip.kind == "video" and clip.duration_seconds is not None:

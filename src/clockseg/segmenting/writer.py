@@ -17,19 +17,18 @@ import numpy as np
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record
-from clockseg.evaluation.values import gives_numbers
 from clockseg.files import printable
 from clockseg.instances.drawing import drawn as with_instances
-from clockseg.instances.network import gives_instances
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
 from clockseg.segmenting.results import FILES, folder_name
+from clockseg.showing.kind import kind_of
 from clockseg.types import Array, Labels, Size
 from clockseg.video import Background, Frame, Heat, LabelWriter, ValueWriter, write_npy, write_png
 from clockseg.video.drawing import STRIPS, Drawing
 from clockseg.video.maps import LARGEST
 from clockseg.video.output import CloseOrAbort
-from clockseg.video.overlay import HEAT_COLOURS, Palette, palette
+from clockseg.video.overlay import HEAT_COLOURS, colours_of
 
 Append: TypeAlias = Callable[[Frame, Any, Record], None]
 _FRAME = '{"frame": '
@@ -67,7 +66,7 @@ class ResultWriter(CloseOrAbort):
         self._values: ValueWriter | None = None
         self._drawing: Background[Frame, Any, Record] | None = None
         self._kept = None if classes is None else only(classes)
-        self._instances = None if classes is None or not gives_instances(net) else tuple(classes)
+        self._instances = None if classes is None or kind_of(net) != "instances" else tuple(classes)
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
             if "labels" in writes:
@@ -159,20 +158,19 @@ def _lines(file: TextIO, net: StagedNetwork) -> Append:
 
 
 def _video(path: Path, net: StagedNetwork, strip: str, fps: Fraction | None, size: Size | None) -> Drawing:
-    numbers = gives_numbers(net)
-    colours: Palette = HEAT_COLOURS if numbers else (net.sidecar and net.sidecar.palette) or palette(255)
-    classes = None if numbers or gives_instances(net) else net.classes
+    kind = kind_of(net)
+    colours = HEAT_COLOURS if kind == "values" else colours_of(getattr(net.sidecar, "palette", ()))
+    classes = net.classes if kind == "labels" else None
     return Drawing(path, net.names, colours, classes=classes, strip=strip, fps=fps, size=size)
 
 
 def _drawn(video: Drawing, net: StagedNetwork, scale: tuple[float, float] | None) -> Append:
-    heat = Heat(scale) if gives_numbers(net) else None
-    instances = gives_instances(net)
+    kind, heat = kind_of(net), Heat(scale)
 
     def append(frame: Frame, output: Any, record: Record) -> None:
-        if instances:
+        if kind == "instances":
             output = with_instances(frame.image, output, net.classes)
-        elif heat is not None:
+        elif kind == "values":
             output = heat.levels(output)
         video.draw(frame, output, record.fired, record.fill)
 

@@ -36,6 +36,15 @@ def palette(classes: int) -> tuple[Colour, ...]:
     )
 
 
+def colours_of(own: Sequence[Sequence[int]], classes: int = 0) -> Sequence[Sequence[int]]:
+    """Return a network's ``own`` colours; if it has none, those of ``palette`` for so many ``classes``, or for all ids if 0.
+
+    >>> colours_of([], 1), colours_of([[1, 2, 3]], 1), len(colours_of([]))
+    (((214, 81, 81),), [[1, 2, 3]], 255)
+    """
+    return own or palette(classes or 255)
+
+
 Palette = npt.NDArray[np.uint8] | Sequence[Sequence[int]]
 
 
