@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -67,26 +66,28 @@ class Band(ABC):
         self.height = self._paper.height
         self._pitch = self._paper.row * 5 // 8
         self._left, self._right = self._paper.edge, self._paper.width - self._paper.edge
-        self._history: deque[tuple[tuple[bool, ...], bool]] = deque()
+        # The columns of the frames so far, which move to the left.
+        self._past, self._most = self._paper.blank, 1
 
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the band after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
             raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
         states = tuple(map(bool, fired))
-        self._history.append((states, fill))
-        canvas = self._paper.blank.copy()
-        for age, column in enumerate(reversed(self._history)):
-            self._column(canvas, self._right - (age + 1) * self._pitch, *column)
-        half = self._paper.edge // 2
-        newest = (self._right - self._pitch - 3, half), (self._right, self.height - half - 1)
+        past, pitch = self._past, self._pitch
+        columns = past[:, max(0, self._right - self._most * pitch) : self._right]
+        columns[:, :-pitch] = columns[:, pitch:].copy()
+        columns[:, -pitch:] = _BACK
+        self._column(past, self._right - pitch, states, fill)
+        canvas, half = past.copy(), self._paper.edge // 2
+        newest = (self._right - pitch - 3, half), (self._right, self.height - half - 1)
         cv2.rectangle(canvas, *newest, _NOW, 1)
         self._words(canvas, states, fill)
         return canvas
 
     def _keep(self, pixels: int) -> None:
         """Set how many pixels of columns are shown."""
-        self._history = deque(maxlen=max(1, pixels // self._pitch))
+        self._most = max(1, pixels // self._pitch)
 
     def _cell(self, row: int) -> tuple[int, int]:
         """Return the first and the last line of pixels of the cells in a row."""
