@@ -9,9 +9,9 @@ from clockseg.carry.codec import Codec
 from clockseg.carry.flow import Flow
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Estimator, Warp
+from clockseg.clocks.expressions import object_named
 from clockseg.clockwork.carry import Carry, Of, as_carry, identity
 from clockseg.errors import UsageError
-from clockseg.expressions import object_named
 
 
 def parse_carry(text: str, *, imports: bool = True) -> Carry:

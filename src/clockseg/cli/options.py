@@ -295,7 +295,7 @@ def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None
         ...
     clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
     """
-    from clockseg.expressions import names_code
+    from clockseg.clocks.expressions import names_code
 
     if args.out is not None and args.out.suffix != ".toml":
         raise UsageError(f"--out {args.out}: give a name that ends in .toml, as --schedule expects.")

@@ -9,10 +9,10 @@ from typing import Any
 from clockseg import clocks
 from clockseg.carry.spec import CARRIES, carry_of, parse_carry
 from clockseg.clocks import rates
+from clockseg.clocks.expressions import object_named, parsed, source
 from clockseg.clockwork.carry import Carry, identity
 from clockseg.clockwork.schedule import ByStages, Schedule, ScheduleLike, carried
 from clockseg.errors import UsageError
-from clockseg.expressions import object_named, parsed, source
 
 _EXAMPLES: dict[str, tuple[Any, str]] = {
     "frame_oracle": (rates.frame_oracle, ""),

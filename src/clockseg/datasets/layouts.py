@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clockseg.clocks.expressions import object_named
 from clockseg.datasets import clip_folders
 from clockseg.datasets.clips import Clip
 from clockseg.datasets.official import OFFICIAL
 from clockseg.datasets.translated import FIRST_SCORED, translate
 from clockseg.errors import DataError, UsageError, nearest, whole_number
-from clockseg.expressions import object_named
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from clockseg.clocks.change import NEVER
+from clockseg.clocks.expressions import parsed, source
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs
-from clockseg.expressions import parsed, source
 from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
 from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune
