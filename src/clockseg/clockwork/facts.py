@@ -54,11 +54,11 @@ def walk(clock: Clock) -> Iterator[Clock]:
 
 def declared_gate(clock: Clock) -> int | None:
     """Return ``Facts.gates_after`` as a clock or its parts declare it, None if none does; ``UsageError`` if they disagree."""
-    found = set()
-    for one in walk(clock):
-        after = facts(one).gates_after
-        if after is not None:
-            found.add(whole_number(after, f"gates_after (or watch=) of {name_of(one)}", least=0))
+    found = {
+        whole_number(after, f"gates_after (or watch=) of {name_of(one)}", least=0)
+        for one in walk(clock)
+        if (after := facts(one).gates_after) is not None
+    }
     if len(found) > 1:
         raise UsageError(
             f"{name_of(clock).lower()} combines clocks that decide for different stages (gates_after is {sorted(found)}); "

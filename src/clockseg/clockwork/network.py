@@ -97,9 +97,7 @@ class StagedNetwork:
     def __post_init__(self) -> None:
         if not self.stages:
             raise UsageError(f"network {self.name!r} has no stages; give at least one Stage.")
-        known: list[str] = []
-        for stage in self.stages:
-            known.append(_new(stage.name, known, self.name))
+        known = list(self.names)
         for group in self.groups:
             missing = [name for name in group.reads if name not in known]
             if missing or not group.reads:
@@ -107,7 +105,12 @@ class StagedNetwork:
                     f"group {group.name!r} of network {self.name!r} reads {missing or 'nothing'}; "
                     f"it may read stages and earlier groups: {', '.join(known)}."
                 )
-            known.append(_new(group.name, known, self.name))
+            known.append(group.name)
+        for name in known:
+            if known.count(name) > 1:
+                raise UsageError(
+                    f"network {self.name!r} has two parts named {name!r}; give each stage and group its own name."
+                )
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -165,9 +168,3 @@ class StagedNetwork:
         alone = (Stage("whole", whole, scores=None),)
         bare = replace(self, fused=same, conclude=None, correction=None)
         return replace(bare, stages=alone, groups=(), finish=same, executor=None)
-
-
-def _new(name: str, known: list[str], network: str) -> str:
-    if name in known:
-        raise UsageError(f"network {network!r} has two parts named {name!r}; give each stage and group its own name.")
-    return name

@@ -77,16 +77,10 @@ class Tally:
         return replace(self, frames=frames, fires=fires, network=network, seconds=self.seconds + seconds)
 
     def __add__(self, other: Tally) -> Tally:
+        """Return the sums over the clips of both."""
         fires = tuple(a + b for a, b in zip_longest(self.fires, other.fires, fillvalue=0))
-        return Tally(
-            self.stages,
-            self.clips + other.clips,
-            self.frames + other.frames,
-            fires,
-            self.network + other.network,
-            self.seconds + other.seconds,
-            self.first_seconds + other.first_seconds,
-        )
+        sums = ("clips", "frames", "network", "seconds", "first_seconds")
+        return replace(self, fires=fires, **{name: getattr(self, name) + getattr(other, name) for name in sums})
 
     @property
     def later(self) -> int:
