@@ -29,7 +29,7 @@ from clockseg.clockwork.trace import Record, Seconds
 from clockseg.errors import UsageError
 from clockseg.execution.liveness import patterns
 from clockseg.execution.replay import Promise, Replay, Shot
-from clockseg.types import Array, Image
+from clockseg.types import Image
 
 Key: TypeAlias = Hashable
 """A value of a frame: a ``Watch`` (the picture, or the labels, scores or features of a stage), "output", "prepared" (the frame
@@ -110,20 +110,19 @@ def _fuses(schedule: Schedule) -> bool:
 
 
 class Place(NamedTuple):
-    """Location of a stored array."""
+    """Location of a stored value."""
 
     offset: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    bytes: int
 
 
 class Store:
-    """Arrays in memory up to ``MEMORY_BYTES``, and in a temporary file beyond that, which is deleted with the store.
+    """Values in memory up to ``MEMORY_BYTES``, and in a temporary file beyond that, which is deleted with the store.
 
     >>> store = Store()
-    >>> place = store.add(np.array([1, 2]))
-    >>> store[place].tolist(), store.bytes
-    ([1, 2], 16)
+    >>> place = store.add({"held": np.array([1, 2])})
+    >>> store[place], store.bytes == place.bytes
+    ({'held': array([1, 2])}, True)
     """
 
     def __init__(self) -> None:
@@ -131,19 +130,19 @@ class Store:
         self.bytes = 0
         weakref.finalize(self, self._file.close)
 
-    def add(self, array: Array) -> Place:
-        """Store a copy of an array, and return its place."""
-        array = np.ascontiguousarray(array)
-        place = Place(self.bytes, array.dtype, array.shape)
-        self._file.seek(self.bytes)
-        self.bytes += self._file.write(array.tobytes())
+    def add(self, value: Any) -> Place:
+        """Store a copy of a value, and return its place."""
+        written = pickle.dumps(value)
+        place = Place(self.bytes, len(written))
+        self._file.seek(place.offset)
+        self._file.write(written)
+        self.bytes += place.bytes
         return place
 
-    def __getitem__(self, place: Place) -> Array:
-        """Return the array at ``place``, read-only."""
+    def __getitem__(self, place: Place) -> Any:
+        """Return a copy of the value at ``place``."""
         self._file.seek(place.offset)
-        count = int(np.prod(place.shape, dtype=np.int64))
-        return np.frombuffer(self._file.read(count * place.dtype.itemsize), place.dtype).reshape(place.shape)
+        return pickle.loads(self._file.read(place.bytes))
 
 
 _NOTHING = Sight(np.zeros((0, 0), np.uint8))
@@ -158,7 +157,7 @@ class Recorded(NamedTuple):
     shape: tuple[int, ...]
     first: bool
     seconds: Seconds
-    places: Mapping[Any, Any]
+    places: Mapping[Any, Place]
 
 
 class Played(NamedTuple):
@@ -235,29 +234,26 @@ class Recording:
         scores = stage.scores(cell.held.value)
         return labels(scores) if key.of == "labels" else np.asarray(scores)
 
-    def _see(self, image: Image, vectors: Any, places: dict[Any, Any], first: bool) -> None:
+    def _see(self, image: Image, vectors: Any, places: dict[Any, Place], first: bool) -> None:
         """Store each estimator's data for the frame, and the motion since the previous one."""
         prepared = self.net.prepare(image) if self._motions else None
         for _, estimator in self._motions:
             sight = Warp(estimator).see(prepared, image, vectors)
-            places["sight", estimator] = self._pickle(replace(sight, vectors=None))
+            places["sight", estimator] = self.store.add(replace(sight, vectors=None))
             if not first:
                 found = estimator.observe(self._seen[estimator], sight)
-                places["motion", estimator] = self._pickle(replace(found, then=_NOTHING, now=_NOTHING))
+                places["motion", estimator] = self.store.add(replace(found, then=_NOTHING, now=_NOTHING))
             self._seen[estimator] = sight
 
-    def _pickle(self, value: Any) -> Place:
-        return self.store.add(np.frombuffer(pickle.dumps(value), np.uint8))
-
-    def _put(self, value: Value) -> Any:
-        if isinstance(value, Mapping):
-            return {name: self._put(array) for name, array in value.items()}
-        if not isinstance(value, np.ndarray | np.generic):
-            raise UsageError(
-                f"network {self.net.name!r} gives {type(value).__name__}, which can't be recorded; give one that runs in "
-                "openvino or onnxruntime, whose values are arrays."
-            )
-        return self.store.add(np.asarray(value))
+    def _put(self, value: Value) -> Place:
+        arrays = value.values() if isinstance(value, Mapping) else (value,)
+        for array in arrays:
+            if not isinstance(array, np.ndarray | np.generic):
+                raise UsageError(
+                    f"network {self.net.name!r} gives {type(array).__name__}, which can't be recorded; give one that runs in "
+                    "openvino or onnxruntime, whose values are arrays."
+                )
+        return self.store.add(value)
 
     def look(self, key: Any, index: int) -> Value:
         """Return what is stored under ``key`` for frame ``index``; ``UsageError`` if nothing is."""
@@ -267,18 +263,16 @@ class Recording:
             raise UsageError(
                 f"{_told(key)} of frame {index} wasn't recorded; a clock that reads it must declare {way_out}."
             )
-        if isinstance(place, Place):
-            return self.store[place]
-        return {part: self.store[one] for part, one in place.items()}
+        return self.store[place]
 
     def motion(self, estimator: Estimator, index: int) -> Motion:
         """Return the motion by ``estimator`` from the frame before ``index`` to it."""
-        found: Motion = pickle.loads(self.look(("motion", estimator), index).tobytes())
+        found: Motion = self.look(("motion", estimator), index)
         return replace(found, then=self.sight(estimator, index - 1), now=self.sight(estimator, index))
 
     def sight(self, estimator: Estimator, index: int) -> Sight:
         """Return the data of frame ``index`` for motion estimation."""
-        found: Sight = pickle.loads(self.look(("sight", estimator), index).tobytes())
+        found: Sight = self.look(("sight", estimator), index)
         return found
 
     def play(self, schedule: ScheduleLike) -> Iterator[Played]:

@@ -162,7 +162,8 @@ class Truth:
         self.places.append(self.store.add(thinned(labels)))
 
     def __getitem__(self, index: int) -> Labels:
-        return self.store[self.places[index]]
+        found: Labels = self.store[self.places[index]]
+        return found
 
 
 def thinned(labels: Labels) -> Labels:
