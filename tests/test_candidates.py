@@ -272,6 +272,15 @@ def test_least_time() -> None:
     assert found.runner_up.every_frame > found.every_frame
 
 
+def test_the_backbone_ends_a_stage_and_no_layer_of_the_decoder_behind_it() -> None:
+    """All maps from ``back`` on are of one size; a cut behind ``p0`` would make the later stages a little more even."""
+    layers = [f"p{k} 16 8 6 = conv {f'p{k - 1}' if k else 'back'}" for k in range(6)]
+    lines = ["fine 4 8 6 = conv x", "back 16 8 29 = conv fine", *layers, "u 4 8 0 = up p5", "s 4 8 0 = add u fine"]
+    found = chosen("\n".join([*lines, "y 4 4 1 = conv s"]))
+    assert found.cuts == (("fine",), ("back",), ("p5",))
+    assert found.reaching == (True, False, True)
+
+
 def test_a_network_without_skips_gets_even_stages() -> None:
     found = chosen(RESIDUAL, 2)
     assert found.cuts == (("s",), ("f",))

@@ -254,6 +254,24 @@ def test_shape_arithmetic_is_folded() -> None:
         fix(networks.tiny(size=(16, 16)), {"input": (1, 3, 32, 48)})
 
 
+@pytest.mark.parametrize(
+    ("operator", "opset", "options", "weights"),
+    [("GroupNormalization", 21, {"num_groups": 2}, 2), ("MeanVarianceNormalization", 13, {}, 0)],
+)
+def test_normalisations_of_which_onnx_knows_no_shapes(
+    operator: str, opset: int, options: dict[str, int], weights: int
+) -> None:
+    names = ["scale", "bias"][:weights]
+    node = helper.make_node(operator, ["image", *names], ["out"], **options)
+    image, out = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, None, None]) for name in ("image", "out")
+    )
+    constants = [helper.make_tensor(name, TensorProto.FLOAT, [4], [1.0] * 4) for name in names]
+    graph = helper.make_graph([node], "g", [image], [out], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    assert fix(model, {"image": (1, 4, 8, 16)}).shape("out") == (1, 4, 8, 16)
+
+
 def test_two_inputs_are_refused() -> None:
     build = networks.Builder()
     build.node("Add", "input", "other", to="y")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zipfile
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -301,3 +304,82 @@ def test_a_file_that_an_engine_does_not_take_for_a_model(tmp_path: Path) -> None
     (tmp_path / "none.onnx").write_bytes(b"\x08\x08\x12\x00")
     with pytest.raises(NetworkError, match=r"none\.onnx"):
         load(tmp_path / "none.onnx", engine="onnxruntime")
+
+
+def test_class_ids_may_have_an_axis_of_length_one_on_either_side(tmp_path: Path) -> None:
+    for name, keep in (("last", [1, HEIGHT, WIDTH, 1]), ("first", [1, 1, HEIGHT, WIDTH])):
+        path = of_bytes(tmp_path / f"{name}.onnx")
+        model = onnx.load(path)
+        model.graph.node[1].output[0] = "flat"
+        model.graph.node.append(helper.make_node("Reshape", ["flat", "shape"], ["ids"]))
+        model.graph.initializer.append(helper.make_tensor("shape", TensorProto.INT64, [4], keep))
+        model.graph.output[0].CopyFrom(helper.make_tensor_value_info("ids", TensorProto.INT64, keep))
+        onnx.save(model, path)
+        assert np.array_equal(load(path, engine="openvino")(frame()), frame().argmax(2))
+
+
+def test_scores_with_channels_last_of_a_frame_with_channels_first(tmp_path: Path) -> None:
+    """No names tell the axis of the classes; the proportions of the frame do."""
+    path = bare(tmp_path, said=SAID)
+    expected = load(path, engine="openvino")(frame())
+    model = onnx.load(path)
+    model.graph.node.append(helper.make_node("Transpose", [model.graph.output[0].name], ["last"], perm=[0, 2, 3, 1]))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("last", FLOAT, [1, HEIGHT, WIDTH, 4]))
+    onnx.save(model, path)
+    net = load(path, engine="openvino")
+    assert len(net.classes) == 4
+    assert np.array_equal(net(frame()), expected)
+
+
+def test_class_ids_that_are_computed_with_have_other_classes_than_the_argmax(tmp_path: Path) -> None:
+    path = of_bytes(tmp_path / "odd.onnx")
+    model = onnx.load(path)
+    model.graph.node[1].output[0] = "ids3"
+    model.graph.node.append(helper.make_node("Mul", ["ids3", "two"], ["ids"]))
+    model.graph.initializer.append(helper.make_tensor("two", TensorProto.INT64, [], [2]))
+    onnx.save(model, path)
+    path.with_suffix(".json").write_text(json.dumps({"classes": list("abcde")}))
+    assert np.array_equal(load(path, engine="openvino")(frame()), 2 * frame().argmax(2))
+
+
+@pytest.mark.parametrize(
+    "output", [(INT64, [1, HEIGHT, WIDTH, 3]), (INT64, [2, HEIGHT, WIDTH]), (FLOAT, [1, HEIGHT, WIDTH])]
+)
+def test_named_classes_of_what_is_no_map_of_classes_are_refused(tmp_path: Path, output: tuple[int, list[int]]) -> None:
+    path = several(tmp_path / "colours.onnx", {"y": output})
+    path.with_suffix(".json").write_text(json.dumps({**SAID, "classes": ["a", "b"]}))
+    with pytest.raises(NetworkError, match=r"colours\.onnx outputs y .* is no map.*class ids are whole numbers"):
+        load(path)
+
+
+@pytest.mark.parametrize("names", [None, {"0": "cat", "1": "dog"}])
+def test_a_tensorflow_lite_file_of_several_outputs(tmp_path: Path, names: dict[str, str] | None) -> None:
+    """Ultralytics appends an archive with the names of the classes to its file."""
+    path = tmp_path / "yolo.tflite"
+    path.write_bytes(zlib.decompress(base64.b64decode(TFLITE)))
+    if names is not None:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("metadata.json", json.dumps({"task": "segment", "imgsz": [32, 32], "names": names}))
+    net = load(path)
+    assert net.sidecar.instances["layout"] == "yolo"
+    assert net.classes == (("cat", "dog") if names else ("class 0", "class 1"))
+    assert len(net(np.zeros((32, 32, 3), np.uint8))) == 0
+    detector = tmp_path / "detector.tflite"
+    detector.write_bytes(zlib.decompress(base64.b64decode(TFLITE)))
+    with zipfile.ZipFile(detector, "a") as archive:
+        archive.writestr("metadata.json", json.dumps({"task": "detect", "names": {"0": "cat"}}))
+    with pytest.raises(NetworkError, match=r"task 'detect', which outputs boxes without masks"):
+        load(detector)
+
+
+TFLITE = (
+    "eNp9VL9rE2EYfu96Tc42xII1Fix6Q4YMIaTtFQpmEJSi0EKR4tgzmrMG00tJLl0F6SBOTg4O4uQk4ujo4OAf4NDBQaR/QBEHwTTn837fe8lHYg08+b77"
+    "3u99nvfX3SIRba9vrMyTRw65lKM5msfZAi2qdYrtwC3gmUWwE/0Ctkjv+9NEv4EYIOCdg/vAMfbfgW/AEVCF7wmuYKGGpXnf4O/YJrpn6/M54t8M1hwi"
+    "cbDTGotAETgPdMPOQTPaDRrhw3qvFRNcyZd7zHETOE6SxMWKMIjXdi/e78XBEqlnzc3nmck7Vb6z8ydJHLHXO7tdPrWlBnz+RfhngUvA4zDcD7px/X4r"
+    "fNRqBw/aER6imN4KDyPu9ELWZmVXNDm/C8BeMwo6vShu7oXBQdjpNtsR/RBfrslyZbWiApMf12Fz4/Yd70Y7wv04bFRwkkfPRh3MS7w1oAzMSxyMvXoz"
+    "ItkfoWg14CP210nnmZH4LNE7B3xGr7akXy+ANeAEF3zgA+wloIC6pH10xN8VzqzM0qt+krDJF162rwFXJ3sbpH2TjfJPOS8Ch+B6Dk17TDMrmtOyfh0k"
+    "SUGnUmD7lVMdQ1G4XImfZygIuDpBUNm8tkoSs2XgUPnyjOpaz9BodlP9jKHPZ9uI8anWf8Lnr09HNciKfu3/NaimNUg1bCP2hQHz5akg851FNHmtd7mo"
+    "3mWdG0fmwprRNssyakTCy9Mzq1ZH+ZS0qcS2u4NR3dIZKU/WzSejFiZ8+M8kzGErjmnh8CY5VtJ4mKcFv5+D0fswnv+OwemczbmccnJPP4FvPdGcubG5"
+    "em/wTZ3Nt2TyzcHn5RifNXyHCuiBi5qlX1dSndczaVuekY8n3xVDZ6jhgMEZ9tEZfr9yRk2mDD36px5ZZSNfX92enLv0u+cYOXqCvsrTUba/Ad7mRg=="
+)
+"""A TensorFlow Lite file, compressed, as litert-torch writes it: of a frame [1, 3, 32, 32] its mean, as maps [1, 2, 8, 8] and rows [1, 8, 21]."""

@@ -100,6 +100,8 @@ _SAME = 0.01
 """Shares of work that differ by less count as the same."""
 _NOISE = 0.05
 """The same of measured time: so far shares of it may be apart from one run to the next."""
+_EVEN = 0.05
+"""The same of the longest stage's share of work."""
 
 
 @dataclass(frozen=True)
@@ -223,15 +225,23 @@ def _filled(rows: list[Row]) -> list[Row]:
 
 
 def _quickest(rows: list[Row]) -> list[Row]:
-    """Sort by the work on a frame on which the first stage fires alone; rows of about the least by what later stages are good for."""
+    """Sort by the work on a frame on which the first stage fires alone; rows of about the least by what later stages are good for.
 
-    def key(row: Row) -> tuple[int, float]:
-        if row.running[0] > least + _SAME:
-            return 1, row.running[0]
-        return -row.reaching.bit_count(), sum(row.running[1:]) if _all_reach(row) else max(row.stages[1:])
-
+    Where some stages don't reach the output, rows whose longest later stage is about the shortest count as the same, and the
+    earliest cuts win: of the equal maps behind a backbone, such as those of a pixel decoder's layers, the first.
+    """
     near, others = _near(rows, lambda row: row.least_time)
     least = min(row.running[0] for row in near)
+    quick = [row for row in near if row.running[0] <= least + _SAME]
+    most = max(row.reaching.bit_count() for row in quick)
+    even = min(max(row.stages[1:]) for row in quick if row.reaching.bit_count() == most) + _EVEN
+
+    def key(row: Row) -> tuple[float, ...]:
+        if row.running[0] > least + _SAME:
+            return 1, row.running[0]
+        longest = 0.0 if _all_reach(row) else max(even, *row.stages[1:])
+        return -row.reaching.bit_count(), longest, sum(row.running[1:])
+
     return [*sorted(near, key=key), *others]
 
 

@@ -38,6 +38,8 @@ _COMPUTED = frozenset(
 large, which a Loop of 2^60 turns does not."""
 _NO_LARGER = ("Compress", "NonZero", "Unique")
 """Of these, those whose output's size their values decide; it is never far above their input's."""
+_AS_READ = ("GroupNormalization", "MeanVarianceNormalization")
+"""Operators whose output is like their first input, of which onnx infers no shape."""
 _PLAIN = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 """Types between which numpy casts as ONNX does."""
 TypeShape = tuple[int, tuple[int, ...]]
@@ -315,6 +317,8 @@ def _infer(found: Static, node: onnx.NodeProto) -> dict[str, TypeShape]:
         KeyError,
     ) as error:
         raise NetworkError(f"node {node.name!r} ({node.op_type}) doesn't fit what it reads: {error}") from error
+    if node.op_type in _AS_READ and node.input[0] in types:
+        made = {node.output[0]: types[node.input[0]]}
     return {name: known for name, value in made.items() if (known := _known(value)) is not None}
 
 

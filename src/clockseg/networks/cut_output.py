@@ -138,22 +138,33 @@ def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
 
 
 def class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
-    """Return the axis of classes of a map of scores, 1 or 3: as long as there are classes, the others ``grid``'s.
-
-    Where the grid isn't known, the others are in the frame's proportion.
-    """
+    """Return the axis of classes of a map of scores, 1 or 3: the one beside ``grid``'s, else as ``channels_axis``."""
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in extraction.SCORES:
         return None
-    fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1]
     if grid is not None and len(grid.axes) == 2:
         [axis] = {1, 2, 3} - {*grid.axes}
-        fitting = [axis] if axis in fitting else fitting
-    return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
+        if classes in (None, shape[axis]):
+            return axis
+    return channels_axis(shape, classes, frame)
 
 
-def _stretched(sides: tuple[int, ...], frame: Size) -> float:
+def channels_axis(shape: Sequence[int], channels: int | None, frame: Size | None, usual: int = 1) -> int:
+    """Return the axis of channels of a map, 1 or 3: as long as there are ``channels``, if their number is known.
+
+    Where both may be it, the one beside sides in the proportion of ``frame`` (WIDTH, HEIGHT), if these are known; else ``usual``.
+
+    >>> channels_axis((1, 32, 64, 6), None, (128, 64)), channels_axis((1, 6, 64, 6), 6, None), channels_axis((1, 6, 0, 0), None, None)
+    (3, 1, 1)
+    """
+    fitting = [axis for axis in (1, 3) if channels in (None, shape[axis])] or [1, 3]
+    return min(fitting, key=lambda axis: (_stretched(shape[2:] if axis == 1 else shape[1:3], frame), axis != usual))
+
+
+def _stretched(sides: Sequence[int], frame: Size | None) -> float:
     """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal."""
+    if frame is None or not all(sides):
+        return 0.0
     return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1]))
 
 

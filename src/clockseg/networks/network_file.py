@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from onnx import TensorProto, helper
 from clockseg import libraries
 from clockseg.errors import ClocksegError, NetworkError, UsageError, first_line
 from clockseg.execution.machine import threads_or_all
+from clockseg.networks import cut_output
 from clockseg.types import Array, Size
 
 Run = Callable[[Array], list[Array]]
@@ -102,22 +105,39 @@ def _in_openvino(path: Path, precision: str, threads: int | None) -> File:
         return run
 
     ids = _counted(dict(zip(names, model.outputs, strict=True)))
-    return File(path, "openvino", inputs, outputs, compile, ids, _metadata(model))
+    return File(path, "openvino", inputs, outputs, compile, ids, _metadata(path, model))
 
 
 def _port_name(port: Any, default: str) -> str:
     return str(port.get_any_name()) if port.get_names() else default
 
 
-def _metadata(model: Any) -> dict[str, str]:
-    """Return what OpenVINO's own file says of itself, in the words of an ONNX file's metadata."""
+def _metadata(path: Path, model: Any) -> dict[str, str]:
+    """Return what OpenVINO's or TensorFlow Lite's file says of itself, in the words of an ONNX file's metadata."""
 
     def said(key: str) -> str:
-        path = ["model_info", key]
-        return str(model.get_rt_info(path).astype(str)) if model.has_rt_info(path) else ""
+        place = ["model_info", key]
+        return str(model.get_rt_info(place).astype(str)) if model.has_rt_info(place) else ""
 
+    if zipfile.is_zipfile(path):
+        return _appended(path)
     found = {"names": repr(said("labels").split()), "args": repr({"iou": said("iou_threshold")})}
     return {key: value for key, value in found.items() if "''" not in value}
+
+
+def _appended(path: Path) -> dict[str, str]:
+    """Return the metadata that Ultralytics appends to a TensorFlow Lite file, as an archive; empty if it isn't theirs."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            told = json.loads(archive.read("metadata.json"))
+        names = {"names": repr([*told["names"].values()])}
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError):
+        return {}
+    return {key: str(value) for key, value in told.items()} | names
+
+
+_MOVED = ("Convert", "Squeeze", "Unsqueeze", "Reshape", "Transpose")
+"""Operators behind which class ids are the same."""
 
 
 def _counted(outputs: Mapping[str, Any]) -> dict[str, int]:
@@ -125,7 +145,7 @@ def _counted(outputs: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, output in outputs.items():
         node = output.get_node().input_value(0).get_node()
-        while node.get_type_name() != "TopK" and node.get_input_size() >= 1:
+        while node.get_type_name() in _MOVED:
             node = node.input_value(0).get_node()
         if node.get_type_name() == "TopK":
             side = node.input_value(0).get_partial_shape()[node.get_attributes()["axis"]]
@@ -170,10 +190,12 @@ def layout(frame: Port) -> tuple[bool, int, int]:
     )
 
 
-def channels_axis(shape: Sequence[int], file: File, classes: int | None) -> int | None:
-    """Return the axis of channels of an output, 1 or 3: as many as ``classes``, else as the frame's; None if it has none."""
+def channels_axis(shape: Sequence[int], file: File, channels: int | None, size: Size | None = None) -> int | None:
+    """Return the axis of ``channels`` of an output, 1 or 3 (``cut_output.channels_axis``); None if it has none.
+
+    ``size``: of the frame; None: that of the file. Where nothing tells, the axis is that of the frame's channels.
+    """
     if len(shape) != 4:
         return None
-    fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])]
-    like_frame = 3 if layout(file.inputs[0])[0] else 1
-    return fitting[0] if len(fitting) == 1 else like_frame
+    last, *_ = layout(file.inputs[0])
+    return cut_output.channels_axis(shape, channels, size or file.size, 3 if last else 1)

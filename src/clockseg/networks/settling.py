@@ -104,7 +104,12 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
 
 
 def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tuple[Told, ...]]:
-    static = _at(frame.model, reads)
+    try:
+        static = _at(frame.model, reads)
+    except NetworkError as error:
+        if frame.batch == 1:
+            raise
+        raise NetworkError(f"{error} The file is made for {frame.batch} frames at once: export it for one.") from error
     output, told = output_named(frame.model, static, said.output)
     graph = onnx_reader.neutral(static, frame.name)
     output = tensor_named(output, graph)

@@ -76,8 +76,8 @@ def describe(file: File, size: Size | None) -> Sidecar:
     told = sidecar.parse(json.dumps({"cuts": [[output.name]], "schedule": RECOMMENDED, **full}), source=str(beside))
     if found is None:
         _check_classes(beside, file, output, told.classes)
-        if "classes" not in data:
-            _check_kind(beside, file, output)
+        if told.classes or "classes" not in data:
+            _check_kind(beside, file, output, told.classes)
     missing = [f"input.{name}" for name in examples]
     missing += ["classes"] if not classes and full["classes"] and "classes" not in data else []
     if missing:
@@ -139,15 +139,16 @@ def _check_name(beside: Path, field: str, name: object, kind: str, ports: Sequen
         )
 
 
-def _check_kind(beside: Path, file: File, output: Port) -> None:
-    """Check that an output, of which the user says nothing, is a map of class scores, class ids or numbers."""
+def _check_kind(beside: Path, file: File, output: Port, classes: Sequence[str]) -> None:
+    """Check that an output is a map of class scores or class ids or, of no ``classes``, a map of numbers."""
     shape, frame, axis = output.shape, file.size, channels_axis(output.shape, file, None)
     if output.type.kind in "iub":
-        fits = len(shape) in (2, 3, 4)
-    elif len(shape) == 3 and frame and all(shape):
-        fits = alike(shape, (1, *frame[::-1]))
+        others = (shape[0], min(shape[1], shape[3])) if len(shape) == 4 else shape[:-2]
+        fits = len(shape) in (2, 3, 4) and all(side <= 1 for side in others)
+    elif len(shape) == 3 and not classes:
+        fits = not (frame and all(shape)) or alike(shape, (1, *frame[::-1]))
     else:
-        fits = len(shape) == 3 or (axis is not None and shape[axis] <= MOST_CLASSES)
+        fits = axis is not None and shape[axis] <= MOST_CLASSES
     if not fits:
         raise NetworkError(
             f"{file.path.name} outputs {shown({output.name: shape})}, which is no map of at most {MOST_CLASSES} classes. {KINDS} "
@@ -247,7 +248,8 @@ class Body:
         if self.said.instances:
             return dict(zip(self.outputs, given, strict=True)) | {FRAME_SIZE: np.array(size)}
         [made] = given
-        if channels_axis(made.shape, self.file, len(self.said.classes) or None) == 3:
+        channels = len(self.said.classes) or None if made.dtype.kind == "f" else 1
+        if channels_axis(made.shape, self.file, channels, size) == 3:
             made = np.ascontiguousarray(made.transpose(0, 3, 1, 2))
         if made.dtype.kind == "f" or not self.said.classes:
             return {self.said.output: made, FRAME_SIZE: np.array(size)}
