@@ -21,6 +21,12 @@ Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
 
 
+_REMEDY = (
+    'Use another --size (most networks fit multiples of 32: "pad_multiple" under "input" in the network\'s NAME.json pads frames '
+    "to them), a smaller one if memory ran out, or another --engine."
+)
+
+
 class PerSize(Generic[Key, Made]):
     """Functions made for one size each, the most recently used. Threads share them: only one makes or runs one at a time.
 
@@ -65,8 +71,7 @@ class CompiledPart:
             raise
         except Exception as error:  # engines raise many types
             raise NetworkError(
-                f"the engine can't run part {self.part.name!r} ({_reason(error)}). Use another --engine, or export "
-                "the network again."
+                f"the engine can't run part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). {_REMEDY}"
             ) from error
         return self.part.bundle(inputs, made, size)
 
@@ -78,8 +83,7 @@ class CompiledPart:
             raise
         except Exception as error:  # engines raise many types
             raise NetworkError(
-                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). "
-                "Use a smaller --size or another --engine."
+                f"the engine can't compile part {self.part.name!r} at {size[0]}x{size[1]} ({_reason(error)}). {_REMEDY}"
             ) from error
         read = self.part.read_by(built)
         if read == self.part.inputs:

@@ -105,7 +105,7 @@ def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool =
         chain.add("Reshape", np.array([1, shape[1], height * width], np.int64))
         chain.add("ArgMax", axis=1, keepdims=0)
     elif shape[-2:] != [height, width]:
-        sizes = np.array([*shape[:-2], height, width], np.int64)
+        sizes = np.array([*(side or 1 for side in shape[:-2]), height, width], np.int64)
         chain.add("Cast", to=TensorProto.FLOAT)  # few engines resize whole numbers
         chain.add("Resize", None, None, sizes, mode="nearest", coordinate_transformation_mode="half_pixel")
     chain.add("Cast", to=TensorProto.UINT8)

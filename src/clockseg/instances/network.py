@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
-from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.part import IMAGE, Built, GraphPart, Pick
+from clockseg.errors import UsageError
+from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.instances.handover import Handover
 from clockseg.instances.heads import Head
@@ -19,7 +19,7 @@ from clockseg.instances.sets import Instances
 from clockseg.types import Image, Size
 
 if TYPE_CHECKING:
-    import onnx
+    pass
 
 STAGE = "network"
 """The name of the only stage."""
@@ -78,44 +78,3 @@ def instance_network(
     said = Sidecar(name, Input(IMAGE, 1, 1), STAGE, ((STAGE,),), (STAGE,), classes=tuple(classes))
     stages = (Stage(STAGE, function, scores=None),)
     return StagedNetwork(name, stages, restore=Decoding(None, lambda size: size), sidecar=said)
-
-
-def staged_instances(model: onnx.ModelProto, said: Sidecar) -> StagedNetwork:
-    """Make an uncompiled staged network of a graph whose sidecar has ``instances``; ``restore`` is set by the caller."""
-    head = Head.read(said.instances or {})
-    there = {value.name for value in model.graph.output}
-    missing = [name for name in head.outputs if name not in there]
-    if missing:
-        raise NetworkError(
-            f"the sidecar's instances read {', '.join(missing)}; the network gives {', '.join(sorted(there))}."
-        )
-
-    def build(size: Size) -> Built:
-        from clockseg.graph.extraction import built
-
-        return built(_with_frame(model, said.input, head.outputs, size))
-
-    whole = GraphPart("whole", (IMAGE,), head.outputs, build)
-    stages = (Stage(said.stage_names[0], whole, scores=None),)
-    picked = Pick(head.outputs)
-    return StagedNetwork(said.name, stages, finish=picked, whole=whole, sidecar=said, fused=picked)
-
-
-def _with_frame(model: onnx.ModelProto, reads: Input, outputs: Sequence[str], size: Size) -> onnx.ModelProto:
-    """Return ``model`` at one working size, reading uint8 frames, with the outputs in this order.
-
-    Shapes inside are left to the engine: suppression gives as many boxes as it finds.
-    """
-    from clockseg.graph.extraction import with_frame
-    from clockseg.graph.nodes import copied
-
-    model = copied(model)
-    graph = model.graph
-    [value] = [value for value in graph.input if value.name == reads.name]
-    dims = value.type.tensor_type.shape.dim
-    for dim, side in zip(dims, (1, 3, size[1], size[0]), strict=True):
-        dim.dim_value = side
-    by_name = {value.name: value for value in graph.output}
-    del graph.output[:], graph.value_info[:]
-    graph.output.extend(by_name[name] for name in outputs)
-    return with_frame(model, reads.name, reads)

@@ -249,10 +249,10 @@ def one_batch(model: onnx.ModelProto) -> onnx.ModelProto:
     model = copied(model)
     rename(model.graph.node, {name: inner})
     [value] = [value for value in model.graph.input if value.name == name]
-    channels, height, width = declared_shape(value)
-    given = helper.make_tensor_value_info(
-        name, value.type.tensor_type.elem_type, [1, channels or 3, height or "height", width or "width"]
-    )
+    sides = declared_shape(value)
+    free = ("height", "width", 3) if sides[2] == 3 and sides[0] != 3 else (3, "height", "width")
+    sides_given = [side or default for side, default in zip(sides, free, strict=True)]
+    given = helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, [1, *sides_given])
     model.graph.input.remove(value)
     model.graph.input.insert(0, given)
     model.graph.initializer.append(helper.make_tensor(f"{inner}.axis", TensorProto.INT64, [1], [0]))

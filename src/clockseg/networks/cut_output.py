@@ -115,14 +115,9 @@ def outcome(
     if kind not in extraction.SCORES or found.axis is None:
         return _ids(model, static, output, classes)
     channels = shape[found.axis]
-    if channels == 1 and classes is None:
-        raise UsageError(
-            f"{found.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
-            "--classes none if it does not score classes (depth, edges, a matte)."
-        )
     if channels == 1 and classes == 2:
         logit = "before the sigmoid" if "Sigmoid" in found.passed else "taken for a logit"
-        return _above_zero(model, found.tensor, f"above 0 of its one channel, {logit}")
+        return _above_zero(model, static, found.tensor, f"above 0 of its one channel, {logit}")
     if classes is not None and channels != classes:
         raise NetworkError(_misfit(static, found.tensor, channels, classes))
     if found.axis == 3:
@@ -132,40 +127,31 @@ def outcome(
 
 def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
     return (
-        f"{classes} classes are named, and {tensor!r} {list(static.shape(tensor))} scores {channels}: give a --classes FILE "
-        f"of {channels} names in the order of its channels, or another --output."
+        f"{classes} classes are named, and {tensor!r} {list(static.shape(tensor))} scores {channels}: give {channels} names in "
+        "the order of its channels by --classes FILE, or another --output."
     )
 
 
 def class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
-    """Return the axis of classes of a map of scores, 1 or 3: the one beside ``grid``'s, else as ``channels_axis``."""
+    """Return the axis of classes of a map of scores, 1 or 3, as long as there are ``classes``, if their number is known.
+
+    Where both may be it: the one beside the axes of ``grid``, else the one beside sides in the proportion of ``frame``.
+    """
     shape = static.shape(tensor)
     if len(shape) != 4 or static.types[tensor][0] not in extraction.SCORES:
         return None
+    fitting = [axis for axis in (1, 3) if classes in (None, shape[axis])] or [1, 3]
     if grid is not None and len(grid.axes) == 2:
-        [axis] = {1, 2, 3} - {*grid.axes}
-        if classes in (None, shape[axis]):
-            return axis
-    return channels_axis(shape, classes, frame)
+        fitting = [axis for axis in fitting if axis not in grid.axes] or fitting
+    return min(fitting, key=lambda axis: _stretched(shape[2:] if axis == 1 else shape[1:3], frame))
 
 
-def channels_axis(shape: Sequence[int], channels: int | None, frame: Size | None, usual: int = 1) -> int:
-    """Return the axis of channels of a map, 1 or 3: as long as there are ``channels``, if their number is known.
+def _stretched(sides: tuple[int, ...], frame: Size) -> float:
+    """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal.
 
-    Where both may be it, the one beside sides in the proportion of ``frame`` (WIDTH, HEIGHT), if these are known; else ``usual``.
-
-    >>> channels_axis((1, 32, 64, 6), None, (128, 64)), channels_axis((1, 6, 64, 6), 6, None), channels_axis((1, 6, 0, 0), None, None)
-    (3, 1, 1)
+    Also if a side is not known.
     """
-    fitting = [axis for axis in (1, 3) if channels in (None, shape[axis])] or [1, 3]
-    return min(fitting, key=lambda axis: (_stretched(shape[2:] if axis == 1 else shape[1:3], frame), axis != usual))
-
-
-def _stretched(sides: Sequence[int], frame: Size | None) -> float:
-    """Return the distance of a map of ``sides`` (height, width) from the frame's proportions: 0 if both strides are equal."""
-    if frame is None or not all(sides):
-        return 0.0
-    return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1]))
+    return abs(math.log(frame[1] / sides[0]) - math.log(frame[0] / sides[1])) if all(sides) else 0.0
 
 
 def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | None) -> Outcome:
@@ -176,18 +162,16 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
             f"the output {output!r} has shape {list(shape)} and is neither a map of class scores [1, classes, h, w] nor of "
             f"class ids: give another --output, or --classes none if it does not score classes (depth, edges). {KINDS}"
         )
-    if classes is None:
-        raise UsageError(f"the output {output!r} is a map of class ids: give --classes FILE with the classes' names.")
     if len(shape) == 4 and shape[3] == 1 and shape[1] != 1:
         return _channels_first(model, static, output, LABELS)
-    if any(length != 1 for length in shape[:-2]):
+    if any(length > 1 for length in shape[:-2]):
         raise NetworkError(
             f"the output {output!r} has shape {list(shape)}; class ids must be [1, h, w]. Export the network up to its argmax, or "
-            "give another --output."
+            f"give another --output. {KINDS}"
         )
     if classes == 2:
         # Masks are 0 and 1, or 0 and 255.
-        return _above_zero(model, output, "above 0")
+        return _above_zero(model, static, output, "above 0")
     return Outcome(model, output, None, (Told("labels", output, "class ids, no scores behind them were found"),))
 
 
@@ -204,7 +188,7 @@ class _Walk:
     def to_argmax(self) -> _Walk:
         """Walk to the input of the argmax that makes the output; stay here if there is none."""
         tensor, passed = self.tensor, self.passed
-        while (node := self.makers.get(tensor)) is not None and node.op_type in _SAME:
+        while (node := self.makers.get(tensor)) is not None and self._moves_nothing(node):
             tensor = node.input[0]
         if node is None or node.op_type != "ArgMax":
             return self
@@ -212,6 +196,13 @@ class _Walk:
         axis = int(attribute(node, "axis", 0)) % len(self.static.shape(scores))
         spatial = len(self.static.shape(scores)) == 4 and axis in (1, 3)
         return replace(self, tensor=scores, axis=axis, passed=(*passed, "ArgMax")) if spatial else self
+
+    def _moves_nothing(self, node: onnx.NodeProto) -> bool:
+        """Return True if a node gives the numbers that it reads, but for axes of length 1."""
+        before, after = (
+            [side for side in self.static.shape(name) if side != 1] for name in (node.input[0], node.output[0])
+        )
+        return node.op_type in _SAME or (node.op_type == "Reshape" and before == after)
 
     def to_scores(self) -> _Walk:
         """Walk back over operators that do not change which class scores highest."""
@@ -256,10 +247,12 @@ def _channels_first(
     """Return the outcome of ``tensor`` [n, h, w, c], as another output ``name`` [n, c, h, w]."""
     node = helper.make_node("Transpose", [tensor], [name], name=name, perm=[0, 3, 1, 2])
     layout = Told("layout", name, f"{tensor} with channels first")
-    return Outcome(_with_output(model, [node], static.types[tensor][0]), name, channels, (*told, layout))
+    kind, (batch, _, _, last) = static.types[tensor]
+    output = helper.make_tensor_value_info(name, kind, [batch, last or None, None, None])
+    return Outcome(_with_output(model, [node], output), name, channels, (*told, layout))
 
 
-def _above_zero(model: onnx.ModelProto, tensor: str, why: str) -> Outcome:
+def _above_zero(model: onnx.ModelProto, static: Static, tensor: str, why: str) -> Outcome:
     """Return the labels that are 1 where ``tensor`` is above 0, as another output."""
     zero, sign, floats = f"{LABELS}.zero", f"{LABELS}.above", f"{LABELS}.float"
     value = numpy_helper.from_array(np.zeros((), np.float32), zero)
@@ -270,10 +263,13 @@ def _above_zero(model: onnx.ModelProto, tensor: str, why: str) -> Outcome:
         helper.make_node("Cast", [sign], [LABELS], name=LABELS, to=TensorProto.UINT8),
     ]
     told = Told("labels", LABELS, f"class 1 where {tensor} is {why}")
-    return Outcome(_with_output(model, nodes, TensorProto.UINT8), LABELS, None, (told,))
+    shape = [*(side or None for side in static.shape(tensor)[:-2]), None, None]
+    output = helper.make_tensor_value_info(LABELS, TensorProto.UINT8, shape)
+    return Outcome(_with_output(model, nodes, output), LABELS, None, (told,))
 
 
-def _with_output(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], kind: int) -> onnx.ModelProto:
-    """Return ``model`` with ``nodes``, the last of which makes another output, [n, c, h, w] of the element type ``kind``."""
-    output = helper.make_tensor_value_info(nodes[-1].output[0], kind, [None] * 4)
+def _with_output(
+    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], output: onnx.ValueInfoProto
+) -> onnx.ModelProto:
+    """Return ``model`` with ``nodes``, the last of which makes another ``output``."""
     return extended(model, nodes, outputs=[output], why="it was cut before, so give the network it was made from")

@@ -25,7 +25,7 @@ from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, 
 from clockseg.networks.cut_input import batched
 from clockseg.networks.inspection import Inspection, inspect
 from clockseg.networks.load import Engine, assemble
-from clockseg.networks.settling import Cutting, Settled, settle, settle_instances
+from clockseg.networks.settling import Cutting, Settled, settle
 from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told, onnx_source
 
 AUTO = Cutting()
@@ -75,7 +75,7 @@ def cut_network(
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: give a name that ends in .onnx.")
     source = onnx_source(source) if isinstance(source, Path) else source
-    found = settle_instances(source, said, cutting, out.stem) or settle(source, said, cutting, out.stem)
+    found = settle(source, said, cutting, out.stem)
     tolerance, tolerance_told = _tolerance(found)
     apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
     schedule, schedule_told = _schedule(running, cutting)

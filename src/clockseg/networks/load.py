@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as engine_by_name
+from clockseg.engines.openvino_file import SUFFIXES as UNCUT
 from clockseg.errors import NetworkError, UsageError, nearest
 from clockseg.files import FileIdentity, file_identity
 from clockseg.graph import sidecar
-from clockseg.graph.part import GraphPart
 from clockseg.instances.heads import Head
-from clockseg.instances.network import Decoding, staged_instances
+from clockseg.instances.network import Decoding
 from clockseg.networks import BUNDLED, INSTALLED, WEIGHTS, named
 from clockseg.networks.cut_cache import Cut, remembered
 from clockseg.networks.framing import Framing
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 WorkingSize: TypeAlias = int | Size | Literal["own"]
-UNCUT = (".xml", ".tflite")
-"""Files that OpenVINO reads and that are no ONNX, so that they run uncut: its own, and those of TensorFlow Lite."""
 CORRECTED = {"street-stale": "street"}
 """Bundled corrections that are files of their own, and the network each is joined with when it is read."""
 
@@ -60,7 +58,14 @@ def load(
     """
     path = path_of(network)
     if is_uncut(path):
-        return _uncut(path, engine, precision, threads, size)
+        if path.suffix in UNCUT and isinstance(engine, str):
+            if engine not in ("auto", "openvino"):
+                raise UsageError(f"engine {engine!r}: {path.name} runs uncut in openvino; give that one, or auto.")
+            engine = "openvino"
+        from clockseg.networks import uncut
+
+        model, said = uncut.read(path, size if isinstance(size, tuple) else None)
+        return _running(*_whole(model, said), size, engine, precision, threads)
     if engine is None:
         return assemble(*_with_sidecar(path), engine=None, size=size)
     net, fixed = remembered(files_of(path), repr(size), lambda: _cut(*_with_sidecar(path), size))
@@ -139,8 +144,17 @@ def _cut(model: onnx.ModelProto, said: sidecar.Sidecar, size: WorkingSize | None
     fixed = input_size(model, said.input.name)
     working = _working(said.input, fixed, size)
     if said.instances is not None:
-        return staged_instances(model, said), fixed
+        return _whole(model, said)
     return staged(model, said, size=working.padded((working.width, working.height))), fixed
+
+
+def _whole(model: onnx.ModelProto, said: sidecar.Sidecar) -> Cut:
+    """Return what ``_cut`` does, of a network that runs as one stage."""
+    from clockseg.graph.staged import input_size
+    from clockseg.graph.whole import staged_whole
+
+    outputs = (said.output,) if said.instances is None else Head.read(said.instances).outputs
+    return staged_whole(model, said, outputs), input_size(model, said.input.name)
 
 
 def _running(
@@ -227,25 +241,6 @@ def _weight_files(path: Path, identity: FileIdentity) -> tuple[Path, ...]:
         with suppress(DecodeError):
             return weight_files(path)
     return ()
-
-
-def _uncut(
-    path: Path, engine: str | Engine | None, precision: str, threads: int | None, size: WorkingSize | None
-) -> StagedNetwork:
-    from clockseg.graph import onnx_reader
-    from clockseg.networks import network_file, uncut
-    from clockseg.networks.cut_input import frame_input
-
-    name = engine if isinstance(engine, str) else "auto"
-    file = network_file.read(path, engine=name, precision=precision, threads=threads)
-    said = uncut.describe(file, size if isinstance(size, tuple) else None)
-    if said.instances is not None and path.suffix == ".onnx":
-        model = frame_input(onnx_reader.read(path)).model
-        return assemble(model, said, engine=engine, precision=precision, threads=threads, size=size)
-    net = _framed(uncut.staged(file, said), _working(said.input, file.size, size), size)
-    if isinstance(net.finish, GraphPart):
-        net = (engine if callable(engine) else engine_by_name(file.engine, threads=threads))(net)
-    return replace(net, whole=net.uncut().stages[0].body)
 
 
 def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import onnx
+from onnx import helper
 
 from clockseg.engines.profile import graph_seconds
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader
 from clockseg.graph.choice import Choice, choose
 from clockseg.graph.cost import node_work
+from clockseg.graph.extraction import SCORES
 from clockseg.graph.neutral import CHANNELWISE, CROP, ENLARGE, Graph
+from clockseg.graph.nodes import copied
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide, nearest_tensors
@@ -24,9 +27,9 @@ from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import KINDS, Recognised, recognise
 from clockseg.networks.checking import in_half_precision
 from clockseg.networks.cut_input import FrameInput, describe, fitted, frame_input
-from clockseg.networks.cut_output import Outcome, outcome, output_named
+from clockseg.networks.cut_output import Outcome, alike, outcome, output_named
 from clockseg.networks.framing import Framing
-from clockseg.networks.source import Said, Source, Told, numbered
+from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
 
 NO_SKIP = (
     "There is no skip: the first stages reach the output only through the last stage. While that holds, the output does not "
@@ -66,10 +69,21 @@ class Settled(NamedTuple):
 
 def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     """Settle everything that can be known without running the network; ``given``: what the user says of it."""
+    head = recognised(source.model, given)
+    if head is not None:
+        if cutting.at != "auto":
+            raise UsageError("--at: an instance network runs as one stage; leave it out.")
+        return settle_instances(head, source, given, name)
     said = given.over(source.said)
     frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
     reads, read_told = describe(frame, said, _by(source, given))
-    made, output_told = _outcome(frame, reads, said)
+    try:
+        static = _at(frame.model, reads)
+    except NetworkError as error:
+        if frame.batch == 1:
+            raise
+        raise NetworkError(f"{error} The file is made for {frame.batch} frames at once: export it for one.") from error
+    made, output_told = _outcome(frame, static, said)
     names, classes_told = _classes(said, made)
     static = _at(made.model, reads)
     graph = onnx_reader.neutral(static, frame.name)
@@ -103,32 +117,75 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
-def _outcome(frame: FrameInput, reads: Input, said: Said) -> tuple[Outcome, tuple[Told, ...]]:
+def settle_whole(source: Source, given: Said, name: str) -> Settled:
+    """Settle everything of a network of maps that runs uncut; its classes are numbers, or none, where nobody names them.
+
+    Shapes that are not known at the working size are those that the file declares.
+    """
+    frame = frame_input(source.model)
+    frame = frame if given.pad_multiple else fitted(frame, given.size)
+    reads, _ = describe(frame, given, {})
     try:
         static = _at(frame.model, reads)
-    except NetworkError as error:
-        if frame.batch == 1:
-            raise
-        raise NetworkError(f"{error} The file is made for {frame.batch} frames at once: export it for one.") from error
+    except NetworkError:  # operators of others, shapes that depend on what the frame shows
+        ends = {value.name: value.type.tensor_type for value in (*frame.model.graph.input, *frame.model.graph.output)}
+        static = Static(
+            types={name: (one.elem_type, tuple(side.dim_value for side in one.shape.dim)) for name, one in ends.items()}
+        )
+    made, _ = _outcome(frame, static, given, whole=True)
+    names = () if given.classes is None and made.channels in (None, 1) else _classes(given, made)[0]
+    bare = Sidecar(
+        name,
+        reads,
+        made.tensor,
+        ((made.tensor,),),
+        (STAGE,),
+        classes=names,
+        palette=given.palette or (),
+        ignore=_ignore(given, names),
+        schedule=RECOMMENDED,
+    )
+    model = made.model
+    if made.tensor in static.types:
+        kind, shape = static.types[made.tensor]
+        sides = shape if frame.size else (*shape[:-2], *(None for _ in shape[-2:]))
+        model = copied(model)
+        del model.graph.output[:]
+        model.graph.output.append(helper.make_tensor_value_info(made.tensor, kind, [side or None for side in sides]))
+    return Settled(model, frame, bare, None, (), ())
+
+
+def _outcome(frame: FrameInput, static: Static, said: Said, *, whole: bool = False) -> tuple[Outcome, tuple[Told, ...]]:
+    """Return the output; if the network runs ``whole``, maps of one number per pixel are taken without being named such."""
     output, told = output_named(frame.model, static, said.output)
     graph = onnx_reader.neutral(static, frame.name)
-    output = tensor_named(output, graph)
+    output = output if any(value.name == output for value in frame.model.graph.output) else tensor_named(output, graph)
     _, _, height, width = static.shape(frame.name)
     classes = None if said.classes is None else len(said.classes)
+    kind, shape = static.types[output]
+    if whole and classes is None and len(shape) == 3 and kind in SCORES and alike(shape, (1, height, width)):
+        classes = 0
     grid = grids(graph, static.shapes).get(output)
     return outcome(frame.model, static, output, classes, frame=(width, height), grid=grid), told
 
 
 def _classes(said: Said, made: Outcome) -> tuple[tuple[str, ...], tuple[Told, ...]]:
-    if said.classes is not None or made.channels is None:
-        return said.classes or (), ()
+    if said.classes is not None:
+        return said.classes, ()
+    if made.channels is None:
+        raise UsageError(
+            f"the output {made.tensor!r} is a map of class ids: give --classes FILE with the classes' names."
+        )
     if made.channels > MOST_CLASSES:
         raise NetworkError(
             f"{made.tensor!r} has {made.channels} channels, and label maps hold {MOST_CLASSES} classes at most: give another "
             f"--output, or --classes none if it does not score classes. {KINDS}"
         )
     if made.channels < 2:
-        raise UsageError(f"{made.tensor!r} scores {made.channels} class; give --classes.")
+        raise UsageError(
+            f"{made.tensor!r} has one channel: give --classes FILE with two names, what is below 0 and what is above, or "
+            "--classes none if it does not score classes (depth, edges, a matte)."
+        )
     names = numbered(made.channels).names
     return names, (Told("classes", str(len(names)), "without names; give them by --classes FILE"),)
 
@@ -268,26 +325,27 @@ def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
     return met
 
 
-def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -> Settled | None:
-    """Settle everything of an instance network; None if ``source`` is none, or the user says that it gives numbers."""
-    if given.classes == ():
-        return None
-    found = recognise(source.model)
-    if found is None:
-        return None
-    if cutting.at != "auto":
-        raise UsageError("--at: an instance network runs as one stage; leave it out.")
-    frame = frame_input(source.model)
-    size = found.size if frame.size is None else None
+def recognised(model: onnx.ModelProto, given: Said) -> Recognised | None:
+    """Return the head of an instance network; None if it is none, or the user says that it gives numbers."""
+    return None if given.classes == () else recognise(model)
+
+
+def implied(found: Recognised, frame: FrameInput) -> Said:
+    """Return what an instance network tells of its frames."""
     pixels = None if frame.bytes else found.pixels
     plain = Said() if pixels is None else Said(mean=pixels[0], std=pixels[1], scale=1 / 255)
-    stride = found.stride if frame.size is None else None
-    said = given.over(source.said).over(replace(plain, size=size, pad_multiple=stride))
+    return plain if frame.size else replace(plain, size=found.size, pad_multiple=found.stride)
+
+
+def settle_instances(found: Recognised, source: Source, given: Said, name: str) -> Settled:
+    """Settle everything of an instance network, whose head was ``found``."""
+    frame = frame_input(source.model)
+    said = given.over(source.said).over(implied(found, frame))
     reads, told = describe(frame, said, {})
     reads = replace(reads, pad_value=found.pad_value or reads.pad_value)
     names, names_told = _instance_classes(found, said)
     head = found.head
-    unsaid = pixels is not None and (said.mean, said.std) == pixels
+    unsaid = not frame.bytes and found.pixels == (said.mean, said.std)
     about = (
         *([Told("mean", ", ".join(f"{one:g}" for one in reads.mean), "as this kind of export")] if unsaid else []),
         Told("output", ", ".join(head.outputs), found.why),
@@ -305,6 +363,7 @@ def settle_instances(source: Source, given: Said, cutting: Cutting, name: str) -
         (STAGE,),
         classes=names,
         palette=said.palette or (),
+        schedule=RECOMMENDED,
         instances=head.facts(),
     )
     return Settled(frame.model, frame, sidecar, None, (*source.told, *frame.told, *told, *about, *names_told), ())
