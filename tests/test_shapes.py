@@ -33,7 +33,7 @@ from clockseg.graph.sidecar import Input, Sidecar
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_reader import Program, read
-from clockseg.networks.cut_torch import cut
+from clockseg.networks.cutting import cut
 from clockseg.showing.stream import run
 from shape_making import FIXED, NETWORKS, SIZE, export, main_output, module
 

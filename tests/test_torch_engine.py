@@ -21,7 +21,7 @@ from clockseg import UsageError, alternating, run
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.engines.torch import torch as engine
 from clockseg.graph.sidecar import Input
-from clockseg.networks.cut_torch import cut
+from clockseg.networks.cutting import cut
 from narrow_fcn import picture
 
 SIZE = (48, 32)

@@ -38,7 +38,7 @@ def torch(
     never writes to a result.
 
     >>> import torch as library
-    >>> from clockseg.networks.cut_torch import cut
+    >>> from clockseg.networks.cutting import cut
     >>> module = library.nn.Sequential(library.nn.Conv2d(3, 4, 3), library.nn.Conv2d(4, 2, 3))
     >>> image = library.ones(1, 3, 8, 8)
     >>> net = cut(module, image, at=["0", "1"])

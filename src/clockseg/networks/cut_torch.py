@@ -34,19 +34,18 @@ Cuts: TypeAlias = Sequence[str | Sequence[str]] | Literal["auto"]
 """One tensor a stage, or several; or chosen."""
 
 
-def cut(
+def cut_module(
     module: nn.Module,
     example: Tensor,
-    *,
     at: Cuts,
-    names: Sequence[str] = (),
-    scores: Sequence[str | None] = (),
-    output: str | int | None = None,
-    input: Input | None = None,
-    classes: Sequence[str] = (),
-    stages: int = 3,
+    names: Sequence[str],
+    scores: Sequence[str | None],
+    output: str | int | None,
+    input: Input | None,
+    classes: Sequence[str],
+    stages: int,
 ) -> StagedNetwork:
-    """Cut ``module``; see ``clockseg.cut``, which calls this once torch is imported."""
+    """Cut ``module``; the arguments are those of ``clockseg.cut``."""
     if not isinstance(module, nn.Module):
         raise UsageError(f"the module is a {type(module).__name__}; give a torch.nn.Module.")
     example = _checked(example, input, classes)

@@ -187,14 +187,4 @@ def cut(
     """
     from clockseg.networks import cut_torch
 
-    return cut_torch.cut(
-        module,
-        example,
-        at=at,
-        names=names,
-        scores=scores,
-        output=output,
-        input=input,
-        classes=classes,
-        stages=stages,
-    )
+    return cut_torch.cut_module(module, example, at, names, scores, output, input, classes, stages)

@@ -28,11 +28,11 @@ try:
     import torch
     import transformers
     from huggingface_hub import constants
-    from torch import Tensor, nn
+    from torch import Tensor
 except ImportError as error:
     raise MissingDependency(f"hf: needs {error.name}: {install('transformers')}") from error
 
-from clockseg.networks.onnx_export import OUTPUT, export
+from clockseg.networks.onnx_export import OUTPUT, Adapter, export
 
 
 def hf_source(
@@ -93,7 +93,7 @@ def _task(folder: Folder, name: str, task: str | None) -> tuple[str | None, tupl
     return task, (Told("task", task, f"{why}; for another one give {name}?task={others}"),)
 
 
-def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> nn.Module:
+def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> Adapter:
     """Return the checkpoint's network as a module from a frame to the output that is exported."""
     if folder.gives == WORDS:
         if not classes:
@@ -102,85 +102,57 @@ def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> nn.Mod
                 "hf:ORG/NAME?words=road,car,sky, or to clockseg cut also by --classes FILE."
             )
         tokens, there = _tokens(folder.path, list(classes))
-        return _Words(_loaded(folder, transformers.CLIPSegForImageSegmentation), tokens, there)
-    if folder.gives == DEPTH:
-        return _Depth(_loaded(folder, transformers.AutoModelForDepthEstimation))
-    if folder.gives == INSTANCES:
-        return _Boxes(_loaded(folder, transformers.AutoModelForInstanceSegmentation))
-    if folder.gives == SCORES:
-        return _Scores(_loaded(folder, transformers.AutoModelForSemanticSegmentation))
-    model = _loaded(folder, transformers.AutoModelForUniversalSegmentation)
+        return _scoring_words(_loaded(folder, transformers.CLIPSegForImageSegmentation), tokens, there)
+    model = _loaded(folder, getattr(transformers, _LOADERS[folder.gives]))
     given: dict[str, Tensor] = {}
     if folder.architecture.startswith("OneFormer"):
         tokens, there = _tokens(folder.path, [f"the task is {task}"], length=model.config.task_seq_len)
         given = {"task_inputs": tokens * there}
-    return _Queries(model, given) if task == "instance" else _Masks(model, given)
+    read = _queries if task == "instance" else _OUTPUTS[folder.gives]
+    return Adapter(model, lambda net, image: read(net(pixel_values=image, return_dict=True, **given)))
 
 
-class _Scores(nn.Module):
-    """Class scores of pixels, [1, classes, h, w]."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.clockseg = model
-
-    def forward(self, image: Tensor) -> Tensor:
-        found: Tensor = self.clockseg(pixel_values=image, return_dict=True).logits
-        return found
+def _queries(made: Any) -> tuple[Tensor, Tensor]:
+    """Return logits [1, n, classes + 1] of a mask transformer's queries, the last for no object, and mask logits [1, n, h, w]."""
+    return (
+        (made.logits, made.pred_masks)
+        if "pred_masks" in made
+        else (made.class_queries_logits, made.masks_queries_logits)
+    )
 
 
-class _Depth(_Scores):
-    """Depth, [1, 1, h, w]."""
-
-    def forward(self, image: Tensor) -> Tensor:
-        found: Tensor = self.clockseg(pixel_values=image, return_dict=True).predicted_depth
-        return found.unsqueeze(1)
+def _masks(made: Any) -> Tensor:
+    """Return class scores of pixels, [1, classes, h, w]: the sum over queries of softmax(logits) x sigmoid(masks)."""
+    logits, masks = _queries(made)
+    return torch.einsum("bqc,bqhw->bchw", logits.softmax(2)[..., :-1], masks.sigmoid())
 
 
-class _Boxes(_Scores):
-    """The queries of an RF-DETR: boxes [1, n, 4], class logits [1, n, classes] and mask logits [1, n, h, w]."""
-
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        made = self.clockseg(pixel_values=image, return_dict=True)
-        return made.pred_boxes, made.logits, made.pred_masks
-
-
-class _Queries(nn.Module):
-    """The queries of a mask transformer: logits [1, n, classes + 1], the last for no object, and mask logits [1, n, h, w]."""
-
-    def __init__(self, model: Any, given: dict[str, Tensor]) -> None:
-        super().__init__()
-        self.clockseg, self.given = model, given
-
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        made = self.clockseg(pixel_values=image, return_dict=True, **self.given)
-        if "pred_masks" in made:
-            return made.logits, made.pred_masks
-        return made.class_queries_logits, made.masks_queries_logits
+_LOADERS = {
+    SCORES: "AutoModelForSemanticSegmentation",
+    DEPTH: "AutoModelForDepthEstimation",
+    INSTANCES: "AutoModelForInstanceSegmentation",
+    MASKS: "AutoModelForUniversalSegmentation",
+}
+"""The classes of transformers that load a network, by its output."""
+_OUTPUTS: dict[str, Callable[[Any], Any]] = {
+    SCORES: lambda made: made.logits,  # [1, classes, h, w]
+    DEPTH: lambda made: made.predicted_depth.unsqueeze(1),  # [1, 1, h, w]
+    INSTANCES: lambda made: (made.pred_boxes, made.logits, made.pred_masks),  # [1, n, 4], [1, n, classes], [1, n, h, w]
+    MASKS: _masks,
+}
 
 
-class _Masks(_Queries):
-    """Class scores of pixels, [1, classes, h, w]: the sum over queries of softmax(logits) x sigmoid(masks)."""
+def _scoring_words(model: Any, tokens: Tensor, there: Tensor) -> Adapter:
+    """Return CLIPSeg's score of each pixel for each word, [1, words, h, w]; the frame is encoded once, the words beforehand."""
+    with torch.no_grad():
+        words = model.get_conditional_embeddings(len(tokens), tokens, attention_mask=there)
 
-    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
-        logits, masks = super().forward(image)
-        return torch.einsum("bqc,bqhw->bchw", logits.softmax(2)[..., :-1], masks.sigmoid())
+    def call(net: Any, image: Tensor) -> Any:
+        seen = net.clip.get_image_features(image, interpolate_pos_encoding=True, output_hidden_states=True)
+        read = [seen.hidden_states[layer + 1] for layer in net.extract_layers]
+        return net.decoder([one.expand(len(words), -1, -1) for one in read], words).logits.unsqueeze(0)
 
-
-class _Words(nn.Module):
-    """CLIPSeg's score of each pixel for each word, [1, words, h, w]; the frame is encoded once, the words beforehand."""
-
-    def __init__(self, model: Any, tokens: Tensor, there: Tensor) -> None:
-        super().__init__()
-        self.clockseg = model
-        with torch.no_grad():
-            self.words = model.get_conditional_embeddings(len(tokens), tokens, attention_mask=there)
-
-    def forward(self, image: Tensor) -> Tensor:
-        seen = self.clockseg.clip.get_image_features(image, interpolate_pos_encoding=True, output_hidden_states=True)
-        read = [seen.hidden_states[layer + 1] for layer in self.clockseg.extract_layers]
-        found: Tensor = self.clockseg.decoder([one.expand(len(self.words), -1, -1) for one in read], self.words).logits
-        return found.unsqueeze(0)
+    return Adapter(model, call)
 
 
 def _tokens(path: Path, texts: list[str], length: int | None = None) -> tuple[Tensor, Tensor]:

@@ -40,6 +40,21 @@ class Exported:
     told: tuple[Told, ...]
 
 
+class Adapter(nn.Module):
+    """A module from a frame [1, 3, h, w] to the tensors to export, those that ``call(module, frame)`` gives.
+
+    Tensors keep the paths that they have in ``module`` itself.
+    """
+
+    def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.clockseg, self.call = module, call
+
+    def forward(self, image: Tensor) -> Any:
+        """Run the module on a frame."""
+        return self.call(self.clockseg, image)
+
+
 def export(
     module: nn.Module,
     size: Size,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.known_classes import PASCAL
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install, nearest
-from clockseg.networks.onnx_export import export
+from clockseg.networks.onnx_export import Adapter, export
 from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
 NAMES = (
@@ -56,7 +56,9 @@ def torchvision_source(
         weights=None, weights_backbone=None, num_classes=classes, **_auxiliary(name, state)
     )
     _fill(made, state, name, weights)
-    exported = export(_Adapter(made), given.size or SIZE, engine=engine, of="torchvision")
+    exported = export(
+        Adapter(made, lambda net, image: net(image)["out"]), given.size or SIZE, engine=engine, of="torchvision"
+    )
     told = [*exported.told]
     said = Said(size=SIZE, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), scale=1 / 255, colour="rgb")
     if classes == len(PASCAL.names):
@@ -153,15 +155,3 @@ def _fill(module: nn.Module, state: Mapping[str, Tensor], name: str, file: Path)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()[1:3]]
         raise NetworkError(f"the weights in {file} aren't of {name}: {' '.join(lines)[:300]}") from error
-
-
-class _Adapter(nn.Module):
-    """The scores that the network gives under "out", [1, c, h, w]."""
-
-    def __init__(self, clockseg: nn.Module) -> None:
-        super().__init__()
-        self.clockseg = clockseg
-
-    def forward(self, image: Tensor) -> Tensor:
-        scores: Tensor = self.clockseg(image)["out"]
-        return scores
