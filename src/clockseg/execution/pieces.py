@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from clockseg.execution.liveness import Live
@@ -22,19 +22,6 @@ class Piece(NamedTuple):
     calls: tuple[int, ...]
     span: tuple[int, ...] = ()
     keep: frozenset[str] | None = None
-
-
-@dataclass
-class _Open:
-    """The piece that is being gathered: graph-backed ``calls``, and selections from them (``picks``).
-
-    ``before``: other calls that do not depend on these, which run first; ``after``: those that do.
-    """
-
-    calls: list[int] = field(default_factory=list)
-    picks: list[int] = field(default_factory=list)
-    before: list[int] = field(default_factory=list)
-    after: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -69,39 +56,47 @@ class Batch:
         return self.names[i].endswith(".body")
 
     def _divided(self, fusable: set[int], split: bool) -> list[Piece]:
-        """Gather graph-backed calls in order, until one of them has to begin another piece."""
+        """Return pieces level by level: the graph-backed calls of a level run as one model, unless there is only one."""
+        levels = self._levels(fusable, split)
         found: list[Piece] = []
-        piece, chains = _Open(), 0
-        for i, name in enumerate(self.names):
-            inside = any(j in piece.calls or j in piece.picks for j in self.takes[i])
-            waits = any(j in piece.after for j in self.takes[i])
-            if i in fusable:
-                # A stage that reads what the previous frame left begins a chain: tensors of two frames have the same names.
-                # Groups run with the stages, unless they read several chains.
-                stage = self._is_stage(i)
-                chains += stage and not inside
-                follows = any(map(self._is_stage, piece.calls)) and (split or chains > 1)
-                if piece.calls and (waits or (not inside if stage else follows)):
-                    found += self._closed(piece)
-                    piece = _Open()
-                piece.calls.append(i)
-            elif inside and isinstance(self.parts.get(name), Pick):
-                piece.picks.append(i)
-            else:
-                (piece.after if inside or waits else piece.before).append(i)
-        return [*found, *self._closed(piece)]
+        alone: list[int] = []
+        for level in sorted(set(levels)):
+            here = [i for i, one in enumerate(levels) if one == level]
+            joined = [i for i in here if i in fusable]
+            if len(joined) < 2:
+                alone += here
+                continue
+            keep = (tensor for i in joined for tensor in self._wanted(i, set(joined)))
+            found += [Piece(tuple(alone))] if alone else []
+            found.append(Piece(tuple(joined), tuple(here), frozenset(keep)))
+            alone = [i for i in here if i not in fusable]
+        return [*found, Piece(tuple(alone))] if alone else found
 
-    def _closed(self, piece: _Open) -> Iterator[Piece]:
-        """Yield the piece, and the calls to run one by one before and after it."""
-        several = len(piece.calls) > 1
-        before = [*piece.before, *([] if several else piece.calls)]
-        if before:
-            yield Piece(tuple(before))
-        if several:
-            keep = (tensor for i in piece.calls for tensor in self._wanted(i, set(piece.calls)))
-            yield Piece(tuple(piece.calls), tuple(sorted(piece.calls + piece.picks)), frozenset(keep))
-        if piece.picks or piece.after:
-            yield Piece((*piece.picks, *piece.after))
+    def _levels(self, fusable: set[int], split: bool) -> list[int]:
+        """Return a level for each call, above the levels of calls that have to run before it.
+
+        Graph-backed calls, and selections from them, have odd levels; calls that run between models have even ones.
+        """
+        levels: list[int] = []
+        chains: list[int] = []
+        for i, name in enumerate(self.names):
+            level = max((levels[j] for j in self.takes[i]), default=0)
+            inside = any(levels[j] % 2 for j in self.takes[i])
+            if i not in fusable:
+                selects = isinstance(self.parts.get(name), Pick)
+                levels.append(level if selects else level + level % 2)
+                continue
+            level |= 1
+            if self._is_stage(i):
+                # A stage that reads what the previous frame left begins a chain: tensors of two frames have the same names.
+                if not inside:
+                    level = max(level, chains[-1] + 2 if chains else 1)
+                    chains.append(level)
+            elif level in chains and (split or len(chains) > 1):
+                # Groups run with the stages, unless they read several chains.
+                level += 2
+            levels.append(level)
+        return levels
 
     def _wanted(self, i: int, inside: set[int]) -> set[str]:
         """Return the tensors of call ``i`` that are read by others than the calls ``inside`` a piece."""
