@@ -31,7 +31,7 @@ from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 from clockseg.paper.plots import draw_rates, draw_velocity
 from clockseg.paper.report import Row, records
 from clockseg.planning.planner import Goal, Plan
-from clockseg.planning.tuning import Point, Trial, Tuned
+from clockseg.planning.tuning import Point, Replayed, Tuned
 from clockseg.report import style
 from clockseg.report.plots import draw_evaluation, draw_plan, draw_tuning
 from toy_networks import CLASSES, toy, write_clip
@@ -77,7 +77,7 @@ def evaluations(**options: Any) -> list[Evaluation]:
 
 
 def point(threshold: float, fires: int, agreeing: float | None = 20.0) -> Point:
-    trial = Trial(Tally(("a", "b"), 1, 21, (20, fires), 20, 0.5 + 0.025 * fires), 1.0, agreeing)
+    trial = Replayed(Tally(("a", "b"), 1, 21, (20, fires), 20, 0.5 + 0.025 * fires), 1.0, agreeing)
     return Point(threshold, trial, threshold - 0.05, threshold + 0.05)
 
 

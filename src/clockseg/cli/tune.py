@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clockseg.datasets.clips import Clip
     from clockseg.execution.recording import Recording
     from clockseg.planning.fire_rate import FireRate
-    from clockseg.planning.tuning import Point, Trial, Tuned
+    from clockseg.planning.tuning import Point, Replayed, Tuned
 
 DESCRIPTION = """Find the threshold at which a clock fires on a given share of frames, on unlabelled video.
 
@@ -125,7 +125,7 @@ def _text(found: FireRate) -> str:
         "held agreement": lambda point: percent(point.trial.held_agreement),
         "time, est.": lambda point: shown(point.trial.relative_time_estimate, lambda share: f"{share:.3f}"),
     }
-    clips: dict[str, Callable[[tuple[str, int, Trial]], str]] = {
+    clips: dict[str, Callable[[tuple[str, int, Replayed]], str]] = {
         "clip": lambda one: one[0],
         "frames": lambda one: str(one[1]),
         "fire rate": lambda one: percent(one[2].fire_rate if one[2].tally.later else None),

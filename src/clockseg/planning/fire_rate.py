@@ -16,7 +16,7 @@ from clockseg.errors import UsageError
 from clockseg.execution.recording import Key, Recording, label_map, needs
 from clockseg.planning.candidates import PLACE
 from clockseg.planning.schedule_file import ScheduleFile
-from clockseg.planning.tuning import Point, Trial, Tuned, tried, tune
+from clockseg.planning.tuning import Point, Replayed, Tuned, tried, tune
 
 CLOCKS = ("adaptive", "difference", "confidence")
 
@@ -57,7 +57,7 @@ def to_record(net: StagedNetwork, clock: str) -> frozenset[Key]:
 class FireRate:
     """The schedule found, its rate on the clips (``point``), and the search for the fixed threshold it starts from.
 
-    ``clips``: the path, the number of frames and the trial of each. ``setting``: the options the threshold is valid for.
+    ``clips``: the path, the number of frames and the result of each. ``setting``: the options the threshold is valid for.
     """
 
     net: StagedNetwork
@@ -65,7 +65,7 @@ class FireRate:
     fixed_schedule: str
     point: Point
     fixed: Tuned
-    clips: tuple[tuple[str, int, Trial], ...]
+    clips: tuple[tuple[str, int, Replayed], ...]
     setting: Mapping[str, Any]
 
     def facts(self) -> dict[str, Any]:

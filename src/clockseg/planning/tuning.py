@@ -27,8 +27,8 @@ MOST_REPLAYS = 80
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Result of a schedule replayed on recordings, over the frames after each clip's first; addable.
+class Replayed:
+    """The result of a schedule replayed on recordings, over the frames after each clip's first; addable.
 
     ``tally``: firings; its ``seconds`` are an estimate, ``full_seconds`` those of full passes. ``agreeing``: the sum over
     frames of the share of places at which the last stage's label map, fresh or held, is the oracle's; None if it has no
@@ -54,16 +54,16 @@ class Trial:
         """Seconds of the stages that fire over those of all stages on every frame, without the clocks' own time."""
         return self.tally.seconds / self.full_seconds if self.full_seconds else None
 
-    def __add__(self, other: Trial) -> Trial:
+    def __add__(self, other: Replayed) -> Replayed:
         agreeing = None if self.agreeing is None or other.agreeing is None else self.agreeing + other.agreeing
-        return Trial(self.tally + other.tally, self.full_seconds + other.full_seconds, agreeing)
+        return Replayed(self.tally + other.tally, self.full_seconds + other.full_seconds, agreeing)
 
 
 class Point(NamedTuple):
-    """A threshold and its trial; every threshold in (``low``, ``high``] gives the same firings on these frames."""
+    """A threshold and its result on the recordings; every threshold in (``low``, ``high``] gives the same firings on these frames."""
 
     threshold: float
-    trial: Trial
+    trial: Replayed
     low: float
     high: float
 
@@ -81,7 +81,7 @@ class Tuned:
     curve: tuple[Point, ...]
 
 
-def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Trial:
+def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Replayed:
     """Replay ``schedule`` on all recordings: each is a clip whose first frame is a fill and does not count.
 
     >>> import numpy as np
@@ -92,13 +92,13 @@ def tried(recordings: Iterable[Recording], schedule: ScheduleLike) -> Trial:
     >>> tried([still], skip_frame(2)).fire_rate
     0.5
     """
-    trials = [_tried(recording, replay(recording, schedule)) for recording in recordings]
-    if not trials:
+    found = [_tried(recording, replay(recording, schedule)) for recording in recordings]
+    if not found:
         raise UsageError("no recordings to try a schedule on; give at least one.")
-    return reduce(add, trials)
+    return reduce(add, found)
 
 
-def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
+def _tried(recording: Recording, records: Iterable[Record]) -> Replayed:
     tally, last, fill = Tally(recording.net.names), len(recording.net), 0
     full, agreeing, watched = 0.0, 0.0, label_map(len(recording.net)) in recording.keep
     for index, record in enumerate(records):
@@ -113,7 +113,7 @@ def _tried(recording: Recording, records: Iterable[Record]) -> Trial:
             agreeing += 1 - change(now, held)
         else:
             agreeing += 1
-    return Trial(tally, full, agreeing if watched else None)
+    return Replayed(tally, full, agreeing if watched else None)
 
 
 def tune(
