@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -130,38 +131,39 @@ def advance(
     return frame.remember(now, answers, values, finished, shown, how)
 
 
+@dataclass
 class CurrentFrame:
-    """The frame that is being run: the lazy values that its stages share, each made at most once.
+    """The frame that is being run, with the lazy values that its stages share: each is made at most once.
 
-    ``past``: the cells of all stages as the previous frame left them; ``prepared``: the frame as the network reads it;
-    ``motion``: the motion since the previous frame.
+    ``t``: its number, counted from the last fill. ``past``: the cells of all stages as the previous frame left them.
+    ``prepared``: the frame as the network reads it. ``sight``: what the carry sees of it, and ``motion``: since the previous
+    frame, as the carry estimates it (None: it estimates none).
     """
 
-    def __init__(
-        self,
-        net: StagedNetwork,
-        schedule: Schedule,
-        memory: Memory | None,
-        image: Any,
-        vectors: Any,
-        executor: Executor,
-        states: Sequence[Any] | None,
-    ) -> None:
-        self.net, self.schedule, self.memory, self.image, self.executor = net, schedule, memory, image, executor
-        self.t = 0 if memory is None else memory.t + 1
-        self.past = (
-            [NEVER._replace(state=state) for state in states or (None,) * len(net)] if memory is None else memory.stages
-        )
-        self.prepared = Lazy(MOTION if schedule.carry.estimates_motion else 0, "prepare", net.prepare, (image,))
-        self.motion: Any = None
+    net: StagedNetwork
+    schedule: Schedule
+    memory: Memory | None
+    image: Any
+    vectors: Any
+    executor: Executor
+    states: Sequence[Any] | None
+
+    def __post_init__(self) -> None:
+        carry, last = self.schedule.carry, self.memory
+        if last is None:
+            self.t, self.past = 0, tuple([NEVER._replace(state=one) for one in self.states or (None,) * len(self.net)])
+        else:
+            self.t, self.past = last.t + 1, last.stages
+        self.prepared = Lazy(MOTION if carry.estimates_motion else 0, "prepare", self.net.prepare, (self.image,))
         self.sight: Any = None
+        self.motion: Any = None
         self._shared: dict[tuple[str, Any, Any], Lazy] = {}
-        if schedule.carry.estimates_motion:
+        if carry.estimates_motion:
             # A carry that has seen the frame already spares preparing one that no stage reads.
-            prepared = self.prepared if getattr(schedule.carry, "reads_prepared", True) else None
-            self.sight = self.by_carry("see", prepared, image, vectors)
-            if memory is not None:
-                self.motion = self.by_carry("observe", memory.sight, self.sight)
+            prepared = self.prepared if getattr(carry, "reads_prepared", True) else None
+            self.sight = self.by_carry("see", prepared, self.image, self.vectors)
+            if last is not None:
+                self.motion = self.by_carry("observe", last.sight, self.sight)
 
     def by_carry(self, method: str, *args: Any) -> Lazy:
         """Return the call of a method of the carry."""
