@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,20 @@ def test_the_file_is_copied_and_the_sidecar_runs(tmp_path: Path, capsys: pytest.
     told = capsys.readouterr().out
     for line in ("stage 2 ends at mid 1x12x16x24", "clockseg segment VIDEO --network", "in parts as whole: "):
         assert line in told
+
+
+def test_the_time_of_the_default_schedule_is_measured_on_a_made_video(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*FLAGS, "--output", "scores", "--at", "low,mid,deep", "--out", str(tmp_path / "net.onnx")]
+    source = str(saved(tmp_path, networks.tiny()))
+    assert main(["cut", source, *flags]) == 0
+    told = capsys.readouterr().out
+    found = re.search(r"on a made video it takes (\d+\.\d\d) of the uncut network's time", told)
+    assert found is not None
+    assert ("Estimating motion takes longer than this network" in told) == (float(found[1]) > 1)
+    assert main(["cut", source, *flags, "--overwrite", "--schedule", "skip_frame(2)"]) == 0
+    assert "made video" not in capsys.readouterr().out
 
 
 def test_the_next_lines_name_what_is_installed(

@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.networks.cutting import cut_network
     from clockseg.networks.settling import Cutting
     from clockseg.planning.planner import Callbacks
-    from clockseg.planning.recommendation import recommend
+    from clockseg.planning.recommendation import recommend, timed_default
 
     _check_options(args)
     check_new_network(args.out, overwrite=args.overwrite)
@@ -145,6 +145,8 @@ def run(args: argparse.Namespace) -> int:
             found, _ = recommend(found, clips, callbacks=Callbacks(step=say), **how)
         except (UsageError, DataError) as error:
             warn(f"no schedule was measured, so the default is recommended: {error}")
+    elif args.schedule is None:
+        found = timed_default(found, **how)
     print(report(found))
     return 0
 

@@ -94,7 +94,7 @@ def cut_network(
 def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str, tuple[Told, ...]]:
     chosen = cutting.schedule or RECOMMENDED
     check(running, schedule_for(parse_schedule(chosen), len(running)))
-    why = "the default, as --video measures others: the network on every sixth frame, the rest made from both sides"
+    why = "the default: the network on every sixth frame, the rest made from both sides"
     return chosen, () if cutting.schedule is not None else (Told("schedule", chosen, why),)
 
 
