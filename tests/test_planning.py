@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from clockseg import DataError, Session, UsageError, alternating, exponential, run, skip_frame
 from clockseg.cli import plan as command
-from clockseg.clocks import adaptive
+from clockseg.clocks import Plain, adaptive
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.schedule import schedule_for
 from clockseg.datasets import read_data
@@ -164,6 +164,14 @@ def test_costs_are_known_of_every_way_a_frame_may_go() -> None:
     assert found.uncut > 0
     assert all(second > 0 for known in found.seconds.values() for second in known.values())
     assert forced(alternating(3)).clocks[-1].period == 3
+
+
+def test_a_clock_of_the_whole_network_is_asked_while_it_is_timed() -> None:
+    asked: list[int] = []
+    clock = Plain(lambda tick: asked.append(tick.t) or False, gates_after=0)
+    found = [record.fired for _, record in run(toy(), images(5), forced(schedule_for(clock, 3)))]
+    assert asked == [1, 2, 3, 4]
+    assert found == [(fires,) * 3 for fires in (True, False, False, True, False)]
 
 
 def test_costs_of_another_run_are_against_the_reference_of_that_time() -> None:

@@ -95,21 +95,21 @@ def forced(schedule: Schedule) -> Schedule:
             # Equal periods fire together; other clocks that are equal look at different maps.
             made.append(made[-1])
         else:
-            made.append(Every(period) if facts(clock).period else Periodic(clock, period))
+            made.append(Every(period) if facts(clock).period else Timed(clock, period))
             period *= 2
     return replace(schedule, clocks=tuple(made))
 
 
 @dataclass(frozen=True)
-class Periodic:
-    """A clock that is asked on every frame, but fires on every ``period``-th."""
+class Timed:
+    """A clock that is asked on every frame, but fires on every ``n``-th."""
 
     clock: Clock
-    period: int
+    n: int
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         decision, state = ask(self.clock, tick, state)
-        return Decision(tick.t % self.period == 0, decision.signal), state
+        return Decision(tick.t % self.n == 0, decision.signal), state
 
     @property
     def parts(self) -> tuple[Clock, ...]:
