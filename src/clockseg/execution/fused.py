@@ -181,7 +181,7 @@ class Fused(Executor):
                 left = [batch[i] for i in piece.calls if i not in done]
                 if piece.keep is None:
                     ALONE.force(left)
-                elif left and not (joint and self._fuse(joint, piece, batch, left)):
+                elif left and not (joint and self._fuse(joint, left)):
                     self.failed.add((names, takes, piece.calls))
                     self.plans[names, takes] = self._plan(names, takes)
                     break
@@ -190,9 +190,10 @@ class Fused(Executor):
     def _plan(self, names: tuple[str, ...], takes: Takes) -> list[tuple[Piece, Joint | None]]:
         failed = {calls for *of, calls in self.failed if of == [names, takes]}
         picks = {name: part for name, part in self.own.items() if isinstance(part, Pick)}
-        parts = {**self.fusion.parts, **picks}
-        pieces = Batch(names, takes, parts, self.fusion.fusable - picks.keys(), self.live).pieces(failed)
-        return [(one, self.fusion.joint(tuple([names[i] for i in one.calls]), one.keep)) for one in pieces]
+        fusable = self.fusion.fusable - picks.keys()
+        pieces = Batch(names, takes, {**self.fusion.parts, **picks}, fusable, self.live).pieces(failed)
+        joined = [tuple([names[i] for i in one.calls if names[i] in fusable]) for one in pieces]
+        return [(one, self.fusion.joint(each, one.keep)) for one, each in zip(pieces, joined, strict=True)]
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""
@@ -205,19 +206,18 @@ class Fused(Executor):
             for pattern in found:
                 advance(self.net, prompted(self.schedule, pattern), memory, image, vectors, self)
 
-    def _fuse(self, joint: Joint, piece: Piece, batch: Sequence[Lazy], calls: Sequence[Lazy]) -> bool:
+    def _fuse(self, joint: Joint, calls: Sequence[Lazy]) -> bool:
         """Run a piece as one model, if it gives the same bits; the verdict is found at its first run at a working size."""
         inside = set(map(id, calls))
-        taken = {id(one): one for call in calls for one in call.args if id(one) not in inside}
-        values = [one.value if type(one) is Lazy else one for one in taken.values()]
-        # Selections from these calls have no value yet, and aren't needed.
-        given = [value for value in values if value is not None]
+        models = [call for call in calls if not isinstance(call.part, Pick)]
+        taken = {id(one): one for call in models for one in call.args if id(one) not in inside}
+        given = [one.value if type(one) is Lazy else one for one in taken.values()]
         size = joint.parts[0].frame_size(given)
         made: Tensors | None = None
         if size not in joint.verdicts:
             with joint.lock:
                 if size not in joint.verdicts:
-                    joint.verdicts[size], made = self._judge(joint, size, calls, [batch[i] for i in piece.span], given)
+                    joint.verdicts[size], made = self._judge(joint, size, models, calls, given)
         part, _, shares = joint.verdicts[size]
         if part is None:
             return False
@@ -226,9 +226,12 @@ class Fused(Executor):
             start = time.perf_counter()
             made = part(*given)
             seconds = time.perf_counter() - start
-        for call, one, share in zip(calls, joint.parts, shares, strict=True):
+        for call, one, share in zip(models, joint.parts, shares, strict=True):
             call.value = {name: made[name] for name in (*one.outputs, FRAME_SIZE) if name in made}
             call.seconds = seconds * share / total
+        for call in calls:
+            if isinstance(call.part, Pick):
+                call.value = {name: made[name] for name in (*call.part.names, FRAME_SIZE) if name in made}
         return True
 
     def _judge(

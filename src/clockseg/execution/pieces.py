@@ -14,13 +14,12 @@ Takes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Piece(NamedTuple):
-    """Calls that run as one model, by their places in the batch, or one by one if ``keep`` is None.
+    """Calls by their places in the batch, in order: of one model and selections from it, or to run one by one.
 
-    ``span``: these and the selections from them, in order. ``keep``: the tensors that are read outside of it.
+    ``keep``: the tensors of the model that are read outside of it; None: one by one.
     """
 
     calls: tuple[int, ...]
-    span: tuple[int, ...] = ()
     keep: frozenset[str] | None = None
 
 
@@ -49,7 +48,7 @@ class Batch:
             bad = [piece.calls for piece in found if piece.calls in failed]
             if not bad:
                 return found
-            mixed = any(len({self._is_stage(i) for i in calls}) > 1 for calls in bad)
+            mixed = any(len({self._is_stage(i) for i in calls if i in fusable}) > 1 for calls in bad)
             fusable, split = (fusable, True) if mixed else (fusable.difference(*bad), split)
 
     def _is_stage(self, i: int) -> bool:
@@ -68,8 +67,8 @@ class Batch:
                 continue
             keep = (tensor for i in joined for tensor in self._wanted(i, set(joined)))
             found += [Piece(tuple(alone))] if alone else []
-            found.append(Piece(tuple(joined), tuple(here), frozenset(keep)))
-            alone = [i for i in here if i not in fusable]
+            found.append(Piece(tuple(here), frozenset(keep)))
+            alone = []
         return [*found, Piece(tuple(alone))] if alone else found
 
     def _levels(self, fusable: set[int], split: bool) -> list[int]:
