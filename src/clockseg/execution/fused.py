@@ -231,7 +231,7 @@ class Fused(Executor):
             call.seconds = seconds * share / total
         for call in calls:
             if isinstance(call.part, Pick):
-                call.value = {name: made[name] for name in (*call.part.names, FRAME_SIZE) if name in made}
+                call.value = call.part(made)
         return True
 
     def _judge(
