@@ -33,9 +33,13 @@ class Hub:
         self.models.setdefault(name, {}).update({branch: folder, commit: folder})
         return commit
 
+    def commit(self, name: str, folder: Path) -> str:
+        """The commit of a folder of ``name``."""
+        return next(one for one, place in self.models[name].items() if place == folder and len(one) == 40)
+
     def info(self, name: str, folder: Path) -> dict[str, Any]:
         """The answer on a model, as /api/models gives it with blobs."""
-        commit = next(one for one, place in self.models[name].items() if place == folder and len(one) == 40)
+        commit = self.commit(name, folder)
         files = [path for path in sorted(folder.iterdir()) if path.is_file()]
         siblings = [{"rfilename": path.name, "size": path.stat().st_size, **_sums(path)} for path in files]
         return {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
@@ -91,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif len(parts) >= 5 and parts[2] == "resolve":
             folder = self._folder("/".join(parts[:2]), parts[3])
             if folder is not None:
-                self._file(folder / parts[4], parts[3], body=body)
+                self._file(folder / parts[4], self.hub.commit("/".join(parts[:2]), folder), body=body)
         else:
             self._fail(404, "")
 

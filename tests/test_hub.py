@@ -195,6 +195,17 @@ def test_without_a_connection(hub: Hub, monkeypatch: pytest.MonkeyPatch, offline
     assert "comes from the hub's cache" in told[0]
 
 
+def test_a_branch_that_was_downloaded_is_in_the_hubs_cache(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a connection, as after clockseg's own cache was cleared."""
+    from huggingface_hub import constants
+
+    found = named.fetch(f"hf:{MODEL}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    told: list[str] = []
+    assert named.fetch(f"hf:{MODEL}", tell=told.append) == found
+    assert "comes from the hub's cache" in told[0]
+
+
 def hub_commit(hub: Hub) -> str:
     return next(name for name in hub.models[MODEL] if len(name) == 40)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,9 @@ def test_labels_are_arrays_that_know_their_classes(file: Path, tmp_path: Path) -
     drawn = labels.draw(image)
     assert drawn.shape == image.shape
     assert not np.array_equal(drawn, image)
+    sent = pickle.loads(pickle.dumps(labels))
+    assert sent.classes == net.classes
+    assert np.array_equal(sent.draw(image), drawn)
     labels.save(tmp_path / "a.png")
     assert np.array_equal(cv2.imread(str(tmp_path / "a.png"), cv2.IMREAD_UNCHANGED), labels)
     with pytest.raises(UsageError, match=r"ends in \.png"):

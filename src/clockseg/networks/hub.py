@@ -65,7 +65,7 @@ def download(name: str, revision: str, tell: Tell) -> Checkpoint:
                 raise
             tell(f"{constants.ENDPOINT} is not asked ({_reason(error)}): {name} comes from the hub's cache")
             return cached
-        return _fetched(name, str(info.sha), _wanted(name, info.siblings or []), tell)
+        return _fetched(name, revision, str(info.sha), _wanted(name, info.siblings or []), tell)
 
 
 def _wanted(name: str, there: Sequence[Any]) -> list[_File]:
@@ -79,7 +79,7 @@ def _wanted(name: str, there: Sequence[Any]) -> list[_File]:
     ]
 
 
-def _fetched(name: str, commit: str, files: Sequence[_File], tell: Tell) -> Checkpoint:
+def _fetched(name: str, revision: str, commit: str, files: Sequence[_File], tell: Tell) -> Checkpoint:
     megabytes = sum(file.size for file in files) / 1e6
     tell(f"downloading {name} at {commit[:8]} from {constants.ENDPOINT} ({megabytes:.1f} MB)")
     paths = []
@@ -88,7 +88,8 @@ def _fetched(name: str, commit: str, files: Sequence[_File], tell: Tell) -> Chec
             huggingface_hub.hf_hub_download(
                 name,
                 file.name,
-                revision=commit,
+                # By one file's revision, the hub's cache learns its commit, which it is asked for without a connection.
+                revision=revision if file.name == CONFIG else commit,
                 endpoint=constants.ENDPOINT,
                 tqdm_class=None if sys.stderr.isatty() else _lines(f"{name}: {file.name}", tell),
             )

@@ -48,6 +48,14 @@ class _Map(np.ndarray[Any, np.dtype[Any]]):
         for name in ("classes", "palette", "bgr"):
             setattr(self, name, getattr(source, name, getattr(type(self), name)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, arguments, state = tuple(super().__reduce__())
+        return make, arguments, (state, vars(self))
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[0])
+        vars(self).update(state[1])
+
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return np.asarray(array)[()]
 
