@@ -38,10 +38,11 @@ class _Map(np.ndarray[Any, np.dtype[Any]]):
     palette: tuple[tuple[int, ...], ...] = ()
     bgr: bool = False
 
-    def __new__(cls, array: Array, net: StagedNetwork, *, bgr: bool = False) -> Self:
+    def __new__(
+        cls, array: Array, classes: tuple[str, ...], palette: tuple[tuple[int, ...], ...], *, bgr: bool = False
+    ) -> Self:
         found = np.asarray(array).view(cls)
-        found.classes, found.bgr = net.classes, bgr
-        found.palette = tuple(map(tuple, colours_of(getattr(net.sidecar, "palette", ()))))
+        found.classes, found.palette, found.bgr = classes, palette, bgr
         return found
 
     def __array_finalize__(self, source: Any) -> None:
@@ -160,6 +161,7 @@ class Session(clockwork.Session):
         self._frames: Stream | None = None
         if kind_of(opened) == "instances" and not isinstance(found.carry, Interpolate):
             self._frames = stream(opened, found, session=partial(self._followed_by, executor))
+        self._palette = tuple(map(tuple, colours_of(getattr(opened.sidecar, "palette", ()))))
         self._kind = None if opened.sidecar is None else Depth if kind_of(opened) == "values" else Labels
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Labels | Depth | NamedInstances:
@@ -175,7 +177,7 @@ class Session(clockwork.Session):
         output = super().__call__(rgb, vectors=vectors)
         if self._kind is None or not isinstance(output, np.ndarray):
             return output  # type: ignore[no-any-return]
-        return self._kind(output, self.net, bgr=self._bgr)
+        return self._kind(output, self.net.classes, self._palette, bgr=self._bgr)
 
     def _followed_by(self, executor: Executor | None, net: StagedNetwork, schedule: Schedule) -> clockwork.Session:
         """Make the session that runs the network of a stream."""
