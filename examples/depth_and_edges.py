@@ -10,10 +10,9 @@ import torch
 from torch import nn
 from torch.nn.functional import interpolate
 
-from clockseg import Session, parse_schedule
+from clockseg import Session, cut, parse_schedule
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.graph.sidecar import Input
-from clockseg.networks.cut_torch import cut
 from clockseg.video import open_clip
 
 SCHEDULES = ("skip_frame(2)", "alternating", 'difference(0.2, of="features")', 'difference(0.2, of="pixels")')

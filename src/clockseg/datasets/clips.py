@@ -20,22 +20,29 @@ from clockseg.errors import DataError, UsageError
 from clockseg.files import SourceFiles
 from clockseg.types import Array, Image, Labels
 from clockseg.video.clip import Clip as Video
+from clockseg.video.planar import Decoded
 from clockseg.video.read import open_clip
 
 
 @dataclass(frozen=True, eq=False)
 class ClipFrame:
-    """One frame: ``index`` in the clip before any subsampling, uint8 RGB [h, w, 3], its label map [h, w] or None.
+    """One frame: ``index`` in the clip before any subsampling, its ``picture``, and its label map [h, w] or None.
 
+    ``picture``: uint8 RGB [h, w, 3], or of a video ``Decoded``, which becomes that where it is read; ``image`` reads it.
     ``pts_seconds``: the timestamp of a video frame, or the time of a picture by the ``fps`` of its classes; None if unknown.
     ``vectors``: the motion vectors of the video's codec (``clockseg.video.Frame``); None if there are none.
     """
 
     index: int
-    image: Image
+    picture: Image | Decoded
     labels: Labels | None
     pts_seconds: float | None = None
     vectors: Any = None
+
+    @property
+    def image(self) -> Image:
+        """The picture, uint8 RGB [h, w, 3]."""
+        return np.asarray(self.picture)
 
 
 def ignore_problem(sentence: str) -> None:
@@ -134,7 +141,7 @@ class Clip:
         with self.open(vectors=vectors) as video:
             kept = (frame for frame in video if frame.index % self.every == 0)
             for frame in islice(kept, self.limit):
-                yield ClipFrame(frame.index, frame.image, None, frame.pts_seconds, frame.vectors)
+                yield ClipFrame(frame.index, frame.picture, None, frame.pts_seconds, frame.vectors)
             for sentence in video.problems:
                 problem(sentence)
             self._files.check(self.path)

@@ -175,7 +175,7 @@ def _evaluate_clip(
     # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
     frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
     done = 0
-    for ready in chain((runs(frame.image, vectors=frame.vectors, item=frame) for frame in frames), [None]):
+    for ready in chain((runs(frame.picture, vectors=frame.vectors, item=frame) for frame in frames), [None]):
         for frame, outputs in runs.end() if ready is None else ready:
             scorer.see(frame, [(output, one.net) for output, one in zip(outputs, runs.streams, strict=True)])
             done += 1

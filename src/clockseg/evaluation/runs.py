@@ -22,6 +22,7 @@ from clockseg.evaluation.cost import NOTHING, Meter, Price
 from clockseg.evaluation.energy import counting
 from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
+from clockseg.video.planar import rgb
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,9 @@ class Interleaving:
 
     def __call__(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[tuple[Any, list[Any]]]:
         """Run one frame, and return the frames that are done in all streams: each ``item``, and all outputs for it."""
+        rgb(
+            image
+        )  # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
         order = list(range(len(self.streams)))
         # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
         random.Random(self._done).shuffle(order)

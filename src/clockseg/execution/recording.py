@@ -208,11 +208,15 @@ class Recording:
         part.frames[:1] = [frame._replace(first=True) for frame in part.frames[:1]]
         return part
 
-    def add(self, image: Image, *, vectors: Any = None, first: bool = False) -> Any:
-        """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does."""
+    def add(self, image: Any, *, vectors: Any = None, first: bool = False) -> Any:
+        """Add a frame, and return its output; ``first``: it begins a clip, as a frame of another size always does.
+
+        ``image``: uint8 RGB [h, w, 3], or what a decoder gave and becomes that as an array: motion is then estimated on its luma.
+        """
         first = first or not self.frames or self.frames[-1].shape != np.shape(image)
-        output, memory = fill(self.net, frame_oracle(len(self.net)), image)
-        places = {key: self._put(self._value(key, memory, image)) for key in self.keep - self._motions}
+        own = np.asarray(image)
+        output, memory = fill(self.net, frame_oracle(len(self.net)), own)
+        places = {key: self._put(self._value(key, memory, own)) for key in self.keep - self._motions}
         self._see(image, vectors, places, first)
         self.frames.append(Recorded(np.shape(image), first, memory.record.seconds, places))
         return output
@@ -234,9 +238,9 @@ class Recording:
         scores = stage.scores(cell.held.value)
         return labels(scores) if key.of == "labels" else np.asarray(scores)
 
-    def _see(self, image: Image, vectors: Any, places: dict[Any, Place], first: bool) -> None:
+    def _see(self, image: Any, vectors: Any, places: dict[Any, Place], first: bool) -> None:
         """Store each estimator's data for the frame, and the motion since the previous one."""
-        prepared = self.net.prepare(image) if self._motions else None
+        prepared = self.net.prepare(np.asarray(image)) if self._motions else None
         for _, estimator in self._motions:
             sight = Warp(estimator).see(prepared, image, vectors)
             places["sight", estimator] = self.store.add(replace(sight, vectors=None))

@@ -69,12 +69,12 @@ class Taped:
 
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
-        outputs = [scene.recording.add(frame.image, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
+        outputs = [scene.recording.add(frame.picture, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
         self.scenes[0].truth.add(slot, labels_of(outputs[0], self.scenes[0].recording.net))
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
         # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:
-            self.samples.append(replace(frame, image=frame.image.copy()))
+            self.samples.append(replace(frame, picture=frame.image.copy()))
 
     @property
     def bytes(self) -> int:

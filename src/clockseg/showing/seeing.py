@@ -107,7 +107,7 @@ class Stream:
 
     def rehearse(self, image: Any, vectors: Any) -> None:
         """Run everything on a frame that belongs to no clip."""
-        self.session(image, vectors=vectors)
+        self.session(rgb(image), vectors=vectors)
 
 
 def reads_pictures(schedule: Schedule) -> bool:

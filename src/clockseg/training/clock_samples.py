@@ -116,7 +116,7 @@ def takes(
         end = count - max(2, count // 5)
         for index, frame in enumerate(islice(decoded(clip, warn, vectors=carry.reads_vectors), count)):
             take = learn if index < end else score
-            output = take.recording.add(frame.image, vectors=frame.vectors, first=index in (0, end))
+            output = take.recording.add(frame.picture, vectors=frame.vectors, first=index in (0, end))
             take.truth.append(_sparse(output))
             done += 1
             progress("running the network on every frame", done, min(frames, share * len(clips)))
