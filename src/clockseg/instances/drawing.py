@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from clockseg.instances.sets import Instances
+from clockseg.instances.sets import Instances, within
 from clockseg.types import Array, Image, Labels
 from clockseg.video.overlay import overlay, palette
 
@@ -32,9 +32,12 @@ def colour_ids(found: Instances) -> Labels:
     drawn: Labels = np.full(found.size[::-1], NOTHING, np.uint8)
     width = max(1, round(found.size[1] / 360))
     for index in np.argsort(found.scores, kind="stable"):
-        mask = found.mask(int(index)).astype(np.uint8)
-        drawn[mask > 0] = int(found.ids[index]) % COLOURS
-        lines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+        mask = found.mask(int(index))
+        rows, columns = within(mask)
+        part = mask[rows, columns]
+        drawn[rows, columns][part] = int(found.ids[index]) % COLOURS
+        left_top = columns.start, rows.start
+        lines, _ = cv2.findContours(part.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE, offset=left_top)
         cv2.drawContours(drawn, lines, -1, OUTLINE, width)
     return drawn
 

@@ -15,7 +15,7 @@ from clockseg.types import Array, Size
 
 INSIDE = 0.5
 """A pixel belongs to an instance from this value of its mask on."""
-SPECK = 0.003
+SPECK = 0.02
 """Share of a moved mask from which on one of its components is kept."""
 UNKNOWN = -1
 """The identity of an instance that has not been matched yet."""
@@ -144,6 +144,16 @@ def _placed(maps: Maps, order: dict[int, int]) -> Array:
     for channel, one in enumerate(maps.given.ids):
         found[..., order[int(one)]] = plane[..., channel]
     return found
+
+
+def within(mask: Array) -> tuple[slice, slice]:
+    """Return the rows and columns in which a mask, bool [h, w], lies.
+
+    >>> within(np.array([[False, False, False], [False, True, True]]))
+    (slice(1, 2, None), slice(1, 3, None))
+    """
+    left, top, width, height = opencv().boundingRect(np.ascontiguousarray(mask).view(np.uint8))
+    return slice(top, top + height), slice(left, left + width)
 
 
 def without_specks(soft: Array) -> Array:

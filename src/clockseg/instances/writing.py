@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from clockseg.errors import DataError
-from clockseg.instances.sets import Instances
+from clockseg.instances.sets import Instances, within
 from clockseg.types import Array, Labels, Size
 
 
@@ -24,10 +24,12 @@ def encoded(mask: Array) -> dict[str, Any]:
     >>> encoded(np.array([[0, 1], [0, 1]], bool))
     {'size': [2, 2], 'counts': '22'}
     """
-    flat = np.asarray(mask, bool).ravel(order="F")
-    changes = np.nonzero(np.diff(flat))[0] + 1
-    edges = np.concatenate([[0], [0] if flat.size and flat[0] else [], changes, [flat.size]])
-    runs = np.diff(edges).astype(np.int64).tolist()
+    mask = np.asarray(mask, bool)
+    columns = within(mask)[1]
+    changes = np.nonzero(np.diff(mask[:, columns].ravel(order="F"), prepend=False, append=False))[0]
+    changes += columns.start * mask.shape[0]
+    end = [] if changes.size and changes[-1] == mask.size else [mask.size]
+    runs = np.diff(np.concatenate([[0], changes, end])).astype(np.int64).tolist()
     text = []
     for index, run in enumerate(runs):
         number = run - runs[index - 2] if index > 2 else run
