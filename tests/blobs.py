@@ -6,12 +6,14 @@ much of a class lies around an anchor, which is its score, and where its centre 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 RADIUS = 22
@@ -165,13 +167,15 @@ def blob_model(*, suppressed: bool = False, ballast: int = 0) -> onnx.ModelProto
 
 
 def shaped_model(layout: str, *, queries: int = 30) -> onnx.ModelProto:
-    """Return a network of random weights with the outputs of an RF-DETR ("detr") or a mask transformer ("queries")."""
+    """Return a network of random weights with the outputs of an RF-DETR ("detr"), a mask transformer ("queries") or Mask R-CNN ("rcnn")."""
     random, graph = np.random.default_rng(1), _Graph()
     width, height = SIZE
     maps = graph.add("Conv", "images", random.normal(0, 0.3, (16, 3, 3, 3)), strides=[4, 4], pads=[1] * 4)
     maps = graph.add(
         "Relu", graph.add("Conv", graph.add("Relu", maps), random.normal(0, 0.2, (16, 16, 3, 3)), pads=[1] * 4)
     )
+    if layout == "rcnn":
+        return _rcnn(graph, maps)
     mean = graph.add("GlobalAveragePool", maps)
     masks = "masks" if layout == "detr" else "masks_queries_logits"
     graph.add("Conv", maps, random.normal(0, 0.4, (queries, 16, 1, 1)), out=masks)
@@ -193,6 +197,45 @@ def shaped_model(layout: str, *, queries: int = 30) -> onnx.ModelProto:
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs],
         graph.weights,
     )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _rcnn(graph: _Graph, maps: str) -> onnx.ModelProto:
+    """Append boxes of 91 classes around the cells of ``maps``, suppressed, and masks of the size of the frame as torchvision pastes them."""
+    random = np.random.default_rng(2)
+    width, height = SIZE
+    coarse = graph.add("AveragePool", maps, kernel_shape=[16, 16], strides=[16, 16])
+    rows, columns = np.mgrid[: height // 64, : width // 64].astype(np.float32) * 64 + 32
+    centres = np.stack([columns, rows], axis=2).reshape(1, -1, 2)
+    grid = np.concatenate([centres - 40, centres + 40], axis=2).clip(0, max(SIZE))
+    cells = grid.shape[1]
+    moves = graph.add("Tanh", graph.add("Conv", coarse, random.normal(0, 0.5, (4, 16, 1, 1))))
+    moves = graph.add("Transpose", graph.add("Reshape", moves, np.array([1, 4, cells])), perm=[0, 2, 1])
+    boxes = graph.add("Add", grid, graph.add("Mul", moves, np.float32(12)))
+    kinds = graph.add("Conv", coarse, random.normal(0, 0.5, (91, 16, 1, 1)), random.normal(-1, 1, 91))
+    scores = graph.add("Sigmoid", graph.add("Reshape", kinds, np.array([1, 91, cells])))
+    chosen = graph.add("NonMaxSuppression", boxes, scores, np.array([2]), np.float32([0.5]), np.float32([0.5]))
+    kind, cell = (graph.add("Gather", chosen, np.array(column), axis=1) for column in (1, 2))
+    graph.add("Identity", kind, out="classes")
+    graph.add("Gather", graph.add("Squeeze", boxes, np.array([0])), cell, axis=0, out="boxes")
+    pair = graph.add("Concat", *(graph.add("Unsqueeze", one, np.array([1])) for one in (kind, cell)), axis=1)
+    graph.add("GatherND", graph.add("Squeeze", scores, np.array([0])), pair, out="scores")
+    planes = graph.add("Sigmoid", graph.add("Conv", maps, random.normal(0, 0.4, (cells, 16, 1, 1))))
+    planes = graph.add("Resize", planes, "", np.float32([1, 1, 4, 4]), mode="linear")
+    planes = graph.add("Gather", graph.add("Squeeze", planes, np.array([0])), cell, axis=0)
+    graph.add("Unsqueeze", planes, np.array([1]), out="masks")
+    shapes: dict[str, list[str | int]] = {
+        "boxes": ["n", 4],
+        "classes": ["n"],
+        "scores": ["n"],
+        "masks": ["n", 1, height, width],
+    }
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64 if name == "classes" else TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    ]
+    given = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, height, width])
+    made = helper.make_graph(graph.nodes, "rcnn", [given], outputs, graph.weights)
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -262,3 +305,25 @@ def write_blobs(folder: Path, **options: bool) -> Path:
 def found_masks(outputs: Iterator) -> list[dict[int, np.ndarray]]:
     """Return the masks of each frame's instances by identity."""
     return [{int(one.ids[n]): one.mask(n) for n in range(len(one))} for one in outputs]
+
+
+def check_coco(folder: Path, names: Sequence[str]) -> int:
+    """Check that pycocotools loads the instances of a result folder as COCO results, with the same masks; return their number."""
+    import clockseg
+
+    COCO = pytest.importorskip("pycocotools.coco").COCO
+    lines = list(clockseg.read_instances(folder))
+    coco = COCO()
+    coco.dataset = {
+        "images": [{"id": line["frame"], "width": line["size"][0], "height": line["size"][1]} for line in lines],
+        "categories": [{"id": number, "name": name} for number, name in enumerate(names)],
+        "annotations": [],
+    }
+    coco.createIndex()
+    written = [json.loads(line) for line in (folder / "instances.jsonl").read_text().splitlines()]
+    results = coco.loadRes([one for line in written for one in line["instances"]])
+    found = [one for line in lines for one in line["instances"]]
+    for own, one in zip(found, results.loadAnns(results.getAnnIds()), strict=True):
+        assert names[one["category_id"]] == own["category"]
+        assert (results.annToMask(one).astype(bool) == own["mask"]).all()
+    return len(found)

@@ -24,10 +24,12 @@ from clockseg.networks.cutting import cut_network
 from clockseg.networks.settling import Cutting
 from clockseg.networks.source import Said, Source
 from clockseg.types import Array
+from clockseg.video import OverlayWriter
 
 transformers = pytest.importorskip("transformers", reason="needs transformers")
 
 from architectures import NAMES, vocabulary, write_checkpoint  # noqa: E402
+from blobs import check_coco  # noqa: E402
 from clockseg.networks import hf, onnx_export  # noqa: E402
 
 
@@ -124,6 +126,23 @@ def test_queries_of_an_rf_detr_are_those_of_transformers(checkpoint: Path, tmp_p
     assert found.sidecar.instances["layout"] == "detr"
     assert found.sidecar.classes == NAMES
     assert isinstance(clockseg.load(found.file, engine="openvino")(picture((64, 48))), Instances)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("checkpoint", ["Mask2Former", "RF-DETR"], indirect=True)
+def test_instances_of_a_video_are_coco_results(checkpoint: Path, tmp_path: Path) -> None:
+    source = hf.hf_source(checkpoint, engine=openvino, name="coco-instance")
+    found = cut_network(source, tmp_path / "net.onnx", engine="openvino", repeat=1)
+    # Random weights are sure of nothing.
+    said = json.loads((tmp_path / "net.json").read_text())
+    (tmp_path / "net.json").write_text(json.dumps(said | {"instances": said["instances"] | {"score": 0.0}}))
+    with OverlayWriter(tmp_path / "clip.mp4", fps=25) as writer:
+        for number in range(8):
+            writer.append(np.roll(picture((96, 64)), 2 * number, axis=1), number / 25)
+    net = clockseg.load(found.file, engine="openvino")
+    schedule = clockseg.parse_schedule("carried(skip_frame(6), interpolate(flow))")
+    assert clockseg.segment(tmp_path / "clip.mp4", tmp_path / "out", net, schedule).summary["frames"] == 8
+    assert check_coco(tmp_path / "out", NAMES) > 8
 
 
 @pytest.mark.parametrize("checkpoint", ["CLIPSeg"], indirect=True)

@@ -110,11 +110,13 @@ class _View:
 
 
 def _cropped(soft: Array, found: Instances) -> Array:
-    """Return the masks, empty outside of their boxes."""
+    """Return the masks, empty outside of their boxes; a box smaller than a cell leaves the cell around its centre."""
     height, width, _ = soft.shape
-    x = (np.arange(width) + 0.5) * (found.size[0] / width)
-    y = (np.arange(height) + 0.5) * (found.size[1] / height)
-    left, top, right, bottom = found.boxes.T
+    cell = np.array([found.size[0] / width, found.size[1] / height], np.float32)
+    x, y = ((np.arange(count) + 0.5) * side for count, side in zip((width, height), cell, strict=True))
+    centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2
+    left, top = np.minimum(found.boxes[:, :2], centres - cell / 2).T
+    right, bottom = np.maximum(found.boxes[:, 2:], centres + cell / 2).T
     across = (x[:, None] >= left) & (x[:, None] <= right)
     down = (y[:, None] >= top) & (y[:, None] <= bottom)
     return np.asarray(soft * (across[None] & down[:, None]), np.float32)
