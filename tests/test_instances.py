@@ -715,3 +715,11 @@ def test_openvinos_own_files_without_names_of_tensors_give_the_same_instances(ne
 def test_commands_that_need_maps_refuse_instances_in_a_sentence(network, clip, tmp_path, capsys):
     assert main(["quantize", str(network), str(clip), "--out", str(tmp_path / "int8.onnx")]) == 2
     assert "gives instances, and this takes networks of class scores" in capsys.readouterr().err
+
+
+def test_an_export_is_inspected_as_it_runs_without_places_to_cut(tmp_path, capsys):
+    assert main(["inspect", str(write_blobs(tmp_path)), "--engine", ENGINE, "--repeat", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "3 classes" in shown
+    assert "output0 1x39x1280, output1 1x32x64x80" in shown
+    assert "--at auto" not in shown

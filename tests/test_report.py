@@ -193,8 +193,8 @@ def test_thresholds_and_signals(net: StagedNetwork, video: Path, tmp_path: Path)
     ("write_kinds", "said", "masks", "trace", "drawn"),
     [
         (("labels",), "has no trace", True, False, False),
-        (("trace",), "has no label maps", False, True, False),
-        (("overlay",), "has no label maps", False, False, True),
+        (("trace",), "has no maps", False, True, False),
+        (("overlay",), "has no maps", False, False, True),
     ],
 )
 def test_whatever_is_there_is_shown(

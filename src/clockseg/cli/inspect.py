@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clockseg.cli.options import ENGINE, NETWORK_HELP, add_group, add_options, engine_options, new_command, positive
 from clockseg.cli.terminal import columns, count, in_bytes, percent, print_result, shown, sides
-from clockseg.errors import UsageError
+from clockseg.errors import NetworkError, UsageError
 from clockseg.networks import DRIVING
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(f"cleared the cache of compiled networks: {in_bytes(freed)}\n")
     path, how = Path(args.network), engine_options(args) | {"repeat": args.repeat}
-    # Of an ONNX file without a sidecar, only the places of cuts can be shown.
+    # Of an ONNX file without a sidecar, the places of cuts are shown, unless it gives instances, which are not cut.
     bare = path.suffix == ".onnx" and path.is_file() and not path.with_suffix(".json").exists()
-    if args.cuts or bare:
+    if args.cuts or (bare and not _gives_instances(path)):
         del how["engine"]
         cuts = inspect_cuts(args.network, output=args.output, stages=args.stages or 3, **how)
         print_result(args, cuts.to_json(), lambda: cuts_text(cuts))
@@ -68,6 +68,16 @@ def run(args: argparse.Namespace) -> int:
     found = inspect(args.network, **how)
     print_result(args, found.to_json(), lambda: text(found))
     return 0
+
+
+def _gives_instances(path: Path) -> bool:
+    from clockseg.graph import onnx_reader
+    from clockseg.instances.recognising import recognise
+
+    try:
+        return recognise(onnx_reader.read(path)) is not None
+    except NetworkError:
+        return False
 
 
 def text(found: Inspection) -> str:

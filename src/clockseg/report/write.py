@@ -26,7 +26,7 @@ MOST_FRAMES = 4_000_000
 """A day and a half at 30 FPS."""
 HEADLINE = ("network_rate", "relative_time_estimate", "relative_multiply_adds", "fps", "network_seconds")
 """Figures of the summary at the top of the page."""
-_WRITES = "segment with --write labels,overlay,trace"
+_WRITES = "segment without --write for all that a page shows"
 Result = str | os.PathLike[str]
 
 
@@ -136,6 +136,6 @@ def _tell_missing(runs: Sequence[Run], note: Callable[[str], None]) -> None:
         if not run.trace:
             note(f"{run.folder.name} has no trace, so its firings are unknown; {_WRITES}")
         if not run.mapped:
-            note(f"{run.folder.name} has no label maps, so there are no masks; {_WRITES}")
+            note(f"{run.folder.name} has no maps, so there are no masks; {_WRITES}")
         if not comparable(runs[0], run):
             note(f"{run.folder.name} has other classes than {runs[0].folder.name}, so its labels are not compared")
