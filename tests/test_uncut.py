@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import networks
 from clockseg import NetworkError, UsageError, run
@@ -114,6 +114,41 @@ def test_bytes_and_ids_need_nothing_said(suffix: str, engine: str, tmp_path: Pat
     net = load(path.with_suffix(suffix), engine=engine)
     assert net.classes == ("class 0", "class 1", "class 2")
     assert np.array_equal(net(frame()), frame().argmax(2))
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("ids", [False, True])
+def test_openvinos_own_files_of_any_size(last: bool, ids: bool, tmp_path: Path) -> None:
+    """A convolution, with the channels first or last, and its scores or class ids."""
+    nodes = [
+        helper.make_node(
+            "Conv", ["read" if last else "frame", "weights"], ["scores"], kernel_shape=[3, 3], pads=[1] * 4
+        )
+    ]
+    if last:
+        nodes.insert(0, helper.make_node("Transpose", ["frame"], ["read"], perm=[0, 3, 1, 2]))
+        nodes.append(helper.make_node("Transpose", ["scores"], ["last"], perm=[0, 2, 3, 1]))
+    made = "last" if last else "scores"
+    if ids:
+        nodes.append(helper.make_node("ArgMax", [made], ["ids"], axis=3 if last else 1, keepdims=0))
+        output = helper.make_tensor_value_info("ids", INT64, [1, "h", "w"])
+    else:
+        output = helper.make_tensor_value_info(made, FLOAT, [1, "h", "w", 5] if last else [1, 5, "h", "w"])
+    frames = helper.make_tensor_value_info("frame", FLOAT, [1, "h", "w", 3] if last else [1, 3, "h", "w"])
+    weights = np.random.default_rng(0).normal(size=(5, 3, 3, 3)).astype(np.float32)
+    graph = helper.make_graph(nodes, "any", [frames], [output], [numpy_helper.from_array(weights, "weights")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "any.xml"
+    onnx.save(model, path.with_suffix(".onnx"))
+    openvino.save_model(openvino.convert_model(path.with_suffix(".onnx")), path, compress_to_fp16=False)
+    path.with_suffix(".json").write_text(json.dumps({"input": {"mean": [0.5] * 3, "width": WIDTH, "height": HEIGHT}}))
+    expected = load(path)(frame())
+    assert expected.shape == (HEIGHT, WIDTH)
+    assert expected.max() <= 4
+    own = load(path, size="own")
+    assert own.classes == ("class 0", "class 1", "class 2", "class 3", "class 4")
+    assert np.array_equal(own(frame()), expected)
+    assert own(frame()[:20]).shape == (20, WIDTH)
 
 
 def test_segment_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

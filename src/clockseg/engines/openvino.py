@@ -60,7 +60,9 @@ def openvino(
         file = None if folder is None else folder / f"{_digest(f'{bits} {options} {built.inner}')}.blob"
         made = None if file is None else _read(core, file, options)
         if made is None:
-            model = _bordered(library, core.read_model(built.model), built, bf16=precision == "bf16")
+            model = core.read_model(built.model)
+            model.validate_nodes_and_infer_types()  # of a file that stands for one node, shapes aren't known yet
+            model = _bordered(library, model, built, bf16=precision == "bf16")
             made = core.compile_model(model, "CPU", options)
             if file is not None:
                 _write(made, file)

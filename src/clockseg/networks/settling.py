@@ -22,7 +22,7 @@ from clockseg.graph.places import grids
 from clockseg.graph.rule import Division, divide, nearest_tensors
 from clockseg.graph.sidecar import MOST_CLASSES, Input, Sidecar
 from clockseg.graph.split import rewritten, splits
-from clockseg.graph.static import Static, fix
+from clockseg.graph.static import Static, declared_shape, fix
 from clockseg.instances.network import STAGE
 from clockseg.instances.recognising import KINDS, Recognised, recognise
 from clockseg.networks.checking import in_half_precision
@@ -128,10 +128,12 @@ def settle_whole(source: Source, given: Said, name: str) -> Settled:
     try:
         static = _at(frame.model, reads)
     except NetworkError:  # operators of others, shapes that depend on what the frame shows
-        ends = {value.name: value.type.tensor_type for value in (*frame.model.graph.input, *frame.model.graph.output)}
+        ends = {value.name: value for value in (*frame.model.graph.input, *frame.model.graph.output)}
         static = Static(
-            types={name: (one.elem_type, tuple(side.dim_value for side in one.shape.dim)) for name, one in ends.items()}
+            types={name: (one.type.tensor_type.elem_type, declared_shape(one)) for name, one in ends.items()}
         )
+        kind, _ = static.types[frame.name]
+        static.types[frame.name] = kind, (1, 3, reads.height, reads.width)
     made, _ = _outcome(frame, static, given, whole=True)
     names = () if given.classes is None and made.channels in (None, 1) else _classes(given, made)[0]
     bare = Sidecar(
