@@ -27,6 +27,16 @@ def copied(message: Message) -> Message:
     return copy
 
 
+def with_sides(model: onnx.ModelProto, name: str, sides: Sequence[int | None]) -> onnx.ModelProto:
+    """Return a copy of ``model`` whose input ``name`` has these sides; None: as before."""
+    model = copied(model)
+    [value] = [value for value in model.graph.input if value.name == name]
+    for dim, side in zip(value.type.tensor_type.shape.dim, sides, strict=True):
+        if side is not None:
+            dim.dim_value = side
+    return model
+
+
 def extended(
     model: onnx.ModelProto,
     nodes: Sequence[onnx.NodeProto],

@@ -13,7 +13,7 @@ from onnx import helper
 from clockseg.clockwork.network import Part, Stage, StagedNetwork
 from clockseg.errors import NetworkError
 from clockseg.graph.extraction import SCORES, built, with_frame, with_labels
-from clockseg.graph.nodes import copied
+from clockseg.graph.nodes import copied, with_sides
 from clockseg.graph.part import IMAGE, LABELS, Built, GraphPart, Pick
 from clockseg.graph.sidecar import Sidecar
 from clockseg.graph.static import declared_shape, fix
@@ -58,10 +58,8 @@ class _Source:
 
     def built(self, size: Size, *, labels: bool) -> Built:
         """Build the graph at one working size, with its outputs in this order."""
-        model, name = copied(self.model), self.sidecar.input.name
-        [frame] = [value for value in model.graph.input if value.name == name]
-        for dim, side in zip(frame.type.tensor_type.shape.dim, (1, 3, *size[::-1]), strict=True):
-            dim.dim_value = side
+        name = self.sidecar.input.name
+        model = with_sides(self.model, name, (1, 3, *size[::-1]))
         values = {value.name: copied(value) for value in model.graph.output}
         del model.graph.output[:], model.graph.value_info[:]
         model.graph.output.extend(values[output] for output in self.outputs)

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError, UsageError
-from clockseg.graph.nodes import copied, inputs_of, rename
+from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, declared_shape, misfit
 from clockseg.networks.source import Said, Told, Triple
@@ -187,7 +187,9 @@ def fitted(frame: FrameInput, size: Size | None, *, multiple: int | None = None)
         )
     why = "the file fits this size only, by constants inside; frames are scaled to fit and padded"
     return frame._replace(
-        model=of_size(frame.model, frame.name, only), size=only, told=(*frame.told, Told("size", _shown(only), why))
+        model=with_sides(frame.model, frame.name, (None, None, *only[::-1])),
+        size=only,
+        told=(*frame.told, Told("size", _shown(only), why)),
     )
 
 
@@ -275,22 +277,11 @@ def read_channels_first(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 def one_frame(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """Change a fixed batch of ``model`` to one; recorded shapes are dropped."""
-    model = copied(model)
-    [value] = [value for value in model.graph.input if value.name == name]
-    value.type.tensor_type.shape.dim[0].dim_value = 1
+    model = with_sides(model, name, (1, None, None, None))
     del model.graph.value_info[:]
     for output in model.graph.output:
         for dim in output.type.tensor_type.shape.dim[:1]:
             dim.Clear()
-    return model
-
-
-def of_size(model: onnx.ModelProto, name: str, size: Size) -> onnx.ModelProto:
-    """Return ``model`` with its input ``name``, [n, 3, h, w], fixed to ``size`` (width, height)."""
-    model = copied(model)
-    [value] = [value for value in model.graph.input if value.name == name]
-    for dim, side in zip(value.type.tensor_type.shape.dim[2:], reversed(size), strict=True):
-        dim.dim_value = side
     return model
 
 

@@ -24,7 +24,7 @@ from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 from clockseg.graph.torch_export import pick
 from clockseg.networks.cutting import cut
-from clockseg.networks.onnx_export import INPUT, OUTPUT, to_onnx
+from clockseg.networks.onnx_export import INPUT, OUTPUT, Adapter, to_onnx
 from clockseg.networks.settling import parse_cuts
 from clockseg.types import FRAME_SIZE, IMAGE, Array, Image
 
@@ -74,7 +74,8 @@ class Staging:
         _, channels, height, width = frame.shape
         if channels != 3:
             raise UsageError(f"frames of {channels} channels in {self.engine}; give engine='torch'.")
-        alone = _Picked(copy.deepcopy(module).float().cpu(), self.output).eval()
+        plain = copy.deepcopy(module).float().cpu()
+        alone = Adapter(plain, lambda found, image: pick(found(image), self.output)).eval()
         size = width, height
         model = to_onnx(alone, size, free=False)
         static = fix(model, {INPUT: (1, 3, height, width)})
@@ -89,17 +90,6 @@ class Staging:
         compile = engine(self.engine, precision=self.precision, threads=self.threads)
         net = replace(staged(model, said, size=size, frames=False), prepare=_array, restore=_tensor)
         return replace(compile(net), sidecar=None)
-
-
-class _Picked(nn.Module):  # type: ignore[misc,unused-ignore]
-    """A module that returns one tensor of another module's output; the exporter strips its attribute name from paths."""
-
-    def __init__(self, module: nn.Module, output: str | None) -> None:
-        super().__init__()
-        self.clockseg, self.output = module, output
-
-    def forward(self, image: Tensor) -> Tensor:
-        return pick(self.clockseg(image), self.output)
 
 
 def _array(frame: Tensor) -> dict[str, Array]:
