@@ -116,6 +116,26 @@ def test_bytes_and_ids_need_nothing_said(suffix: str, engine: str, tmp_path: Pat
     assert np.array_equal(net(frame()), frame().argmax(2))
 
 
+def test_a_size_that_is_fixed_by_the_file_or_by_constants_inside_is_not_asked_for(tmp_path: Path) -> None:
+    path = bare(tmp_path, said={"input": {**SAID["input"], "width": 640, "height": 480}})
+    assert load(path)(frame()).shape == (HEIGHT, WIDTH)
+    model = onnx.load(path)
+    name = model.graph.input[0].name
+    for node in model.graph.node:
+        node.input[:] = ["shifted" if one == name else one for one in node.input]
+    model.graph.node.insert(0, helper.make_node("Add", [name, "everywhere"], ["shifted"]))
+    constant = np.zeros((1, 1, HEIGHT, WIDTH), np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(constant, "everywhere"))
+    for value in (*model.graph.input, *model.graph.output):
+        for dim, side in zip(value.type.tensor_type.shape.dim[2:], ("h", "w"), strict=True):
+            dim.dim_param = side
+    onnx.save(model, path)
+    path.with_suffix(".json").write_text(json.dumps(SAID))
+    net = load(path)
+    assert (net.sidecar.input.width, net.sidecar.input.height) == SIZE
+    assert net(frame()).shape == (HEIGHT, WIDTH)
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ids", [False, True])
 def test_openvinos_own_files_of_any_size(last: bool, ids: bool, tmp_path: Path) -> None:

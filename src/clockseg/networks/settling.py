@@ -117,13 +117,11 @@ def _at(model: onnx.ModelProto, reads: Input) -> Static:
     return fix(model, {reads.name: (1, 3, height, width)})
 
 
-def settle_whole(source: Source, given: Said, name: str) -> Settled:
+def settle_whole(frame: FrameInput, given: Said, name: str) -> Settled:
     """Settle everything of a network of maps that runs uncut; its classes are numbers, or none, where nobody names them.
 
     Shapes that are not known at the working size are those that the file declares.
     """
-    frame = frame_input(source.model)
-    frame = frame if given.pad_multiple else fitted(frame, given.size)
     reads, _ = describe(frame, given, {})
     try:
         static = _at(frame.model, reads)

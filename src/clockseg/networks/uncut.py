@@ -7,7 +7,8 @@ file may say what the file doesn't; it is a sidecar (``clockseg.graph.sidecar``)
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.extraction import SCORES
 from clockseg.graph.sidecar import Sidecar
-from clockseg.networks.cut_input import IMAGENET, FrameInput, frame_input
+from clockseg.networks.cut_input import IMAGENET, FrameInput, fitted, frame_input
 from clockseg.networks.settling import implied, recognised, settle_instances, settle_whole
 from clockseg.networks.source import Said, Source, numbered
 from clockseg.types import Size
@@ -43,24 +44,20 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
     said, given = _said(data, beside), data.get("input", {})
     size = size or said.size
     model = onnx_reader.read(path) if path.suffix == ".onnx" else openvino_file.graph_of(path, size or _EXAMPLE)
-    frame, source = frame_input(model), Source(model, path.stem)
+    frame = frame_input(model)
     _check_name(beside, "input.name", given.get("name"), "input", [frame.name])
     _check_name(beside, "output", data.get("output"), "output", [value.name for value in model.graph.output])
     head = recognised(model, said)
     known = replace(said, size=None if frame.size else size).over(Said() if head is None else implied(head, frame))
-    examples = _examples(frame, known, given)
-    shown = given | examples
-    if "mean" in examples:
-        known = replace(known, mean=tuple(shown["mean"]), std=tuple(shown["std"]), scale=shown["scale"])
-    if {"width", "height"} & examples.keys():
-        known = replace(known, size=(shown["width"], shown["height"]))
-    try:
-        found = settle_instances(head, source, known, path.stem) if head else settle_whole(source, known, path.stem)
-    except (NetworkError, UsageError) as error:
-        raise type(error)(
-            f"{path.name} runs uncut: {error} Without a cut, write into {beside} what these options would say, such as "
-            '{"output": "NAME", "classes": ["NAME", "NAME"]}.'
-        ) from error
+    with _explained(path, beside):
+        frame = frame if head or known.pad_multiple else fitted(frame, known.size)
+        examples = _examples(frame, known, given)
+        known = known.over(_as_said(given | examples))
+        known = replace(known, size=None) if frame.size else known
+        if head is None:
+            found = settle_whole(frame, known, path.stem)
+        else:
+            found = settle_instances(head, Source(model, path.stem), known, path.stem)
     told = json.loads(sidecar.dump(found.sidecar))
     full = told | data | {"input": told["input"] | given, "output": found.sidecar.output}
     if head is not None:
@@ -79,6 +76,28 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
             f"{beside}, with your own values: {json.dumps(own | data | own)}"
         )
     return found.model, sidecar.parse(json.dumps(full), source=str(beside))
+
+
+@contextmanager
+def _explained(path: Path, beside: Path) -> Iterator[None]:
+    """Add to errors, which speak of the options of ``clockseg cut``, that a file which runs uncut has a NAME.json instead."""
+    try:
+        yield
+    except (NetworkError, UsageError) as error:
+        raise type(error)(
+            f"{path.name} runs uncut: {error} Without a cut, write into {beside} what these options would say, such as "
+            '{"output": "NAME", "classes": ["NAME", "NAME"]}.'
+        ) from error
+
+
+def _as_said(reads: Mapping[str, Any]) -> Said:
+    """Return the size and the normalisation in a sidecar's input, as far as they are complete."""
+    return Said(
+        size=(reads["width"], reads["height"]) if {"width", "height"} <= reads.keys() else None,
+        mean=tuple(reads["mean"]) if "mean" in reads else None,
+        std=tuple(reads["std"]) if "std" in reads else None,
+        scale=reads.get("scale"),
+    )
 
 
 def _parsed(data: dict[str, Any], beside: Path) -> Sidecar:
