@@ -113,32 +113,25 @@ def splits(graph: Graph, cuts: Sequence[Sequence[str]], *, output: str, shapes: 
     >>> splits(net, [["a"], ["b"]], output="y", shapes=shapes)[0].terms
     (Term(leaves=(1,), enlarge='u'), Term(leaves=(0,), enlarge=None))
     """
-    found: list[Split] = []
-    while (split := _next(graph, sources(graph, cuts, output=output), shapes)) is not None:
-        found.append(split)
-        graph = rewritten(graph, [split])
-    return tuple(found)
+    return _all(graph, lambda graph: sources(graph, cuts, output=output), shapes)
 
 
 def every_split(graph: Graph, shapes: Shapes) -> tuple[Split, ...]:
     """Split every product of a concatenation into one term per map, wherever the network is cut."""
+    return _all(graph, lambda graph: {tensor: frozenset({index}) for tensor, index in graph.position.items()}, shapes)
+
+
+def _all(graph: Graph, owners_in: Callable[[Graph], Mapping[str, Sources]], shapes: Shapes) -> tuple[Split, ...]:
+    """Find splits until there is none: each is carried out before the next is looked for, in the graph that it leaves."""
     found: list[Split] = []
     while True:
-        apart = {tensor: frozenset({index}) for tensor, index in graph.position.items()}
-        split = _next(graph, apart, shapes)
+        owners = owners_in(graph)
+        products = (n for n in graph.nodes if n.kind in (PRODUCT, CONVOLUTION) and n.outputs[0] in graph.dynamic)
+        split = next(filter(None, (_split(graph, owners, product, shapes) for product in products)), None)
         if split is None:
             return tuple(found)
         found.append(split)
         graph = rewritten(graph, [split])
-
-
-def _next(graph: Graph, owners: Mapping[str, Sources], shapes: Shapes) -> Split | None:
-    for node in graph.nodes:
-        if node.kind in (PRODUCT, CONVOLUTION) and node.outputs[0] in graph.dynamic:
-            split = _split(graph, owners, node, shapes)
-            if split is not None:
-                return split
-    return None
 
 
 def _split(graph: Graph, owners: Mapping[str, Sources], product: Node, shapes: Shapes) -> Split | None:

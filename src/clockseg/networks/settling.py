@@ -85,7 +85,7 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
         raise NetworkError(f"{error} The file is made for {frame.batch} frames at once: export it for one.") from error
     made, output_told = _outcome(frame, static, said)
     names, classes_told = _classes(said, made)
-    static = _at(made.model, reads)
+    static = static if made.model is frame.model else _at(made.model, reads)
     graph = onnx_reader.neutral(static, frame.name)
     cuts, choice = _cuts(graph, static, made, reads, cutting)
     bare = Sidecar(
