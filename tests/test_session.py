@@ -378,7 +378,7 @@ def test_difference_of_scores_features_pixels() -> None:
         (adaptive(0.25, watch=3), "Give at most 2"),
         (Schedule((Change(0.25), ALWAYS, ALWAYS)), "which stage 1 does not have"),
         (Schedule((ALWAYS, Change(0.25, watch=2), ALWAYS)), "may watch the stages before it"),
-        (lambda stages: 3, "not a Schedule"),
+        (lambda stages: 3, "returned 3, which is not a schedule"),
         (fixed_rate((1, 2)), "has 2 stages and the network 3"),
         (pipelined(4), "at most the number of stages"),
     ],

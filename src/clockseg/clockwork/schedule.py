@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from clockseg.clockwork.carry import Carry, as_carry, identity
 from clockseg.clockwork.clock import ALWAYS, PICTURE, Clock, Watch, as_clock, is_clock
@@ -107,31 +107,25 @@ def schedule_for(schedule: ScheduleLike, stages: int) -> Schedule:
     >>> schedule_for(exponential, 3).clocks
     (Every(period=1), Every(period=2), Every(period=4))
     """
-    if isinstance(schedule, str) or not (isinstance(schedule, Schedule) or callable(schedule)):
-        raise UsageError(
-            f"{schedule!r} is not a schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), "
-            "or text through clockseg.parse_schedule."
-        )
-    made = schedule if isinstance(schedule, Schedule) else _made(schedule, stages)
+    made: Any = schedule
+    if is_clock(schedule):
+        made = gated((as_clock(schedule),), stages)
+    elif callable(made):
+        try:
+            made = made(stages)
+        except (AttributeError, TypeError) as error:
+            raise UsageError(
+                f"{schedule!r} failed as a function of the number of stages ({error}); give a Schedule or such a function."
+            ) from error
     if not isinstance(made, Schedule):
+        found = repr(schedule) if made is schedule else f"{schedule!r} returned {made!r}, which"
         raise UsageError(
-            f"{schedule!r} returned {made!r}, which is not a Schedule; give a Schedule or a function that returns one for a "
-            "number of stages."
+            f"{found} is not a schedule; give one such as clockseg.alternating or clockseg.adaptive(0.25), or text through "
+            "clockseg.parse_schedule."
         )
     if len(made) != stages:
         raise UsageError(f"the schedule has {len(made)} stages and the network {stages}; give one clock per stage.")
     return made
-
-
-def _made(schedule: ByStages | Clock, stages: int) -> Schedule:
-    if is_clock(schedule):
-        return gated((as_clock(schedule),), stages)
-    try:
-        return schedule(stages)  # type: ignore[call-arg,arg-type,return-value]  # no clock: a function of the number of stages
-    except (AttributeError, TypeError) as error:
-        raise UsageError(
-            f"{schedule!r} failed as a function of the number of stages ({error}); give a Schedule or such a function."
-        ) from error
 
 
 def carried(schedule: ScheduleLike, carry: Carry) -> ByStages:
