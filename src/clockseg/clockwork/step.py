@@ -150,6 +150,8 @@ class CurrentFrame:
 
     def __post_init__(self) -> None:
         carry, last = self.schedule.carry, self.memory
+        if self.states is None:
+            self.executor.spent = {}
         if last is None:
             self.t, self.past = 0, tuple([NEVER._replace(state=one) for one in self.states or (None,) * len(self.net)])
         else:
@@ -272,7 +274,6 @@ class CurrentFrame:
             output = Lazy(FINISH, "restore", self.net.restore, (shown, self.image))
         kept = [value for cell in now for value in (cell.motion, cell.trunk, cell.held)]
         self.executor.read(self.sight, *kept, *finished, *values.values(), output)
-        spent, self.executor.spent = self.executor.spent, {}
         fired = tuple([bool(answer.fire) for answer in answers])
         moved = [
             not propagated and not fires and cell.motion is not None for cell, fires in zip(now, fired, strict=True)
@@ -282,7 +283,7 @@ class CurrentFrame:
             fired,
             tuple([answer.signal for answer in answers]),
             tuple([cell.frame for cell in now]),
-            Seconds.of(len(now), spent),
+            Seconds.of(len(now), self.executor.spent),
             tuple(moved),
             propagated,
         )
