@@ -250,6 +250,8 @@ def test_wrong_classes_are_named_before_what_is_missing(tmp_path: Path) -> None:
 
 def test_what_can_not_run(tmp_path: Path) -> None:
     path = bare(tmp_path, said=SAID, suffix=".xml")
+    with pytest.raises(UsageError, match=r"\.xml can't be cut; give the ONNX file .* runs uncut: clockseg segment"):
+        cut_network(path, tmp_path / "net.onnx")
     with pytest.raises(UsageError, match=r"engine 'onnxruntime': .*\.xml runs uncut in openvino"):
         load(path, engine="onnxruntime")
     path.with_suffix(".json").write_text("{")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clockseg.errors import DataError
+from clockseg.errors import DataError, UsageError
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.types import Size
 from clockseg.video.overlay import Colour
@@ -184,7 +184,12 @@ class Source:
 
 
 def onnx_source(path: Path) -> Source:
-    """Read the network in an ONNX file, which specifies nothing but its shapes."""
+    """Read the network in an ONNX file, which specifies nothing but its shapes; ``UsageError`` for a file that only runs uncut."""
+    from clockseg.engines.openvino_file import SUFFIXES
     from clockseg.graph import onnx_reader
 
+    if path.suffix in SUFFIXES:
+        raise UsageError(
+            f"{path} can't be cut; give the ONNX file that it was made from. It runs uncut: clockseg segment VIDEO --network {path}"
+        )
     return Source(onnx_reader.read(path), path.stem, file=path)
