@@ -15,7 +15,8 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import copied, inputs_of, rename, with_sides
 from clockseg.graph.sidecar import Input
 from clockseg.graph.static import Static, declared_shape, misfit
-from clockseg.networks.source import Said, Told, Triple
+from clockseg.instances.recognising import IMAGENET, Triple
+from clockseg.networks.source import Said, Told
 from clockseg.types import Size
 
 NEAR = "clockseg.input"
@@ -27,7 +28,10 @@ _PROPORTIONS = (1, 2, 4 / 3, 16 / 9, 1 / 2)
 """Width over height of the sizes that are tried where constants fix the number of positions alone."""
 _SMALLEST, _TRIES = 16, 60
 """The smallest side of a size that is tried, and the number of sizes."""
-IMAGENET = "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+IMAGENET_OPTIONS = " ".join(
+    f"--{name} {','.join(map(str, of))}" for name, of in zip(("mean", "std"), IMAGENET, strict=True)
+)
+"""The normalisation of most networks, as options of ``clockseg cut``."""
 
 
 class FrameInput(NamedTuple):
@@ -154,7 +158,7 @@ def normalisation(said: Said) -> tuple[Triple, Triple]:
         missing = " and ".join(f"--{name}" for name in ("mean", "std") if getattr(said, name) is None)
         raise UsageError(
             "the file does not say how pixels were normalised in training (a transformers checkpoint would, in "
-            f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: {IMAGENET} "
+            f"preprocessor_config.json): give {missing}. Most networks of torchvision, timm and transformers: {IMAGENET_OPTIONS} "
             "(x = (pixel * scale - mean) / std, --scale 1/255); "
             "pixels of 0..1 as they are: --mean 0 --std 1."
         )

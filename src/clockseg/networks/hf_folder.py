@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clockseg.errors import DataError, NetworkError
-from clockseg.networks.source import Said, Told, Triple, checked, names_of
+from clockseg.instances.recognising import Triple
+from clockseg.networks.source import Said, Told, checked, names_of
 from clockseg.types import Size
 
 SCORES, DEPTH, MASKS, WORDS, INSTANCES = "scores", "depth", "masks", "words", "instances"

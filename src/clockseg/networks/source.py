@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clockseg.errors import DataError, UsageError
 from clockseg.graph.sidecar import MOST_CLASSES
+from clockseg.instances.recognising import Triple
 from clockseg.types import Size
 from clockseg.video.overlay import Colour
 
@@ -124,9 +125,6 @@ def _json(text: str, path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error}). {FORMS}") from None
-
-
-Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.known_classes import PASCAL
 from clockseg.errors import MissingDependency, NetworkError, UsageError, first_line, install, nearest
+from clockseg.instances.recognising import IMAGENET
 from clockseg.networks.onnx_export import Adapter, export
 from clockseg.networks.source import NOTHING_SAID, Said, Source, Told
 
@@ -60,7 +61,7 @@ def torchvision_source(
         Adapter(made, lambda net, image: net(image)["out"]), given.size or SIZE, engine=engine, of="torchvision"
     )
     told = [*exported.told]
-    said = Said(size=SIZE, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), scale=1 / 255, colour="rgb")
+    said = Said(size=SIZE, mean=IMAGENET[0], std=IMAGENET[1], scale=1 / 255, colour="rgb")
     if classes == len(PASCAL.names):
         said = Said(classes=PASCAL.names, palette=PASCAL.palette, ignore=255).over(said)
         told.append(Told("classes", str(classes), "PASCAL VOC's, as of torchvision's own weights"))

@@ -20,7 +20,8 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.extraction import SCORES
 from clockseg.graph.sidecar import Sidecar
-from clockseg.networks.cut_input import IMAGENET, FrameInput, fitted, frame_input
+from clockseg.instances.recognising import IMAGENET
+from clockseg.networks.cut_input import IMAGENET_OPTIONS, FrameInput, fitted, frame_input
 from clockseg.networks.settling import implied, recognised, settle_instances, settle_whole
 from clockseg.networks.source import Said, Source, numbered
 from clockseg.types import Size
@@ -142,7 +143,7 @@ def _examples(frame: FrameInput, known: Said, given: dict[str, Any]) -> dict[str
     if frame.size is None and known.size is None:
         found = {name: 512 for name in ("width", "height") if name not in given}
     if not frame.bytes and known.mean is None:
-        found |= {"scale": 1 / 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+        found |= {"scale": 1 / 255, "mean": [*IMAGENET[0]], "std": [*IMAGENET[1]]}
     return found
 
 
@@ -152,5 +153,5 @@ def _or_cut(path: Path, examples: dict[str, Any]) -> str:
         return ":"
     out = path.with_name(f"{path.stem}-cut.onnx")
     size = " --size WIDTHxHEIGHT" if {"width", "height"} & examples.keys() else ""
-    pixels = f" {IMAGENET}" if "mean" in examples else ""
+    pixels = f" {IMAGENET_OPTIONS}" if "mean" in examples else ""
     return f". Cut it, with your own values (clockseg cut {path} --out {out}{size}{pixels}), or"
