@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -73,7 +75,7 @@ def timed_default(cut: CutNetwork, *, engine: str = "auto", threads: int | None 
     wide = picture((width + MADE * STEP, height))
     images = [np.ascontiguousarray(wide[:, at * STEP : at * STEP + width]) for at in range(MADE)]
     schedule, uncut = parse_schedule(text), net.uncut()
-    share = _seconds(lambda: list(run(net, images, schedule))) / MADE / _seconds(lambda: uncut(images[0]))
+    share = _seconds(lambda: list(run(net, images, schedule))) / MADE / _seconds(lambda: uncut(images[0]), 3)
     measured = f"; on a made video it takes {share:.2f} of the uncut network's time; --video measures agreement too"
     told = [one._replace(why=one.why + measured) if one.what == "schedule" else one for one in cut.told]
     slow = (
@@ -83,12 +85,13 @@ def timed_default(cut: CutNetwork, *, engine: str = "auto", threads: int | None 
     return replace(cut, told=tuple(told), notes=(*cut.notes, slow) if share > 1 else cut.notes)
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    """Return the seconds of ``call`` the second time, when everything is compiled."""
-    call()
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+def _seconds(call: Callable[[], object], repeat: int = 1) -> float:
+    """Return the median of ``repeat`` times of ``call``, in seconds, after one that compiles."""
+    times = [time.perf_counter()]
+    for _ in range(repeat + 1):
+        call()
+        times.append(time.perf_counter())
+    return statistics.median(after - before for before, after in itertools.pairwise(times[1:]))
 
 
 def unbeaten(chosen: Trial, trials: Sequence[Trial]) -> Trial:
