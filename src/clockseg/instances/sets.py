@@ -15,7 +15,7 @@ from clockseg.types import Array, Size
 
 INSIDE = 0.5
 """A pixel belongs to an instance from this value of its mask on."""
-SPECK = 0.02
+SPECK = 0.003
 """Share of a moved mask from which on one of its components is kept."""
 UNKNOWN = -1
 """The identity of an instance that has not been matched yet."""
