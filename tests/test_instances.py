@@ -12,9 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 import clockseg
 from blobs import NAMES, SIZE, Disc, blob_model, check_coco, found_masks, scene, scenes, shaped_model, write_blobs
 from clockseg.cli.main import main
-from clockseg.errors import NetworkError, UsageError
+from clockseg.errors import DataError, NetworkError, UsageError
+from clockseg.instances.handover import Handover
 from clockseg.instances.heads import Head
-from clockseg.instances.matching import assignment
+from clockseg.instances.matching import Tracker, assignment
 from clockseg.instances.recognising import recognise
 from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
@@ -586,6 +587,15 @@ def test_an_object_seen_after_a_cut_at_a_border_gets_a_new_identity(long_video, 
 
     ids = [line["instances"][0]["track_id"] for line in clockseg.read_instances(tmp_path / "out")]
     assert ids == [1] * 96 + [2] * 48
+
+
+def test_a_damaged_handover_is_told_with_what_to_do(tmp_path):
+    path = tmp_path / "handover.npz"
+    Handover(Instances.of(np.ones((4, 4, 1), np.float32), [1], [0.5], (8, 8), ids=[3]), Tracker(most=3)).write(path)
+    assert Handover.read(path).tracker.most == 3
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataError, match=r"handover\.npz: damaged.*--overwrite"):
+        Handover.read(path)
 
 
 def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, long_video, tmp_path, monkeypatch):

@@ -21,13 +21,12 @@ from clockseg.types import Array
 class Handover:
     """The state of a stream after the last frame of a piece.
 
-    ``shown``: the instances of that frame. ``tracker``: the identities. ``frame``: the number of frames so far. ``grey``: that
-    frame in grey for motion estimation, uint8 [h, w]; None where the carry doesn't estimate motion.
+    ``shown``: the instances of that frame. ``tracker``: the identities. ``grey``: that frame in grey for motion estimation,
+    uint8 [h, w]; None where the carry doesn't estimate motion.
     """
 
     shown: Instances
     tracker: Tracker
-    frame: int
     grey: Array | None = None
 
     def expected(self, sight: Sight | None) -> Instances | None:
@@ -57,7 +56,7 @@ class Handover:
             inside=shown.soft >= INSIDE,
             tracks=np.array([(one.one, one.kind, one.frame, one.missed) for one in tracks], np.int64).reshape(-1, 4),
             places=np.array([(one.box, one.velocity) for one in tracks], np.float64).reshape(-1, 2, 4),
-            counts=np.array([self.tracker.most, self.frame]),
+            counts=np.array([self.tracker.most, self.tracker.frame]),
             grey=np.zeros((0, 0), np.uint8) if self.grey is None else self.grey,
         )
 
@@ -65,12 +64,11 @@ class Handover:
     def read(cls, path: Path) -> Handover:
         """Read the state; ``DataError`` if the file is damaged."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 told = dict(file)
             width, height = map(int, told["size"])
             soft = told["inside"].astype(np.float32)
-            given = (told[name] for name in ("classes", "scores", "boxes", "ids"))
-            classes, scores, boxes, ids = given
+            classes, scores, boxes, ids = (told[name] for name in ("classes", "scores", "boxes", "ids"))
             tracks = {
                 int(one): Track(int(one), int(kind), box, velocity, int(frame), int(missed))
                 for (one, kind, frame, missed), (box, velocity) in zip(told["tracks"], told["places"], strict=True)
@@ -79,4 +77,4 @@ class Handover:
         except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
             raise DataError(f"{path}: damaged ({error}). Segment the video again with --overwrite.") from error
         shown = Instances(classes, scores, boxes, soft, (width, height), ids)
-        return cls(shown, Tracker(tracks, most), frame, told["grey"] if told["grey"].size else None)
+        return cls(shown, Tracker(tracks, most, frame), told["grey"] if told["grey"].size else None)

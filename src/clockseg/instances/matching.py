@@ -68,21 +68,24 @@ class Track:
 
 @dataclass
 class Tracker:
-    """Identities from key frame to key frame, counted from 1. ``most``: the highest that was given."""
+    """Identities from key frame to key frame, counted from 1.
+
+    ``most``: the highest that was given; ``frame``: the number of the current frame, which the caller counts.
+    """
 
     tracks: dict[int, Track] = field(default_factory=dict)
     most: int = 0
+    frame: int = 0
 
-    def see(self, found: Instances, expected: Instances | None, frame: int) -> Instances:
+    def see(self, found: Instances, expected: Instances | None) -> Instances:
         """Return the instances of a key frame with identities.
 
         ``expected``: those of the key frame before, moved to this one, None if nothing is known (the first frame, a cut).
-        ``frame``: the number of the frame.
         """
         if expected is None or (expected.soft.shape[:2] != found.soft.shape[:2]):
             expected, self.tracks = found.only(slice(0)), {}
         tracks = list(self.tracks.values())
-        boxes = np.array([track.box + track.velocity * (frame - track.frame) for track in tracks]).reshape(-1, 4)
+        boxes = np.array([track.box + track.velocity * (self.frame - track.frame) for track in tracks]).reshape(-1, 4)
         gains = LOST * box_overlaps(boxes, found.boxes)
         rows = {track.one: row for row, track in enumerate(tracks)}
         for one, seen in zip(map(int, expected.ids), overlaps(expected.soft, found.soft), strict=True):
@@ -97,15 +100,15 @@ class Tracker:
         ids[new] = self.most + 1 + np.arange(new.sum())
         self.most += int(new.sum())
         made = replace(found, ids=ids)
-        self._keep(made, frame)
+        self._keep(made)
         return made
 
-    def _keep(self, found: Instances, frame: int) -> None:
+    def _keep(self, found: Instances) -> None:
         missing = {one: replace(track, missed=track.missed + 1) for one, track in self.tracks.items()}
         now = {}
         for one, kind, box in zip(map(int, found.ids), map(int, found.classes), found.boxes, strict=True):
             last = self.tracks.get(one)
-            passed = 0 if last is None else frame - last.frame
+            passed = 0 if last is None else self.frame - last.frame
             velocity = np.zeros(4) if last is None or passed <= 0 else (box - last.box) / passed
-            now[one] = Track(one, kind, box, velocity, frame)
+            now[one] = Track(one, kind, box, velocity, self.frame)
         self.tracks = {one: track for one, track in missing.items() if track.missed <= PATIENCE} | now

@@ -47,13 +47,9 @@ def tracking(
     return Held(own, schedule, session(own, schedule), decoding.before)
 
 
-def _begun(before: Handover | None) -> tuple[Tracker, int]:
-    """Return the identities and the number of frames with which a stream begins; identities of the piece before go on."""
-    return (
-        (Tracker(), 0)
-        if before is None
-        else (replace(before.tracker, tracks=dict(before.tracker.tracks)), before.frame)
-    )
+def _begun(before: Handover | None) -> Tracker:
+    """Return the identities with which a stream begins: those of the piece before go on."""
+    return Tracker() if before is None else replace(before.tracker, tracks=dict(before.tracker.tracks))
 
 
 def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
@@ -73,20 +69,20 @@ class Held(Stream):
 
     def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session, before: Handover | None) -> None:
         super().__init__(net, schedule, session)
-        self.tracker, self._frame = _begun(before)
+        self.tracker = _begun(before)
         self._shown = None if before is None else before.expected(None)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run one frame and return it."""
         [shown] = super().run(seen)
-        self._frame += 1
+        self.tracker.frame += 1
         if any(shown.record.fired) or self._shown is None:
-            self._shown = self.tracker.see(shown.output, self._shown, self._frame)
+            self._shown = self.tracker.see(shown.output, self._shown)
         return [shown._replace(output=self._shown)]
 
     def handover(self, output: Any) -> Handover:
         """Return the state after the last frame, whose instances are ``output``."""
-        return Handover(output, self.tracker, self._frame)
+        return Handover(output, self.tracker)
 
     def close(self) -> None:
         """Forget the clip; identities go on counting."""
@@ -108,13 +104,13 @@ class BothSides(Interpolated):
     ) -> None:
         super().__init__(net, schedule, carry, session, lookahead)
         self.decoding, self._before = decoding, decoding.before
-        self.tracker, self.frame = _begun(decoding.before)
+        self.tracker = _begun(decoding.before)
         self.sees_ahead = decoding.head is not None
         self.fuse, self.make_output = blended, lambda maps, image: maps.value()
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
-        self.frame += 1
+        self.tracker.frame += 1
         return super().run(seen)
 
     def maps_of(self, seen: Seen, value: Any) -> Maps:
@@ -122,7 +118,7 @@ class BothSides(Interpolated):
         found = self.decoding(value, seen.image)
         key, back = self.window.key, self.window.since_key(None if seen.motion is None else seen.motion.coarse())
         expected = self.from_before(seen) if key is None or back is None else key.maps.moved(back).value()
-        return InstanceMaps.of(self.tracker.see(found, expected, self.frame))
+        return InstanceMaps.of(self.tracker.see(found, expected))
 
     def from_before(self, seen: Seen) -> Instances | None:
         """Return the instances of the piece of the video before, moved to the first frame of this one; None on all others."""
@@ -131,7 +127,7 @@ class BothSides(Interpolated):
 
     def handover(self, output: Any) -> Handover:
         """Return the state after the last frame, whose instances are ``output``."""
-        return Handover(output, self.tracker, self.frame, self.now.sight.grey)
+        return Handover(output, self.tracker, self.now.sight.grey)
 
     def rehearse(self, image: Any, vectors: Any) -> None:
         """Run the network on a frame that belongs to no clip."""
@@ -149,7 +145,8 @@ class Warped(BothSides):
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frame."""
-        self.now, self.frame = seen, self.frame + 1
+        self.now = seen
+        self.tracker.frame += 1
         value = self.session(seen.image).value
         record = self.session.record
         begun = time.perf_counter()
@@ -162,7 +159,7 @@ class Warped(BothSides):
                 expected = self.from_before(seen)
             else:
                 expected = self._key.moved(self._back).value()
-            found = self.tracker.see(self.decoding(value, seen.image), expected, self.frame)
+            found = self.tracker.see(self.decoding(value, seen.image), expected)
             self._key, self._back = InstanceMaps.of(found), None
             output = found
         else:
