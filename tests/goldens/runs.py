@@ -268,7 +268,7 @@ def timeless(printed: str) -> list[str]:
         elif timed:  # a row whose cells of a column are empty: its times are the last
             cells = [cell for cell in cells if not re.fullmatch(r"\d+\.\d\d", cell)]
         text = " | ".join(cells)
-        if not re.search(r"\d s\b|\bms\b| times the uncut|/.*\.toml", text):
+        if not re.search(r"\d s\b|\bms\b| times the uncut|uncut network's time|/.*\.toml", text):
             lines.append(text)
     return lines
 
