@@ -39,7 +39,7 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
     >>> with_threshold(as_clock(lambda tick, threshold=0.5: tick.fires >= threshold), 4).threshold
     4
     """
-    known: list[str] = [field.name for field in fields(clock)] if is_dataclass(clock) else []
+    known: list[str] = [one.name for one in fields(clock) if one.init] if is_dataclass(clock) else []
     if "threshold" in known and facts(clock).threshold is not None:
         return replace(clock, threshold=threshold)  # type: ignore[type-var]  # a dataclass
     raise UsageError(
