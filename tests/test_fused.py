@@ -394,7 +394,7 @@ def test_which_stages_may_fire_on_a_frame(schedule: Schedule, last: list[int]) -
 def test_a_clock_that_looks_at_nothing_is_asked_once_and_in_order(made: Any) -> None:
     asked: list[int] = []
 
-    class Telling(AtLeastEvery):
+    class Telling(Every):
         def __call__(self, tick: Any, state: Any) -> Any:
             asked.append(tick.stage)
             return super().__call__(tick, state)

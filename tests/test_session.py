@@ -502,3 +502,14 @@ def test_firing_is_nested_and_staleness_is_told(schedule, seed) -> None:
         assert [r == t for r, fired in zip(record.reflects, record.fired, strict=True) if fired] == [True] * sum(
             record.fired
         )
+
+
+def test_a_clock_of_the_users_is_asked_whatever_it_calls_its_fields() -> None:
+    class Mine:
+        period = 3
+
+        def __call__(self, tick, state):
+            return Decision(tick.since == 2), state
+
+    fired = [record.fired[1] for _, record in run(network(2), "01234", Mine())]
+    assert fired == [True, False, True, False, True]

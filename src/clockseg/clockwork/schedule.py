@@ -61,7 +61,7 @@ class Schedule:
 
     @cached_property
     def periods(self) -> tuple[int | None, ...]:
-        """For each stage, its period if it fires at a fixed rate, on frames t = 0 mod period; None if its clock is asked."""
+        """For each stage, the period that its clock declares; None if it declares none."""
         return tuple(facts(clock).period for clock in self.clocks)
 
     def _check_nested(self) -> None:

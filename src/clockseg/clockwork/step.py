@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clockseg.clockwork.carry import call_carry
-from clockseg.clockwork.clock import PICTURE, Decision, Tick, View, Watch
+from clockseg.clockwork.clock import PICTURE, Decision, Every, Tick, View, Watch
 from clockseg.clockwork.lazy import CLOCK, FINISH, FUSE, MOTION, Executor, Lazy
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
@@ -99,8 +99,8 @@ def advance(
             answer, state = FIRE, past.state
         elif i and not late and schedule.nested and not answers[-1].fire:
             answer, state = HOLD, past.state
-        elif period := schedule.periods[i]:
-            answer, state = HOLD if frame.t % period else FIRE, past.state
+        elif type(clock := schedule.clocks[i]) is Every:
+            answer, state = HOLD if frame.t % clock.period else FIRE, past.state
         else:
             answer, state = frame.decide(i, views, memory)
             if answer.refill:
