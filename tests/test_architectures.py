@@ -21,7 +21,7 @@ from clockseg.instances.sets import Instances
 from clockseg.networks import named
 from clockseg.networks.checking import picture, whole
 from clockseg.networks.cutting import cut_network
-from clockseg.networks.settling import Cutting
+from clockseg.networks.settling import Cutting, settle
 from clockseg.networks.source import Said, Source
 from clockseg.types import Array
 from clockseg.video import OverlayWriter
@@ -107,8 +107,15 @@ def test_a_network_of_one_size_says_so_and_takes_wide_frames(
 
 
 @pytest.mark.parametrize("checkpoint", ["Mask2Former"], indirect=True)
-def test_a_mask2former_is_cut_behind_its_pixel_decoder_by_name(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_mask2former_is_cut_where_its_backbone_ends_or_behind_its_pixel_decoder_by_name(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     source = hf.hf_source(checkpoint, engine=openvino)
+    (first,), (second,), _ = settle(source, Said(), Cutting(measured=False), "net").sidecar.cuts
+    assert first.startswith("/model/pixel_level_module/encoder/swin/encoder/layers.0/")
+    layers = [node for node in source.model.graph.node if "/decoder/encoder/layers." in node.name]
+    assert any(second in node.input for node in layers)
+    assert all(second not in node.output for node in layers)
     cutting = Cutting(at="model.pixel_level_module.decoder")
     found = cut_network(source, tmp_path / "net.onnx", cutting=cutting, engine="openvino", repeat=1)
     assert found.sidecar.cuts == (("/model/pixel_level_module/decoder/mask_projection/Conv_output_0",),)
