@@ -117,7 +117,7 @@ def test_bytes_and_ids_need_nothing_said(suffix: str, engine: str, tmp_path: Pat
 
 
 def test_a_size_that_is_fixed_by_the_file_or_by_constants_inside_is_not_asked_for(tmp_path: Path) -> None:
-    path = bare(tmp_path, said={"input": {**SAID["input"], "width": 640, "height": 480}})
+    path = bare(tmp_path, said={"input": {**SAID["input"], "width": WIDTH, "height": HEIGHT}})
     assert load(path)(frame()).shape == (HEIGHT, WIDTH)
     model = onnx.load(path)
     name = model.graph.input[0].name
@@ -233,6 +233,7 @@ def test_frames_of_any_size_are_padded_as_the_network_needs(tmp_path: Path) -> N
         ({"input": {**SAID["input"], "name": "image"}}, r'json: input\.name is "image", .* it has input'),
         ({"input": {**SAID["input"], "width": 0, "height": 0}}, r"json: input\.width is 0; it must be a whole number"),
         ({"input": 5}, r"json: input is 5; it must be an object"),
+        ({"input": {**SAID["input"], "width": 640, "height": 480}}, r"json: the size is 640x480, .* fixed to 48x32"),
         ({"classes": ["a", "b", "c"]}, r"3 classes are named, and 'scores' .* scores 4: .* write into .*json"),
         ({"classes": ["a", "b", "c", "d", "e"]}, r"5 classes are named, and 'scores' .* scores 4"),
         ({"classes": "a"}, r'json: classes is "a"; it must be a list of strings'),

@@ -43,11 +43,17 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
         sidecar.read(beside)  # which raises the error
     data = data or {}
     said, given = _said(data, beside), data.get("input", {})
-    size = size or said.size
+    asked, size = size, size or said.size
     model = onnx_reader.read(path) if path.suffix == ".onnx" else openvino_file.graph_of(path, size or _EXAMPLE)
     frame = frame_input(model)
     _check_name(beside, "input.name", given.get("name"), "input", [frame.name])
     _check_name(beside, "output", data.get("output"), "output", [value.name for value in model.graph.output])
+    if asked is None and frame.size and said.size not in (None, frame.size):
+        (width, height), (fixed_width, fixed_height) = said.size, frame.size
+        raise NetworkError(
+            f"{beside}: the size is {width}x{height}, and this network's file is fixed to {fixed_width}x{fixed_height}. Write "
+            "that, or leave width and height out."
+        )
     head = recognised(model, said)
     known = replace(said, size=None if frame.size else size).over(Said() if head is None else implied(head, frame))
     with _explained(path, beside):
