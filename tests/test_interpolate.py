@@ -20,6 +20,7 @@ from clockseg import (
     StagedNetwork,
     UsageError,
     adaptive,
+    budget,
     carried,
     fixed_rate,
     frame_oracle,
@@ -209,6 +210,29 @@ def test_nothing_is_taken_across_a_cut(keys) -> None:
     assert all((glued[t] == changed[t]).all() for t in range(10, 20))
 
 
+def test_a_shot_begins_with_a_key_frame() -> None:
+    net, shots = scoring(), [clip(5, seed=1), clip(3, speed=-1.0, seed=2), clip(7, speed=2.0, seed=3)]
+    frames = [image for shot in shots for image in shot]
+    every = outputs(net, frames, frame_oracle)
+    fired = []
+    for t, (output, record) in enumerate(run(net, frames, carried(skip_frame(6), Interpolate(Flow(), keys=1)))):
+        fired += [t] if any(record.fired) else []
+        if t in (0, 5, 8):
+            assert record.fill
+            assert (output == every[t]).all()
+    assert fired == [0, 5, 8, 14]
+
+
+def test_a_cut_keeps_what_clocks_know_and_counts_as_a_run() -> None:
+    """Photographs, each a shot of its own: all of them run, and a budget's debts stay."""
+    net, photographs = scoring(), [picture(0, seed) for seed in range(12)]
+    late = stream(net, carried(budget(network_rate=0.25), Interpolate(Flow())))
+    records = [shown.record for image in photographs for shown in late.push(image)]
+    records += [shown.record for shown in late.end()]
+    assert all(record.fill for record in records)
+    assert late.session.tally.network_rate == 1.0
+
+
 def test_every_frame_comes_once_and_in_order_late_by_at_most_one_interval() -> None:
     net, frames = scoring(), clip(11)
     late = stream(net, carried(skip_frame(4), Interpolate(Flow())))
@@ -272,6 +296,11 @@ def test_a_session_refuses_it_and_tells_the_way_out() -> None:
     session = Session(scoring(), carried(skip_frame(2), Interpolate(Flow())))
     with pytest.raises(UsageError, match=r"clockseg\.run"):
         session(picture(0))
+
+
+def test_a_name_in_place_of_a_network_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'street' is not a network; load it first"):
+        next(run("street", clip(2), frame_oracle))
 
 
 def test_a_value_without_maps_is_refused() -> None:

@@ -95,6 +95,14 @@ def test_legend_shows_the_classes_that_are_there_largest_first():
     assert not len(places((0, 0, 250)))
 
 
+def test_legend_begins_anew_with_a_shot():
+    colours = [(250, 0, 0), (0, 250, 0)]
+    follows, alone = Legend((640, 100), ["road", "sky"], colours), Legend((640, 100), ["road", "sky"], colours)
+    road, sky = np.zeros((100, 640), np.uint8), np.ones((100, 640), np.uint8)
+    follows.draw(road)
+    assert (follows.draw(sky, fill=True) == alone.draw(sky)).all()
+
+
 def test_legend_leaves_out_what_has_no_label_and_follows_slowly():
     legend = Legend((640, 100), ["road", "sky"], [(250, 0, 0), (0, 250, 0)])
     nothing = np.full((40, 40), 255, np.uint8)

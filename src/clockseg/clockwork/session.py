@@ -34,14 +34,16 @@ class Session:
         self.schedule = schedule_for(schedule, len(net))
         check(net, self.schedule)
         self.memory: Memory | None = None
+        self._states: tuple[Any, ...] | None = None
         self.tally = Tally(net.names)
         own = Executor() if net.executor is None else net.executor(net, self.schedule)
         self._executor = own if executor is None else executor
 
     def __call__(self, image: Any, *, vectors: Any = None) -> Any:
         """Return the output for this frame; ``vectors``: see ``step``."""
-        first = self.memory is None
-        self.memory = memory = advance(self.net, self.schedule, self.memory, image, vectors, self._executor)
+        first = self.memory is None and self._states is None
+        memory = advance(self.net, self.schedule, self.memory, image, vectors, self._executor, self._states)
+        self.memory, self._states = memory, None
         if memory.record.fill:
             self._executor.rehearse(memory, image, vectors)
         self.tally = self.tally.add(memory.record, first=first)
@@ -49,7 +51,13 @@ class Session:
 
     def reset(self) -> None:
         """Drop all cached values: the next frame is a fill and counts as the first of a clip."""
-        self.memory = None
+        self.memory = self._states = None
+
+    def refill(self) -> None:
+        """Drop all cached values but the states of clocks: the next frame is a fill within the clip, as after a scene cut."""
+        if self.memory is not None:
+            self._states = tuple([cell.state for cell in self.memory.stages])
+            self.memory = None
 
     @property
     def record(self) -> Record:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -279,9 +279,10 @@ class Recording:
         found: Sight = self.look(("sight", estimator), index)
         return found
 
-    def play(self, schedule: ScheduleLike) -> Iterator[Played]:
+    def play(self, schedule: ScheduleLike, *, refills: Container[int] = ()) -> Iterator[Played]:
         """Return what a ``Session`` under ``schedule``, reset at the start of clips, gives for each frame; no stage is run.
 
+        ``refills``: the frames before which ``Session.refill`` is called.
         ``UsageError`` if it can't be replayed, or needs a value that wasn't recorded.
         """
         made = schedule_for(schedule, len(self.net))
@@ -291,13 +292,17 @@ class Recording:
                 f"the schedule needs {', '.join(sorted(map(_told, missing)))}, which wasn't recorded; record with "
                 "keep=needs(net, [schedule])."
             )
-        return self._played(made)
+        return self._played(made, refills)
 
-    def _played(self, schedule: Schedule) -> Iterator[Played]:
+    def _played(self, schedule: Schedule, refills: Container[int]) -> Iterator[Played]:
         executor, memory = Replay(self, schedule.carry), None
         for index, frame in enumerate(self.frames):
-            before = None if frame.first else memory
-            memory = advance(self.net, schedule, before, Shot(self, index), None, executor)
+            before: Memory | None = None if frame.first else memory
+            states = None
+            if before is not None and index in refills:
+                states = [cell.state for cell in before.stages]
+                before = None
+            memory = advance(self.net, schedule, before, Shot(self, index), None, executor, states)
             full, fired = frame.seconds, memory.record.fired
             spent = Seconds(tuple(one if fires else 0.0 for one, fires in zip(full.stages, fired, strict=True)))
             if any(fired):

@@ -145,7 +145,7 @@ class Warped(BothSides):
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frame."""
-        self.now = seen
+        self.begin(seen)
         self.tracker.frame += 1
         value = self.session(seen.image).value
         record = self.session.record

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clockseg.carry.interpolate import Interpolate
-from clockseg.carry.warp import Warp
+from clockseg.carry.warp import Estimator, Warp
+from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.execution.recording import Played, Recording
 from clockseg.execution.replay import Promise, Shot
@@ -36,7 +37,8 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
         fired = any(played.record.fired)
         return Played(promise, played.record._replace(propagated="" if fired else INTERPOLATED))
 
-    firings = recording.play(replace(schedule, carry=Warp(carry.motion, of="output")))
+    cuts = _cuts(recording, carry.motion)
+    firings = recording.play(replace(schedule, carry=Warp(carry.motion, of="output")), refills=cuts)
     for index, played in enumerate(firings):
         if played.record.fill:
             yield from [made(due, keys) for due in window.end()]
@@ -47,3 +49,15 @@ def _interpolated(recording: Recording, schedule: Schedule, carry: Interpolate) 
             keys, maps = (*keys, index), Maps.of(recording.look("fused", index))
         yield from [made(due, keys) for due in window.add((index, played), step, maps)]
     yield from [made(due, keys) for due in window.end()]
+
+
+def _cuts(recording: Recording, estimator: Estimator) -> set[int]:
+    """Return the frames with which a shot begins, beside the first ones of clips."""
+    found, usual = set[int](), 0.0
+    for index, frame in enumerate(recording.frames):
+        if frame.first:
+            usual = 0.0
+            continue
+        cut, usual = scene_cut(recording.motion(estimator, index), None, None, usual)
+        found |= {index} if cut else set()
+    return found

@@ -14,6 +14,7 @@ from typing import Any
 
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.warp import Warp
+from clockseg.clocks.scene_cut import scene_cut
 from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.facts import facts
 from clockseg.clockwork.lazy import Executor
@@ -21,6 +22,7 @@ from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import Schedule, ScheduleLike, schedule_for
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record
+from clockseg.errors import UsageError
 from clockseg.execution.machine import cores
 from clockseg.showing.labelling import Labeller
 from clockseg.showing.maps import Maps, Part, keeping
@@ -55,6 +57,8 @@ def stream(
     as many as it takes to reach the next key frame, within bounded memory. If the network's ``restore`` has a method
     ``stream``, as that of instance networks, it makes the stream.
     """
+    if not isinstance(net, StagedNetwork):
+        raise UsageError(f'{net!r} is not a network; load it first, such as clockseg.load("street").')
     found = schedule_for(parse_schedule(schedule) if isinstance(schedule, str) else schedule, len(net))
     own = getattr(net.restore, "stream", None)
     if own is not None:
@@ -123,7 +127,7 @@ class Interpolated(Watching):
         periods = {facts(clock).period for clock in schedule.clocks}
         fixed = len(periods) == 1 and None not in periods
         super().__init__(net, schedule, carry.motion, session, own=scores, of=None if fixed else "output")
-        self._smooth, self._lookahead = carry.keys == 2, lookahead
+        self._smooth, self._lookahead, self._usual = carry.keys == 2, lookahead, 0.0
         self.window = Window(self._smooth)
         labels = Labeller(net)
         self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
@@ -137,9 +141,24 @@ class Interpolated(Watching):
             self._pools[os.getpid()] = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
         return self._pools[os.getpid()]
 
+    def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
+        """Prepare a frame, and estimate its motion since the frame before; None where a shot begins."""
+        seen = super().see(image, vectors=vectors, item=item)
+        begun = time.perf_counter()
+        if seen.motion is None:
+            return seen
+        cut, self._usual = scene_cut(seen.motion, None, None, self._usual)
+        return seen._replace(motion=None if cut else seen.motion, seconds=seen.seconds + time.perf_counter() - begun)
+
+    def begin(self, seen: Seen) -> None:
+        """Make a frame the current one. In a new shot, nothing of the last one is worth keeping."""
+        self.now = seen
+        if seen.motion is None:
+            self.session.refill()
+
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frames whose outputs are known now."""
-        self.now = seen
+        self.begin(seen)
         scores = self.session(rgb(seen.image) if self._reads_pictures else seen.image)
         record = self.session.record
         frame = _Frame(seen.item, seen.image, record)
@@ -182,7 +201,7 @@ class Interpolated(Watching):
     def close(self) -> None:
         """Forget the clip, and end the threads."""
         super().close()
-        self.window = Window(self._smooth)
+        self.window, self._usual = Window(self._smooth), 0.0
         pool = self._pools.pop(os.getpid(), None)
         if pool is not None:
             pool.shutdown()

@@ -236,13 +236,16 @@ class Legend:
         self.height = self._paper.height
         self._drawn: tuple[list[tuple[int, str]], Image] = ([], self._paper.blank)
 
-    def draw(self, labels: Labels) -> Image:
-        """Draw the band after one more frame's label map, uint8 [h, w]; uint8 RGB [height, w, 3]."""
+    def draw(self, labels: Labels, *, fill: bool = False) -> Image:
+        """Draw the band after one more frame's label map, uint8 [h, w]; uint8 RGB [height, w, 3].
+
+        ``fill``: True if a shot may begin with it, so that shares of frames before don't count.
+        """
         step = max(1, int((labels.size / _SAMPLED) ** 0.5))
         sampled = np.ascontiguousarray(labels[::step, ::step])
         now: Array = cv2.calcHist([sampled], [0], None, [256], [0, 256]).ravel() / max(1, sampled.size)
-        known = np.zeros(256) if self._shares is None else self._shares
-        self._shares = known + (now - known) * (1.0 if self._shares is None else _FOLLOW)
+        known = now if self._shares is None or fill else self._shares
+        self._shares = known + (now - known) * _FOLLOW
         entries = list(self._entries(self._shares[: len(self._palette)]))
         if entries != self._drawn[0]:
             self._drawn = entries, self._canvas(entries)

@@ -51,7 +51,7 @@ class Drawing(OverlayWriter):
         strip, legend = self._bands = self._bands or self._begin(self._picture_size or frame.size)
         below = strip.draw(fired, fill)
         if legend is not None:
-            below = np.concatenate([legend.draw(drawn), below])
+            below = np.concatenate([legend.draw(drawn, fill=fill), below])
         picture: Image | av.VideoFrame
         if drawn.ndim == 3:
             picture = stacked(drawn, below)
