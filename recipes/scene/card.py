@@ -1,10 +1,10 @@
 """What does `scene` reach? The figures of its model card, measured through the engine as users run it.
 
-    python -m recipes.scene.card CACHE                 results/scene_card.json and the tables
-    python -m recipes.scene.card CACHE --card          the same, the figures into the card (weights/scene.md) and,
+    python -m recipes.scene.card TEACHER               results/scene_card.json and the tables
+    python -m recipes.scene.card TEACHER --card        the same, the figures into the card (weights/scene.md) and,
                                                        with those of the training, recipes/scene/results
 
-CACHE is the folder of the teacher's answers, as `python -m recipes.scene teach` made it.
+TEACHER is the teacher's TFLite file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
 from clockseg.networks.load import path_of
 from recipes.cards import RECIPES, WEIGHTS, arguments, facts, finish, percent, table, trained, write_metrics
+from recipes.scene.teacher import Teacher, Teaches
 from recipes.scene.training import LEAST_SHARE, agreement
 from recipes.street.card import frame_times, own_labels
 
@@ -37,11 +38,11 @@ FRAMES = 96
 def main() -> None:
     """Measure, write, print."""
     args = _arguments()
-    root = data("scenes").parent
+    root, teacher = data("scenes").parent, Teacher(args.TEACHER)
     nets = {name: load(name, engine="openvino", threads=args.threads) for name in (SCENE, INT8)}
     figures: dict[str, Any] = {
-        "agreement": {name: scored(net.uncut(), net, root, args.CACHE) for name, net in nets.items()},
-        "stages": stages(nets[SCENE], root, args.CACHE),
+        "agreement": {name: scored(net.uncut(), net, root, teacher) for name, net in nets.items()},
+        "stages": stages(nets[SCENE], root, teacher),
         "clocked": {name: clocked(nets[SCENE], data(*parts)) for name, parts in VIDEOS.items()},
         "milliseconds": {name: frame_times(name, args.threads, args.repeat) for name in nets},
         "megabytes": {name: round(path_of(name).stat().st_size / 1e6, 1) for name in nets},
@@ -53,15 +54,15 @@ def main() -> None:
         write_metrics("scene", "scene", figures)
 
 
-def scored(labeller: Any, net: StagedNetwork, root: Path, cache: Path) -> dict[str, Any]:
+def scored(labeller: Any, net: StagedNetwork, root: Path, teacher: Teaches) -> dict[str, Any]:
     """Agreement of a labeller with the teacher on the validation pictures, in fractions of 1."""
-    found = agreement(labeller, root, cache)
+    found = agreement(labeller, root, teacher)
     shares = found.counts.sum(axis=1) / found.pixels
     told = facts(found, net.classes) | {"mean_iu": round(found.mean_iu_of(LEAST_SHARE), 4)}
     return told | {"share": {name: round(float(share), 4) for name, share in zip(net.classes, shares, strict=True)}}
 
 
-def stages(net: StagedNetwork, root: Path, cache: Path) -> dict[str, Any]:
+def stages(net: StagedNetwork, root: Path, teacher: Teaches) -> dict[str, Any]:
     """The same of each stage's own scores alone."""
     found = {}
     for stage in net.stages:
@@ -69,7 +70,7 @@ def stages(net: StagedNetwork, root: Path, cache: Path) -> dict[str, Any]:
         def label(image: Any, name: str = stage.name) -> Any:
             return own_labels(net, image)[name]
 
-        total = agreement(label, root, cache)
+        total = agreement(label, root, teacher)
         found[stage.name] = {"pixel_acc": round(total.pixel_acc, 4), "mean_iu": round(total.mean_iu_of(LEAST_SHARE), 4)}
     return found
 
@@ -135,7 +136,7 @@ def _arguments() -> argparse.Namespace:
     return arguments(
         __doc__,
         threads=2,
-        CACHE={"type": Path},
+        TEACHER={"type": Path},
         repeat={"type": int, "default": 60, "help": "runs to time"},
         log={"type": Path, "default": RECIPES / "scene" / "results" / "scene-log.jsonl"},
     )
