@@ -301,7 +301,8 @@ def test_a_skip_from_the_second_level_only(tmp_path: Path, capsys: pytest.Captur
     cut = ["cut", f"{tmp_path}/model.onnx", "--out", f"{tmp_path}/net.onnx", "--size", "96x64", "--mean=0", "--std=1"]
     assert main(cut) == 0
     told = capsys.readouterr().out
-    assert "a frame on which only stage 1 fires, and such a frame keeps the old output" in told
+    assert "chosen: what runs if only stage 1 fires takes " in told
+    assert "measured node by node, and such a frame keeps the old output" in told
     assert f"note: {best.note}." in told
     assert main([*cut, "--overwrite", "--at", suggested]) == 0
     assert set(load(tmp_path / "net.onnx").groups[-1].reads) == {"stage1", "stage2"}
@@ -463,8 +464,9 @@ def test_inspect_of_a_bare_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "tiny: 512x256" in out
     assert "reads input 1x3x256x512" in out
     assert "gives scores 1x4x256x512" in out
-    assert "--at auto, by time: " in out
+    assert "--at auto, by shares of the uncut network's time, measured node by node: " in out
     assert "of time" in out
+    assert "stage 1 alone: share of the multiply-adds that run" in out
 
 
 def test_inspect_of_several_outputs_shows_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

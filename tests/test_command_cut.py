@@ -191,11 +191,15 @@ def test_the_choice_is_told_with_its_runner_up(tmp_path: Path) -> None:
     assert found.choice.cuts == found.sidecar.cuts
     assert found.choice.runner_up.cuts[0] != found.choice.cuts[0]
     assert 0 < found.choice.every_frame < 1
-    assert len(settled(tmp_path, networks.tiny(), cutting=Cutting(stages=2, measured=False)).sidecar.cuts) == 2
+    by_work = settled(tmp_path, networks.tiny(), cutting=Cutting(stages=2, measured=False))
+    assert len(by_work.sidecar.cuts) == 2
+    assert by_work.choice.work == by_work.choice.runner_up.work == "the multiply-adds"
 
 
 def test_times_choose_where_they_are_measured(tmp_path: Path) -> None:
-    assert settled(tmp_path, networks.tiny(), cutting=Cutting()).choice.every_frame > 0
+    choice = settled(tmp_path, networks.tiny(), cutting=Cutting()).choice
+    assert choice.every_frame > 0
+    assert choice.work == choice.runner_up.work == "the uncut network's time, measured node by node"
 
 
 def test_a_network_without_skips_is_told_of(tmp_path: Path) -> None:

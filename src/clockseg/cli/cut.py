@@ -235,7 +235,7 @@ def _cuts(found: CutNetwork) -> str:
 
 
 def _share(choice: Choice) -> str:
-    share = f"{percent(choice.every_frame)} of the time goes into a frame on which only stage 1 fires"
+    share = f"what runs if only stage 1 fires takes {percent(choice.every_frame)} of {choice.work}"
     return share if choice.reaching[0] else f"{share}, and such a frame keeps the old output"
 
 

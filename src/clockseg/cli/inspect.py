@@ -133,7 +133,8 @@ def _tensors(found: Inspection) -> list[str]:
 
 
 EXPLAINED = """above: share of the multiply-adds (and of the time, measured uncut) before these tensors.
-every frame: share of the multiply-adds on a frame on which only stage 1 fires, cut here and at {end}.
+stage 1 alone: share of the multiply-adds that run on a frame on which only stage 1 fires, if stage 1 ends at these tensors and
+the last stage at {end}.
 skip: yes if fresh values reach the output on such a frame (a skip connection)."""
 
 
@@ -153,7 +154,7 @@ def cuts_text(found: CutCandidates) -> str:
         "size": lambda one: in_bytes(one.bytes),
         "above": lambda one: percent(one.above),
         **({} if found.seconds is None else {"of time": lambda one: percent(one.seconds_above)}),
-        "every frame": lambda one: percent(one.every_frame),
+        "stage 1 alone": lambda one: percent(one.every_frame),
         "skip": lambda one: "yes" if one.skip else "",
         **({"now": lambda one: "cut" if one.tensors in found.cuts else ""} if found.cuts else {}),
     }
@@ -163,8 +164,8 @@ def cuts_text(found: CutCandidates) -> str:
 
 
 def _choice(found: CutCandidates) -> Iterator[str]:
-    by, choice = "multiply-adds" if found.seconds is None else "time", found.choice
-    yield f"--at auto, by {by}: {_cuts(choice)}"
+    choice = found.choice
+    yield f"--at auto, by shares of {choice.work}: {_cuts(choice)}"
     yield f"    {_shares(choice)}{'; ' + choice.note if choice.note else ''}"
     if choice.runner_up is not None:
         yield f"    next best: {_cuts(choice.runner_up)}; {_shares(choice.runner_up)}"
@@ -176,4 +177,4 @@ def _cuts(choice: Choice) -> str:
 
 def _shares(choice: Choice) -> str:
     stages = " + ".join(f"{100 * share:.0f}" for share in choice.stages)
-    return f"{percent(choice.every_frame)} on every frame (stages {stages} %, fusing {100 * choice.shared:.0f} %)"
+    return f"stage 1 alone {percent(choice.every_frame)} (stages {stages} %, fusing {100 * choice.shared:.0f} %)"

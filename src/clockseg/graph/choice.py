@@ -110,7 +110,7 @@ class Choice:
 
     ``every_frame``: the share that runs on a frame on which stage 1 fires alone: it, and what is fused from it.
     ``reaching``: for each stage, whether what it makes reaches the output while later stages hold. ``note``: what was
-    asked for and can't be had; ``runner_up``: the best choice with another first cut.
+    asked for and can't be had; ``runner_up``: the best choice with another first cut. ``timed``: the work is the nodes' time.
     """
 
     cuts: tuple[Cut, ...]
@@ -120,6 +120,12 @@ class Choice:
     reaching: tuple[bool, ...]
     note: str = ""
     runner_up: Choice | None = None
+    timed: bool = False
+
+    @property
+    def work(self) -> str:
+        """The whole that ``every_frame`` is a share of, as a phrase."""
+        return "the uncut network's time, measured node by node" if self.timed else "the multiply-adds"
 
 
 def choose(
@@ -159,7 +165,8 @@ def choose(
     told = work if seconds is None else seconds
 
     def judge(cuts: tuple[Cut, ...]) -> Choice | None:
-        return _judged(graph, shapes, told, output, cuts)
+        found = _judged(graph, shapes, told, output, cuts)
+        return None if found is None else replace(found, timed=timed is not None)
 
     chosen = _chosen(rows, output, judge)
     if not chosen.reaching[0]:
