@@ -109,12 +109,18 @@ def test_the_summary_adds_it_up(net, video, tmp_path) -> None:
     }
     assert summary["fire_rate"] == {"low": 0.5, "mid": 0.5, "deep": 0.5}
     assert summary["relative_time_estimate"] > 0
-    assert summary["relative_multiply_adds"] == 0.5
-    assert summary["multiply_adds_per_frame"] == priced(net).full.multiply_adds / 2
+    assert summary["relative_multiply_adds"] == round(4 / 7, 4)
+    assert summary["multiply_adds_per_frame"] == round(priced(net).full.multiply_adds * 4 / 7)
     assert summary["fps"] == pytest.approx(7 / summary["wall_seconds"], rel=0.01)
     assert summary["engine"] == net.engine
     assert summary["machine"]["cores"] >= 1
     assert summary["versions"]["clockseg"]
+
+
+def test_multiply_adds_of_a_short_run_count_its_first_frame(net, video, tmp_path) -> None:
+    summary = read_summary(segment(video, tmp_path / "out", net, skip_frame(6), limit=3).folder)
+    assert summary["network_rate"] == 0
+    assert summary["relative_multiply_adds"] == round(1 / 3, 4)
 
 
 def test_every_and_limit_keep_the_inputs_frame_numbers_and_times(net, video, tmp_path) -> None:

@@ -69,9 +69,9 @@ class Figures:
     """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
     ``decoded``: frames of the input, taken or not. ``network_seconds``: of all parts, clocks and motion. ``spent`` and
-    ``uncut``: costs of what ran and of the uncut network. ``calm``: the counts from which flicker is computed, None if it
-    was not requested. ``confidences``: the mean confidence on each frame on which it was measured. ``busy`` and ``waited``:
-    seconds of each of ``BUSY`` and ``WAITED``.
+    ``uncut``: costs of what ran and of the uncut network, multiply-adds of all frames and energy of those after the first.
+    ``calm``: the counts from which flicker is computed, None if it was not requested. ``confidences``: the mean confidence on
+    each frame on which it was measured. ``busy`` and ``waited``: seconds of each of ``BUSY`` and ``WAITED``.
 
     >>> one = Figures(Tally(("a",), 1, 3, (1,)), decoded=3)
     >>> (one + one).tally.frames, Figures.from_facts(one.facts()) == one
@@ -109,8 +109,8 @@ class Figures:
             network_seconds=self.network_seconds + record.seconds.network,
             full=self.full.add(record, first=first),
         )
-        if first:
-            return known
+        # Energy counts from the second frame, as seconds do: the first one pays for what is compiled.
+        joules = 0.0 if first and joules is not None else joules
         return replace(known, spent=self.spent.add(price, joules), uncut=self.uncut.add(whole, None))
 
     def __add__(self, other: Figures) -> Figures:
@@ -149,7 +149,7 @@ class Figures:
             "relative_time_estimate": None if mean is None else round(mean / full, 4),
             "multiply_adds_per_frame": _rounded(self.spent.multiply_adds_per_frame, 0),
             "relative_multiply_adds": _rounded(self.spent.relative_multiply_adds(self.uncut), 4),
-            "joules_per_frame": _rounded(self.spent.joules_per_frame, 4),
+            "joules_per_frame": _rounded(replace(self.spent, frames=tally.later).joules_per_frame, 4),
             "flicker": None if self.calm is None else flicker_facts(self.calm),
             "confidence": _rounded(self.confidence, 3),
             "busy_seconds": {name: round(one, 3) for name, one in zip(BUSY, self.busy, strict=True)},

@@ -355,7 +355,7 @@ class _Run:
 
     def _count(self, frame: Frame, record: Record, joules: float | None) -> None:
         first = not self.figures.tally.frames
-        prices = None if first else self._meter.prices(frame.picture)
+        prices = self._meter.prices(frame.picture)
         price, whole = (None, None) if prices is None else (prices.frame(record), prices.whole)
         self.figures = self.figures.add(
             record, first=first, price=price, whole=whole, joules=joules, decode_seconds=frame.decode_seconds
