@@ -69,7 +69,7 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
 ) -> None:
     asked: list[Any] = []
 
-    def measured(source: Path, frames: int | None, ways: list[list[str]]) -> list[CommandTime]:
+    def measured(source: Path, frames: int, ways: list[list[str]]) -> list[CommandTime]:
         asked.extend([source, frames, ways])
         return [CommandTime(1.0, 0.1), CommandTime(1.0, 0.2)]
 
@@ -78,7 +78,7 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
     variants = (Variant(toy(), "large", "320"), Variant(toy(), "small", None, "bf16"))
     plan = replace(planned(Goal(keep=0.9), replace(chosen, variant=1)), variants=variants)
     found = promise(plan, read_data(video), write=("labels",), engine="openvino", threads=2)
-    source, frames, (way, every) = asked
+    source, frames, (way, every), *_ = asked
     assert (source, frames) == (video, 30)
     common = ["--write", "labels", "--engine", "openvino", "--every", "1", "--threads", "2"]
     small = ["--network", "small", "--precision", "bf16", "--schedule", chosen.candidate.text]
@@ -86,6 +86,8 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
     assert (way, every) == ([*common, *small], [*common, *large])
     assert found.facts()["planned"] == {"start": 1.0, "per_frame": 0.1, "seconds": 4.0}
     assert found.faster == pytest.approx(7 / 4)
+    limited = promise(plan, read_data(video), limit=20)
+    assert (asked[4], limited.frames) == (20, 30)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from clockseg.cli.options import (
     positive,
 )
 from clockseg.cli.progress import shown
-from clockseg.cli.terminal import columns, percent, say, warn
+from clockseg.cli.terminal import columns, say, warn
 from clockseg.errors import DataError
 from clockseg.libraries import CPU_ENGINES
 from clockseg.networks import ANY_VIDEO
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Find the best way to run a network on your video: the schedule, and the network, size and precision if several are given.
 
-Every network runs once on a few hundred frames. Hundreds of schedules (clock, rate, carry) are then replayed on the
-recording, with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
+Every network runs once on up to --limit frames. Many schedules (clock, rate, carry) are then replayed on the recording,
+with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
 reference is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. The
 plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both results are printed, and the
-worse one is promised. At the end, clockseg segment runs on a short part of the video to measure the time of the whole command.
+worse one is promised. At the end, clockseg segment runs several times on up to 240 frames of the video, at most --limit, to
+measure the time of the whole command.
 
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
 
@@ -112,9 +113,11 @@ def run(args: argparse.Namespace) -> int:
     plan = _planned(args, clips, account)
     seconds = time.monotonic() - start
     command, reason = _command(args, plan, clips)
+    command_seconds = time.monotonic() - start - seconds
     file = plan.file([str(clip.path) for clip in clips], every=args.every)
     facts = plan.facts() | {"seconds": seconds, "command": None if command is None else command.facts()}
-    publish_schedule(args, facts, file, lambda: _text(plan, command, seconds), draw)
+    facts |= {"command_seconds": command_seconds}
+    publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds), draw)
     for sentence in [*_warnings(plan), *reason]:
         warn(sentence)
     return 1 if account.troubles else 0
@@ -147,7 +150,8 @@ def _command(
     if not is_quiet(args):
         say("timing segment with the plan, and on every frame")
     try:
-        return promise(plan, clips, write=args.write or WRITES, engine=args.engine, threads=args.threads), ()
+        write = args.write or WRITES
+        return promise(plan, clips, write=write, engine=args.engine, threads=args.threads, limit=args.limit), ()
     except DataError as error:
         return None, (f"no time is promised for the whole command: {error}",)
 
@@ -170,14 +174,14 @@ ROWS = 16
 """Rows of the printed frontier."""
 
 
-def _text(plan: Plan, command: CommandPromise | None, seconds: float) -> str:
-    """Format the frontier and the choice; ``seconds``: that the plan took."""
+def _text(plan: Plan, command: CommandPromise | None, seconds: float, command_seconds: float) -> str:
+    """Format the frontier and the choice; ``seconds``: that the plan took, ``command_seconds``: that timing the command took."""
     cells: dict[str, Callable[[Trial], str]] = {
         "schedule": lambda one: ("* " if one is plan.chosen else "  ") + one.candidate.text,
         "network": lambda one: plan.variants[one.variant].name,
-        "time": lambda one: f"{one.tuned.relative_time:.3f}",
+        "tuned: time": lambda one: f"{one.tuned.relative_time:.3f}",
         "promised": lambda one: _percent(plan.goal.promised(one)),
-        "time, held back": lambda one: f"{one.held_back.relative_time:.3f}",
+        "held back: time": lambda one: f"{one.held_back.relative_time:.3f}",
         "agreement": lambda one: _percent(one.held_back.agreement.pixel_acc),
         "mIoU": lambda one: _percent(one.held_back.agreement.mean_iu),
         "network rate": lambda one: _percent(one.held_back.network_rate),
@@ -185,6 +189,8 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float) -> str:
     goal, chosen = plan.goal, plan.chosen
     measure = "pixel agreement" if goal.measure == "pixel_acc" else "agreement (mIoU)"
     told = (
+        f"tuned: time and promised {measure}, less its standard error, on the half of the video that the plan is chosen on. held "
+        "back: time, agreement of pixels, mIoU and network rate on the other half.\n"
         f"Times are relative to {plan.variants[0].name}, uncut, on every frame ({1000 * plan.uncut_seconds:.1f} ms per frame in "
         f"{plan.variants[0].net.engine}). {len(plan.trials)} schedules were tried on {plan.frames} frames ({plan.reason}) in "
         f"{seconds:.0f} s.\n"
@@ -192,7 +198,7 @@ def _text(plan: Plan, command: CommandPromise | None, seconds: float) -> str:
         f"{plan.promised_time:.3f} of the time; measured on held-back blocks {_percent(goal.agreement(chosen.held_back))} in "
         f"{chosen.held_back.relative_time:.3f}."
     )
-    told += "" if command is None else f"\n{_told(command)}"
+    told += "" if command is None else f"\n{_told(command)} Measuring this took {command_seconds:.0f} s more."
     return f"{columns(_shown(plan), cells, left=2)}\n\n{told}"
 
 
@@ -239,5 +245,9 @@ def _warnings(plan: Plan) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Format a share as a percentage, with two digits near 100 %; a dash for NaN."""
-    return "-" if math.isnan(share) else percent(share) if share <= 0.98 else f"{100 * share:.2f} %"
+    """Format a share as a percentage, rounded down so that none looks like a goal that it misses; a dash for NaN.
+
+    >>> _percent(0.97996), _percent(0.98), _percent(0.57)
+    ('97.99 %', '98.00 %', '57.00 %')
+    """
+    return "-" if math.isnan(share) else f"{math.floor(round(1e4 * share, 6)) / 100:.2f} %"

@@ -23,7 +23,7 @@ from clockseg.planning.taping import UNKNOWN, clip_length
 WRITES = ("labels", "overlay", "trace")
 """The outputs that the command writes by default."""
 SHORT, LONG = 40, 240
-"""Frames of the two lengths; a shorter video has a third of its frames and all of them."""
+"""Frames of the two lengths; of a shorter video, or a smaller limit, a third of its frames and all of them."""
 ROUNDS = 2
 LEAST = 12
 """Frames that a video needs to be measured."""
@@ -97,10 +97,12 @@ def promise(
     write: Sequence[str] = WRITES,
     engine: str = "auto",
     threads: int | None = None,
+    limit: int = LONG,
 ) -> CommandPromise:
     """Measure the command on the longest of ``clips`` with the plan, and with its reference on every frame.
 
-    ``write``: the outputs to write; ``engine`` and ``threads``: as given to the command. Errors as of ``command_times``.
+    ``write``: the outputs to write; ``engine`` and ``threads``: as given to the command. ``limit``: the most frames
+    to measure on. Errors as of ``command_times``.
     """
     lengths = [clip_length(clip)[0] for clip in clips]
     longest = max(range(len(clips)), key=lambda at: lengths[at])
@@ -112,21 +114,20 @@ def promise(
         size = [] if variant.size is None else ["--size", variant.size]
         network = ["--network", variant.network, "--precision", variant.precision]
         ways.append([*common, *network, *size, "--schedule", schedule])
-    known = lengths[longest] if lengths[longest] < UNKNOWN else None
     source = clip.images[0].parent if clip.images else clip.path
-    planned, every_frame = command_times(source, known, ways)
+    planned, every_frame = command_times(source, min(lengths[longest], limit), ways)
     frames = sum(lengths)
     return CommandPromise(None if frames >= UNKNOWN else frames, tuple(write), planned, every_frame)
 
 
 def command_times(
-    source: Path, frames: int | None, ways: Sequence[Sequence[str]], *, rounds: int = ROUNDS
+    source: Path, frames: int, ways: Sequence[Sequence[str]], *, rounds: int = ROUNDS
 ) -> list[CommandTime]:
-    """Measure ``clockseg segment`` on ``source`` (``frames`` frames long; None: many) with each list of options, in turns.
+    """Measure ``clockseg segment`` on the first ``frames`` of ``source``, ``LONG`` at most, with each list of options, in turns.
 
     A round that compiles is not counted. ``DataError`` if the video is too short or the command fails.
     """
-    long = min(LONG, LONG if frames is None else frames)
+    long = min(LONG, frames)
     if long < LEAST:
         raise DataError(f"{source}: {long} frames are too few to measure the command on; it needs {LEAST}.")
     spent: list[list[tuple[int, float]]] = [[] for _ in ways]

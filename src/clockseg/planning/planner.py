@@ -1,4 +1,4 @@
-"""Finds the best way to run a network on a video without labels: one full pass, and hundreds of schedules replayed on it.
+"""Finds the best way to run a network on a video without labels: one full pass, and many schedules replayed on it.
 
 Every schedule is scored against the labels that the reference, the first network, gives on every frame, and timed by the
 cost of its frames in sessions measured here. Blocks of the video alternately choose the plan and are held back to check it.
