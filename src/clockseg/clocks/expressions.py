@@ -99,7 +99,10 @@ def _value(node: ast.expr, text: str, known: Mapping[str, Any], what: str) -> An
         return _imported(_unmarked(name), what)
     if isinstance(node, ast.Name):
         if node.id not in known:
-            raise UsageError(f"there is no {what} {node.id!r}. {nearest(node.id, known)}")
+            there = (
+                f"there is no {what} {node.id!r}" if node.id == text else f"{what} {text!r}: there is no {node.id!r}"
+            )
+            raise UsageError(f"{there}. {nearest(node.id, known)}")
         return known[node.id]
     if isinstance(node, ast.Call):
         return _call(node, text, known, what)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from clockseg import clocks
@@ -36,6 +38,7 @@ _EXAMPLES: dict[str, tuple[Any, str]] = {
 }
 """Schedules and clocks by name, with an example of each that needs arguments."""
 _CARRIED = "carried(skip_frame(4), warp(flow))"
+_LIKE_A_FILE = re.compile(r"""[^()\[\]:'"]+\.[A-Za-z]\w*""")
 
 
 def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
@@ -44,6 +47,11 @@ def parse_schedule(text: str, *, imports: bool = True) -> ScheduleLike:
     >>> parse_schedule("either(adaptive(0.25), at_least_every(8))").parts[1]
     AtLeastEvery(frames=8)
     """
+    if _LIKE_A_FILE.fullmatch(text.strip()):
+        why = "a schedule file ends in .toml" if Path(text.strip()).is_file() else "there is no such file"
+        raise UsageError(
+            f"schedule {text!r}: {why}. Give FILE.toml, which clockseg tune and plan write, or a schedule."
+        )
     known = {name: found for name, (found, _) in _EXAMPLES.items()}
     found = object_named(text, {**CARRIES, **known, "carried": partial(_carried, imports=imports)}, imports=imports)
     _check_whole(found)
