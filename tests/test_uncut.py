@@ -99,12 +99,13 @@ def test_the_labels_are_those_of_the_engine_alone(tmp_path: Path, suffix: str, e
 )
 def test_schedules_of_the_output(tmp_path: Path, suffix: str, schedule: str) -> None:
     net = load(bare(tmp_path, said=SAID, suffix=suffix))
-    results = list(run(net, map(frame, range(4)), parse_schedule(schedule)))
+    frames = [np.roll(cv2.GaussianBlur(frame(), (0, 0), 4), index, axis=1) for index in range(4)]  # one shot
+    results = list(run(net, frames, parse_schedule(schedule)))
     assert [record.fired for _, record in results] == [(True,), (False,), (False,), (True,)]
     for index, (labels, _) in enumerate(results):
         assert labels.shape == (HEIGHT, WIDTH)
         if index % 3 == 0 and "interpolate" not in schedule:
-            assert np.array_equal(labels, net(frame(index)))
+            assert np.array_equal(labels, net(frames[index]))
 
 
 @pytest.mark.parametrize(("suffix", "engine"), [(".onnx", "openvino"), (".onnx", "onnxruntime"), (".xml", "openvino")])
@@ -182,6 +183,15 @@ def test_segment_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["segment", str(clip), *given]) == 0, capsys.readouterr().err
     assert main(["inspect", str(path)]) == 0
     assert "network" in capsys.readouterr().out
+
+
+def test_a_network_as_a_video_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = bare(tmp_path)
+    assert main(["segment", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert f"is a network, not a video. Give it as --network {path}" in capsys.readouterr().err.replace("\n", " ")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_only_the_user_knows_is_asked_for(tmp_path: Path) -> None:

@@ -94,9 +94,9 @@ def working_size(text: str) -> int | tuple[int, int] | str:
 
 
 NETWORK_HELP = (
-    f"a bundled network ({', '.join(INSTALLED)}), FILE.onnx with its sidecar FILE.json beside it, FILE.xml of OpenVINO or "
-    "FILE.tflite, which run uncut, hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, "
-    "or hf:DIRECTORY"
+    f"a bundled network ({', '.join(INSTALLED)}), FILE.onnx with its sidecar FILE.json as cut writes them, a plain FILE.onnx, "
+    "FILE.xml of OpenVINO or FILE.tflite, which run uncut, with their normalisation in a FILE.json that you write, "
+    "hf:ORG/NAME[@REVISION] or torchvision:NAME, which are downloaded and cut on first use, or hf:DIRECTORY"
 )
 
 

@@ -26,7 +26,7 @@ from clockseg.cli.options import (
     positive,
 )
 from clockseg.cli.terminal import say, warn
-from clockseg.errors import DataError, VideoError, install
+from clockseg.errors import DataError, UsageError, VideoError, install
 from clockseg.files import MAX_HOURS, printable
 from clockseg.networks import ANY_VIDEO
 
@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     from clockseg.cli.outcomes import Report
     from clockseg.cli.recipe import recipe
+    from clockseg.planning.schedule_file import NETWORK_FILES
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.segmentation import segment_many
     from clockseg.video.decode import ALLOWED
@@ -129,6 +130,10 @@ def run(args: argparse.Namespace) -> int:
     if not any(os.path.lexists(one.source) for one in found):
         names = ", ".join(printable(one.source) for one in found[:3])
         raise VideoError(f"{names}: no such file or folder. {ALLOWED}")
+    network = next((one.source for one in found if Path(one.source).suffix in NETWORK_FILES), None)
+    if network is not None:
+        name = printable(network)
+        raise UsageError(f"{name} is a network, not a video. Give it as --network {name}, beside the video.")
     args = as_planned(args, args.schedule)
     fetch_network(args.network, quiet=args.quiet)
     how = recipe(_pinned(args))

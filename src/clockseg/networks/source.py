@@ -188,6 +188,7 @@ def onnx_source(path: Path) -> Source:
 
     if path.suffix in SUFFIXES:
         raise UsageError(
-            f"{path} can't be cut; give the ONNX file that it was made from. It runs uncut: clockseg segment VIDEO --network {path}"
+            f"{path} can't be cut; give the ONNX file that it was made from. It runs uncut: clockseg segment VIDEO --network {path} "
+            "--out DIR"
         )
     return Source(onnx_reader.read(path), path.stem, file=path)
