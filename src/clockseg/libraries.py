@@ -56,6 +56,11 @@ def openvino() -> types.ModuleType:
         raise MissingDependency("OpenVINO is not installed: pip install openvino") from error
 
 
+def openvino_onnx() -> types.ModuleType:
+    """Import OpenVINO's reader of ONNX files, which takes conversions of operators; see ``openvino``."""
+    return _imported("openvino.frontend.onnx")
+
+
 def openvino_core() -> Any:
     """Return the process's only OpenVINO core.
 

@@ -7,7 +7,6 @@ compiles such a graph, as it puts the file's own operations in the place of the 
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import os
 import zipfile
@@ -75,7 +74,7 @@ def class_count(model: onnx.ModelProto, output: str) -> int:
 def _core(process: int) -> Any:
     """Return the core of this process, which knows the node."""
     core = libraries.openvino_core()
-    extension = importlib.import_module("openvino.frontend.onnx").ConversionExtension
+    extension = libraries.openvino_onnx().ConversionExtension
     core.add_extension(extension(_OPERATOR, _DOMAIN, lambda node: _spliced(core, node)))
     return core
 

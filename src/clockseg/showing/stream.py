@@ -148,7 +148,8 @@ class Interpolated(Watching):
         if seen.motion is None:
             return seen
         cut, self._usual = scene_cut(seen.motion, None, None, self._usual)
-        return seen._replace(motion=None if cut else seen.motion, seconds=seen.seconds + time.perf_counter() - begun)
+        seconds = seen.seconds + time.perf_counter() - begun
+        return seen._replace(motion=None if cut else seen.motion, seconds=seconds, usual=self._usual)
 
     def begin(self, seen: Seen) -> None:
         """Make a frame the current one. In a new shot, nothing of the last one is worth keeping."""
@@ -182,14 +183,24 @@ class Interpolated(Watching):
         if not self.sees_ahead:
             yield from super().over(images)
             return
+        ahead: deque[tuple[Any, Future[Seen]]] = deque()
+        process = os.getpid()
+
+        def seen() -> Seen:
+            image, coming = ahead.popleft()
+            if os.getpid() == process:
+                return coming.result()
+            # Threads do not survive a fork: in a child, frames are seen when they are run.
+            self._last, self._usual = self.now.sight, self.now.usual
+            return self.see(image)
+
         with ThreadPoolExecutor(max_workers=1) as seeing:
-            ahead: deque[Future[Seen]] = deque()
             for image in images:
-                ahead.append(seeing.submit(self.see, image))
+                ahead.append((image, seeing.submit(self.see, image) if os.getpid() == process else Future()))
                 if len(ahead) > AHEAD:
-                    yield from self.run(ahead.popleft().result())
-            for seen in ahead:
-                yield from self.run(seen.result())
+                    yield from self.run(seen())
+            while ahead:
+                yield from self.run(seen())
         yield from self.end()
 
     def end(self) -> list[Shown]:
