@@ -1,4 +1,4 @@
-"""What all measurements share: options, where a figure comes from, results and their pages.
+"""Everything that measurements share: options, where a figure comes from, results and their pages.
 
 A case is a module of ``benchmarks.cases``. Its docstring says what is measured, ``OPTIONS`` holds its options with their
 defaults, ``measure(options)`` returns figures as plain values, and ``pages(figures)`` makes Markdown of them, by page. The

@@ -1,4 +1,4 @@
-"""What cases measure on: the shared data, its clips as H.264, noise, and SegFormer-B0 with random weights."""
+"""Inputs of the measurements: the shared data, its clips as H.264, noise, and SegFormer-B0 with random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainings have in common: the choices of a user, the log that begins one, its mutable state, and the device."""
+"""Everything that trainings have in common: the choices of a user, the log that begins one, its mutable state, and the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a narrow FCN-8s learn from CamVid alone, without VGG-16? Scores the result of its training.
+"""The scores of a narrow FCN-8s that is trained on CamVid alone, without VGG-16.
 
 python -m recipes.fcn.narrow RUN            RUN: the --out of the training (docs/fcn8s.md has the command);
                                                  results/fcn8s-narrow/{log.jsonl,metrics.json} and the page's figures
@@ -83,7 +83,7 @@ def scored(net: StagedNetwork, clips: Sequence[Clip]) -> dict[str, Any]:
 
 
 def training(log: Path) -> dict[str, Any]:
-    """How long it was, and the mean IU on the val clip along the way."""
+    """Return the length of the training, and the mean IU on the val clip along the way."""
     entries, run = read_log(log), trained(log)
     steps = [entry for entry in entries if entry["event"] == "step"]
     minutes = {entry["step"]: entry["minutes"] for entry in steps}

@@ -1,4 +1,4 @@
-"""What does `scene` reach? The figures of its model card, measured through the engine as users run it.
+"""The figures of its model card, measured through the engine as users run it.
 
     python -m recipes.scene.card TEACHER               results/scene_card.json and the tables
     python -m recipes.scene.card TEACHER --card        the same, the figures into the card (weights/scene.md) and,
@@ -88,7 +88,7 @@ def clocked(net: StagedNetwork, path: Path) -> dict[str, Any]:
 
 
 def training(log: Path) -> dict[str, Any]:
-    """How long the training took, and on how many pictures."""
+    """Return the length of the training, and its number of pictures."""
     found = trained(log)
     return {key: found[key] for key in ("pictures", "sources", "device", "steps", "minutes", "views")}
 

@@ -1,4 +1,4 @@
-"""What `scene` learns: the teacher's class probabilities of the very view that it sees (Beyer et al., 2022)."""
+"""The loss of `scene` against what it learns: the teacher's class probabilities of the very view that it sees (Beyer et al., 2022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `street` reach? The figures of its model card, measured through the engine as users run it.
+"""The figures of its model card, measured through the engine as users run it.
 
 python -m recipes.street.card                            results/street_card.json and the tables
 python -m recipes.street.card --card                     the same, the figures into the card (weights/street.md) and,
@@ -121,7 +121,7 @@ def held_out_scores(log: Path) -> list[dict[str, Any]]:
 
 
 def training(log: Path) -> dict[str, Any]:
-    """How long the training took."""
+    """Return the length of the training."""
     found = trained(log)
     epochs = round(found["views"] / found["frames"], 1)
     return {key: found[key] for key in ("steps", "minutes", "device", "frames")} | {"epochs": epochs}
@@ -141,7 +141,7 @@ def markdown(figures: Mapping[str, Any], net: StagedNetwork) -> str:
 
 
 def story(figures: Mapping[str, Any]) -> list[str]:
-    """How long the trainings behind the columns were."""
+    """Return the lengths of the trainings behind the columns."""
     lines = []
     if "training" in figures:
         run = figures["training"]

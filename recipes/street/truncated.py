@@ -1,4 +1,4 @@
-"""What do the truncated networks of `street` reach beside its pipelines? They answer as early: the paper's question.
+"""The truncated networks of `street` beside its pipelines, which answer as early: the paper's question.
 
 python -m recipes.street.truncated           results/street_truncated.json and the table
 python -m recipes.street.truncated --card    the same, the table into weights/README.md too

@@ -145,7 +145,7 @@ class Channel:
 
     @property
     def error(self) -> Exception | None:
-        """Why it was given up; None if it wasn't."""
+        """The reason why it was given up; None if it wasn't."""
         return self.fault or self.feed.error
 
     @property

@@ -202,7 +202,6 @@ def _run(
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
         decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
-        classes = class_numbers(net, job.classes)
         writer = ResultWriter(
             folder,
             job.writes,
@@ -211,7 +210,7 @@ def _run(
             every=job.every,
             size=size,
             strip=job.strip,
-            classes=classes,
+            classes=class_numbers(net, job.classes),
             scale=job.scale,
         )
         out = stack.enter_context(writer)

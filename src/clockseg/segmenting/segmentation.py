@@ -56,8 +56,8 @@ def segment(
     """Segment a video file, an image or a folder of images into a result folder.
 
     ``folder`` gets ``summary.json`` and the files for ``write``: labels (``labels.mkv``), overlay (``overlay.mp4``), trace
-    (``trace.jsonl``) and png (``png/``); by default the first three. Numbers are written as values
-    (``values.mkv``) and npy (``npy/``), instances as ``instances.jsonl``. If anything fails, no file is left.
+    (``trace.jsonl``) and png (``png/``), by default the first three. Numbers are written as values (``values.mkv``)
+    and npy (``npy/``), instances as ``instances.jsonl``. If anything fails, no file is left.
 
     ``every``: process every n-th frame only. ``limit``: stop after so many. ``start_seconds``, ``end_seconds``: process a part.
     ``stream``: index of the video stream, from 0. ``flicker``: add the flicker to the summary. ``name``: the schedule's name
@@ -83,12 +83,11 @@ def segment(
     job = Job(writes, every, limit, flicker, name, start, end, stream, strip=strip, classes=tuple(classes))
     work = Work(net, schedule_for(schedule, len(net)), job)
     clip = ClipRun(Input(os.fspath(source), Path(folder)), Path(folder), limit=limit, overwrite=overwrite)
-    done: Segmented | None = None
     try:
-        while done is None:
+        while True:
             step = clip.next_step()
-            done = clip.settle(step, step.call(work, partial(_tell, progress, clip, step)))
-        return done
+            if done := clip.settle(step, step.call(work, partial(_tell, progress, clip, step))):
+                return done
     except BaseException as error:
         if clip.planned is not None:
             clip.planned.result.abandon()
