@@ -209,5 +209,6 @@ def _block(part: str, one: Facts) -> str:
         rows = [[f"1 of {n}", *row] for n, row in cells.items()]
         text = table(head, rows)
         note = f"Flicker on every frame: {percent(every['flicker'])}. " if "flicker" in shown else ""
-        note += f"Time of the whole run by that of every frame, on a machine that was {one['machine']}."
+        way = "Time of the whole run by" if "rounds" in one else "Time of the network, frame by frame, by"
+        note += f"{way} that of every frame, on a machine that was {one['machine']}."
     return f"### {PARTS[part]}\n\n{text}\n\n{note} {where(one)}"

@@ -179,7 +179,8 @@ class Fused(Executor):
         while len(done) < len(batch):
             for piece, joint in self.plans[names, takes]:
                 left = [batch[i] for i in piece.calls if i not in done]
-                if piece.keep is None:
+                if piece.keep is None or len(left) < len(piece.calls):
+                    # After a plan that failed, some calls of a piece may have run already.
                     ALONE.force(left)
                 elif left and not (joint and self._fuse(joint, left)):
                     self.failed.add((names, takes, piece.calls))
