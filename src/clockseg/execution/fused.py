@@ -23,8 +23,8 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.step import Memory, advance
 from clockseg.errors import NetworkError
 from clockseg.execution.cache import add_note, cache_limit, read_notes
-from clockseg.execution.liveness import Live, liveness, patterns, prompted
-from clockseg.execution.pieces import Batch, Piece, Takes
+from clockseg.execution.liveness import liveness, patterns, prompted
+from clockseg.execution.pieces import Batch, Piece
 from clockseg.graph.part import FRAME_SIZE, LABELS, GraphFusion, GraphPart, Pick, Tensors
 from clockseg.types import Size
 
@@ -88,7 +88,7 @@ class Fusion:
 
     def __call__(self, net: StagedNetwork, schedule: Schedule) -> Executor:
         """Return an executor for a session of ``net`` under ``schedule``; parts that aren't this network's run alone."""
-        return Fused(self, net, schedule, liveness(net, schedule))
+        return Fused(self, net, schedule)
 
     def is_new(self, what: Hashable) -> bool:
         """Return True on the first call with ``what``."""
@@ -139,30 +139,22 @@ def named_parts(net: StagedNetwork) -> dict[str, Any]:
     return found if net.correction is None else found | {"correction": net.correction}
 
 
-@dataclass
 class Fused(Executor):
     """The executor of one session.
 
-    ``live``: the values that later batches read. ``plans``: the pieces of a batch and their joints, by its calls; ``failed``:
-    calls that can't run as one model. ``own``: the parts of the session's network that ``fusion`` knows, and its selections,
-    by name.
+    ``live``: the values that later batches read. ``own``: the parts of the session's network that ``fusion`` knows, and its
+    selections, by name. ``plans``: by the calls of a batch, what it is made of, and its pieces with their joints.
     """
 
-    fusion: Fusion
-    net: StagedNetwork
-    schedule: Schedule
-    live: Live | None
-    plans: dict[Hashable, list[tuple[Piece, Joint | None]]] = field(default_factory=dict)
-    failed: set[tuple[Any, Any, tuple[int, ...]]] = field(default_factory=set)
-    own: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        known = self.fusion.known
-        self.own = {
-            name: part
-            for name, part in named_parts(self.net).items()
-            if part is known.get(name) or isinstance(part, Pick)
-        }
+    def __init__(self, fusion: Fusion, net: StagedNetwork, schedule: Schedule) -> None:
+        super().__init__()
+        self.fusion, self.net, self.schedule = fusion, net, schedule
+        self.live = liveness(net, schedule)
+        parts = named_parts(net).items()
+        picks = {name: part for name, part in parts if isinstance(part, Pick)}
+        self.own = {name: part for name, part in parts if part is fusion.known.get(name)} | picks
+        self.parts, self.fusable = {**fusion.parts, **picks}, fusion.fusable - picks.keys()
+        self.plans: dict[Hashable, tuple[Batch, list[tuple[Piece, Joint | None]]]] = {}
 
     def force(self, batch: Sequence[Lazy]) -> None:
         """Make the calls, those of graph-backed parts in as few models as possible."""
@@ -174,27 +166,23 @@ class Fused(Executor):
         index = {id(call): i for i, call in enumerate(batch)}
         takes = tuple([tuple([index[id(one)] for one in call.args if id(one) in index]) for call in batch])
         if (names, takes) not in self.plans:
-            self.plans[names, takes] = self._plan(names, takes)
-        done: set[int] = set()
-        while len(done) < len(batch):
-            for piece, joint in self.plans[names, takes]:
-                left = [batch[i] for i in piece.calls if i not in done]
-                if piece.keep is None or len(left) < len(piece.calls):
-                    # After a plan that failed, some calls of a piece may have run already.
-                    ALONE.force(left)
-                elif left and not (joint and self._fuse(joint, left)):
-                    self.failed.add((names, takes, piece.calls))
-                    self.plans[names, takes] = self._plan(names, takes)
-                    break
-                done.update(piece.calls)
+            made = Batch(names, takes, self.parts, self.fusable, self.live)
+            self.plans[names, takes] = made, self._joined(names, made.pieces())
+        division, plan = self.plans[names, takes]
+        at = 0
+        while at < len(plan):
+            piece, joint = plan[at]
+            calls = [batch[i] for i in piece.calls]
+            if piece.keep is None:
+                ALONE.force(calls)
+            elif joint is None or not self._fuse(joint, calls):
+                plan[at : at + 1] = self._joined(names, division.halves(piece))
+                continue
+            at += 1
 
-    def _plan(self, names: tuple[str, ...], takes: Takes) -> list[tuple[Piece, Joint | None]]:
-        failed = {calls for *of, calls in self.failed if of == [names, takes]}
-        picks = {name: part for name, part in self.own.items() if isinstance(part, Pick)}
-        fusable = self.fusion.fusable - picks.keys()
-        pieces = Batch(names, takes, {**self.fusion.parts, **picks}, fusable, self.live).pieces(failed)
-        joined = [tuple([names[i] for i in one.calls if names[i] in fusable]) for one in pieces]
-        return [(one, self.fusion.joint(each, one.keep)) for one, each in zip(pieces, joined, strict=True)]
+    def _joined(self, names: Sequence[str], pieces: Sequence[Piece]) -> list[tuple[Piece, Joint | None]]:
+        models = [tuple([names[i] for i in one.calls if names[i] in self.fusable]) for one in pieces]
+        return [(one, self.fusion.joint(each, one.keep)) for one, each in zip(pieces, models, strict=True)]
 
     def rehearse(self, memory: Memory, image: Any, vectors: Any) -> None:
         """Compile what later frames may need, once for all sessions that need the same: run every pattern of firings."""

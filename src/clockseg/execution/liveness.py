@@ -48,22 +48,18 @@ def patterns(schedule: Schedule) -> tuple[Pattern, ...]:
 
 @dataclass(frozen=True)
 class Prompted:
-    """A clock that watches what ``clock`` does, and answers ``fires`` in its place."""
+    """A clock that watches what its ``parts`` do, and answers ``fires`` in their place."""
 
-    clock: Clock
+    parts: tuple[Clock]
     fires: bool
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         return Decision(self.fires), state
 
-    @property
-    def parts(self) -> tuple[Clock, ...]:
-        return (self.clock,)
-
 
 def prompted(schedule: Schedule, pattern: Pattern) -> Schedule:
     """Return ``schedule`` with the stages of ``pattern`` firing, whatever its clocks would answer."""
-    return replace(schedule, clocks=tuple(map(Prompted, schedule.clocks, pattern)))
+    return replace(schedule, clocks=tuple(map(Prompted, zip(schedule.clocks), pattern)))
 
 
 def liveness(net: StagedNetwork, schedule: Schedule) -> Live | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,41 +37,30 @@ class Batch:
     fusable: frozenset[str]
     live: Live | None
 
-    def pieces(self, failed: Container[tuple[int, ...]] = ()) -> list[Piece]:
-        """Return pieces of all calls, in an order in which they can run.
+    def pieces(self) -> list[Piece]:
+        """Return pieces of all calls, level by level, in an order in which they can run."""
+        levels = self._levels()
+        return [self._piece([i for i, one in enumerate(levels) if one == level]) for level in sorted(set(levels))]
 
-        ``failed``: calls that can't run as one. Stages and groups are then tried as two pieces; failing that they run alone.
-        """
-        fusable, split = {i for i, name in enumerate(self.names) if name in self.fusable}, False
-        while True:
-            found = self._divided(fusable, split)
-            bad = [piece.calls for piece in found if piece.calls in failed]
-            if not bad:
-                return found
-            mixed = any(len({self._is_stage(i) for i in calls if i in fusable}) > 1 for calls in bad)
-            fusable, split = (fusable, True) if mixed else (fusable.difference(*bad), split)
+    def halves(self, piece: Piece) -> list[Piece]:
+        """Return the pieces to try if a piece can't run as one model: its stages and its groups, or failing that calls alone."""
+        stages = [i for i in piece.calls if self.names[i].endswith((".body", ".head"))]
+        groups = [i for i in piece.calls if i not in stages]
+        if self._models(stages) and self._models(groups):
+            return [self._piece(stages), self._piece(groups)]
+        return [Piece(piece.calls)]
 
-    def _is_stage(self, i: int) -> bool:
-        return self.names[i].endswith(".body")
+    def _models(self, calls: Iterable[int]) -> list[int]:
+        return [i for i in calls if self.names[i] in self.fusable]
 
-    def _divided(self, fusable: set[int], split: bool) -> list[Piece]:
-        """Return pieces level by level: the graph-backed calls of a level run as one model, unless there is only one."""
-        levels = self._levels(fusable, split)
-        found: list[Piece] = []
-        alone: list[int] = []
-        for level in sorted(set(levels)):
-            here = [i for i, one in enumerate(levels) if one == level]
-            joined = [i for i in here if i in fusable]
-            if len(joined) < 2:
-                alone += here
-                continue
-            keep = (tensor for i in joined for tensor in self._wanted(i, set(joined)))
-            found += [Piece(tuple(alone))] if alone else []
-            found.append(Piece(tuple(here), frozenset(keep)))
-            alone = []
-        return [*found, Piece(tuple(alone))] if alone else found
+    def _piece(self, calls: Sequence[int]) -> Piece:
+        """Return the piece of these calls: one model if several of them are graph-backed."""
+        models = self._models(calls)
+        if len(models) < 2:
+            return Piece(tuple(calls))
+        return Piece(tuple(calls), frozenset(tensor for i in models for tensor in self._wanted(i, set(models))))
 
-    def _levels(self, fusable: set[int], split: bool) -> list[int]:
+    def _levels(self) -> list[int]:
         """Return a level for each call, above the levels of calls that have to run before it.
 
         Graph-backed calls, and selections from them, have odd levels; calls that run between models have even ones.
@@ -81,17 +70,17 @@ class Batch:
         for i, name in enumerate(self.names):
             level = max((levels[j] for j in self.takes[i]), default=0)
             inside = any(levels[j] % 2 for j in self.takes[i])
-            if i not in fusable:
+            if name not in self.fusable:
                 selects = isinstance(self.parts.get(name), Pick)
                 levels.append(level if selects else level + level % 2)
                 continue
             level |= 1
-            if self._is_stage(i):
+            if name.endswith(".body"):
                 # A stage that reads what the previous frame left begins a chain: tensors of two frames have the same names.
                 if not inside:
                     level = max(level, chains[-1] + 2 if chains else 1)
                     chains.append(level)
-            elif level in chains and (split or len(chains) > 1):
+            elif level in chains and len(chains) > 1:
                 # Groups run with the stages, unless they read several chains.
                 level += 2
             levels.append(level)
