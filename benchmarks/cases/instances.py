@@ -146,17 +146,8 @@ def _times(folder: Path, asked: Namespace) -> Facts:
             writer.append(image, index / 25)
     net, image = clockseg.load(file, engine="openvino", threads=1), scenes()["apart"].images[0]
     spent = [took(lambda: net(image)) for _ in range(6)][1:]
-    command: tuple[str, ...] = (
-        "segment",
-        str(folder / "clip.mp4"),
-        "--network",
-        str(file),
-        "--engine",
-        "openvino",
-        "--threads",
-        "1",
-    )
-    command += ("--quiet", "--overwrite", "--out", str(folder / "out"), "--schedule")
+    options = ("--network", str(file), "--engine", "openvino", "--threads", "1", "--quiet", "--overwrite")
+    command = ("segment", str(folder / "clip.mp4"), *options, "--out", str(folder / "out"), "--schedule")
     schedules = {"every": "frame_oracle", "keys": "carried(skip_frame(6), interpolate(flow))"}
     seconds = turns(schedules, lambda text: took(lambda: clockseg_command(*command, text)), asked.rounds)
     least = {name: min(found) for name, found in seconds.items()}

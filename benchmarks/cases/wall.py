@@ -61,18 +61,8 @@ def _video(folder: Path, height: int) -> Path:
 
 
 def _compared(network: str, video: Path, rounds: int) -> Facts:
-    segment = (
-        "clockseg",
-        "segment",
-        str(video),
-        "--network",
-        network,
-        "--quiet",
-        "--engine",
-        "openvino",
-        "--out",
-        "OUT",
-    )
+    options = ("--network", network, "--quiet", "--engine", "openvino", "--out", "OUT")
+    segment = ("clockseg", "segment", str(video), *options)
     commands: dict[str, Sequence[str]] = {
         DEFAULT: segment,
         EVERY: (*segment, "--schedule", "frame_oracle"),
