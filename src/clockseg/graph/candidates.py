@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from clockseg.errors import NetworkError
-from clockseg.graph.load import Cut, Load
+from clockseg.graph.load import Cut, Load, Row
 from clockseg.graph.neutral import Graph
 from clockseg.graph.places import CHANNELS_FIRST, Grid, grids, places
 from clockseg.graph.rule import check_known, divide
@@ -28,35 +28,27 @@ _CLOSE, _NARROWER = 0.025, 0.35
 """A place isn't on the trunk if within this share of work another has less than this share of its bytes."""
 
 
-class Pair(NamedTuple):
-    """Of a first and a last cut: the share that runs where only the first stage fires, and whether it has a skip."""
-
-    every_frame: float
-    skip: bool
-
-
 @dataclass(frozen=True)
 class Trunk:
     """All ``places`` to cut a network at, and the ``chain`` of those, by position, that lead to the last of it: the end.
 
-    What runs on a frame on which the first k stages of many fire depends only on cut k and the last one: ``pairs``.
-    ``load``: the network with every concatenation split, as it will run. ``found``: False if there is no place to cut, so
-    that the only place is the output, behind a single stage.
+    ``pairs``: rows of two places, by position. ``load``: the network with every concatenation split, as it will run.
+    ``found``: False if there is no place to cut, so that the only place is the output, behind a single stage.
     """
 
     load: Load
     places: tuple[Cut, ...]
-    pairs: Mapping[tuple[int, int], Pair]
+    pairs: Mapping[tuple[int, int], Row]
     shapes: Shapes
     grids: Mapping[str, Grid]
     found: bool = True
 
     @cached_property
     def chain(self) -> tuple[int, ...]:
-        """The end, and before it the places from which it spares something to cut there."""
+        """The end, and before it the places from which it spares something to cut there; of close ones the narrower."""
         end = self._end()
-        before = [index for index in range(end) if self._spares(index, end)]
-        return (*self._narrow(before), end)
+        before = [index for index in range(end) if (index, end) in self._sparing]
+        return (*(index for index in before if not any(self._wide(index, other) for other in before)), end)
 
     @cached_property
     def told(self) -> tuple[int, ...]:
@@ -66,10 +58,11 @@ class Trunk:
 
     def last(self, first: int) -> int | None:
         """Return the last cut that goes with ``first``: the end, or where that can't be, the one that spares most; or None."""
-        if first == self.chain[-1] or self._spares(first, self.chain[-1]):
-            return None if first == self.chain[-1] else self.chain[-1]
-        others = [last for (one, last) in self.pairs if one == first and self._spares(first, last)]
-        return min(others, key=lambda last: (not self.pairs[first, last].skip, self.bytes(last)), default=None)
+        end = self.chain[-1]
+        if first == end or (first, end) in self._sparing:
+            return None if first == end else end
+        others = [last for one, last in self._sparing if one == first]
+        return min(others, key=lambda last: (not self.pairs[first, last].reaching[0], self.bytes(last)), default=None)
 
     def bytes(self, index: int) -> int:
         """Return the bytes of a place's tensors as float32."""
@@ -80,18 +73,21 @@ class Trunk:
         """For each place, the share of work that makes its tensors."""
         return tuple(self.load.share(self.load.needs(cut)) for cut in self.places)
 
-    def _spares(self, first: int, last: int) -> bool:
-        return (first, last) in self.pairs and self.pairs[first, last].every_frame <= _WORTH
+    @cached_property
+    def _sparing(self) -> dict[tuple[int, int], Row]:
+        """The pairs that are worth a first cut."""
+        return {ends: row for ends, row in self.pairs.items() if row.running[0] <= _WORTH}
 
     def _end(self) -> int:
         """Return the last cut: one with a skip for the first if there is any and least to run then; of these a coarse and late one."""
-        sparing = {ends: pair for ends, pair in self.pairs.items() if pair.every_frame <= _WORTH}
-        useful = {ends: pair for ends, pair in sparing.items() if pair.skip} or sparing or self.pairs
+        useful = {ends: row for ends, row in self._sparing.items() if row.reaching[0]} or self._sparing or self.pairs
         if not useful:
             return len(self.places) - 1
-        least = {last: min(pair.every_frame for ends, pair in useful.items() if ends[1] == last) for _, last in useful}
+        least: dict[int, float] = {}
+        for (_, last), row in useful.items():
+            least[last] = min(row.running[0], least.get(last, 1.0))
+        before = Counter(last for _, last in useful)
         near = [last for last, share in least.items() if share <= min(least.values()) + _NEAR]
-        before = {last: sum(ends[1] == last for ends in useful) for last in near}
         return max(
             near, key=lambda last: (min(before[last], _SOME), self._stride(last), before[last], -self.bytes(last), last)
         )
@@ -100,39 +96,25 @@ class Trunk:
         """Return the finest of a place's tensors; 0 where one has no positions."""
         return min(self.grids[tensor].stride if tensor in self.grids else 0 for tensor in self.places[index])
 
-    def _narrow(self, chain: list[int]) -> list[int]:
-        """Return ``chain`` without the places that have a much narrower neighbour close by."""
-
-        def wide(index: int, other: int) -> bool:
-            close = abs(self.above[index] - self.above[other]) <= _CLOSE
-            return close and self.bytes(other) < _NARROWER * self.bytes(index)
-
-        return [index for index in chain if not any(wide(index, other) for other in chain)]
+    def _wide(self, index: int, other: int) -> bool:
+        """Return True if ``other`` is close by and much narrower."""
+        close = abs(self.above[index] - self.above[other]) <= _CLOSE
+        return close and self.bytes(other) < _NARROWER * self.bytes(index)
 
 
 def trunk_of(graph: Graph, shapes: Shapes, work: Mapping[str, float], *, output: str) -> Trunk:
     """Return the trunk of the network that leads to ``output``; NetworkError if that is no tensor of it."""
     load, found_at = split_load(graph, shapes, work, output), grids(graph, shapes)
     cuts = tuple(cut for cut in places(load, graph, shapes, found_at) if _accepted(graph, cut, output))
-    if not cuts:
-        return Trunk(load, ((output,),), {}, shapes, found_at, found=False)
-    return Trunk(load, cuts, _pairs(load, cuts), shapes, found_at)
+    rows = {ends: Row(load, (cuts[ends[0]], cuts[ends[1]])) for ends in itertools.combinations(range(len(cuts)), 2)}
+    pairs = {ends: row for ends, row in rows.items() if row.follow}
+    return Trunk(load, cuts or ((output,),), pairs, shapes, found_at, found=bool(cuts))
 
 
 def split_load(graph: Graph, shapes: Shapes, work: Mapping[str, float], output: str) -> Load:
     """Return the network as it will run, with every concatenation split."""
     check_known(graph, [[output]], output)
     return Load(*priced(graph, every_split(graph, shapes), shapes, work), output)
-
-
-def _pairs(load: Load, cuts: Sequence[Cut]) -> dict[tuple[int, int], Pair]:
-    """Return all pairs of cuts of which the second is reached only through the first, and reaches the output."""
-    found = {}
-    for first, last in itertools.combinations(range(len(cuts)), 2):
-        owners = load.owners([cuts[first], cuts[last]])
-        if owners is not None and load.reaching(owners) & 2:
-            found[first, last] = Pair(load.touched(owners, 1), bool(load.reaching(owners) & 1))
-    return found
 
 
 def _accepted(graph: Graph, cut: Cut, output: str) -> bool:
@@ -217,8 +199,8 @@ def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
         trunk.bytes(index),
         trunk.above[index],
         None if timed is None else timed.share(timed.needs(cut)),
-        1.0 if last is None else trunk.pairs[index, last].every_frame,
-        last is not None and trunk.pairs[index, last].skip,
+        1.0 if last is None else trunk.pairs[index, last].running[0],
+        last is not None and trunk.pairs[index, last].reaching[0],
         () if last is None else trunk.places[last],
     )
 

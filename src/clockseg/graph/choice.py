@@ -6,94 +6,16 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.candidates import Trunk, split_load, trunk_of
-from clockseg.graph.load import Cut, Load
+from clockseg.graph.load import Cut, Load, Row
 from clockseg.graph.neutral import Graph
 from clockseg.graph.rule import divide
 from clockseg.graph.split import Shapes, priced, splits
 
-SPARED = 0.03
+_SPARED = 0.03
 """Share of work that has to rest on a frame on which the first stage fires alone for its skip to be worth one."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of cuts with the stages that each node is made from, as bits; ``timed``: the seconds of the nodes, if measured."""
-
-    trunk: Trunk
-    timed: Load | None
-    indices: tuple[int, ...]
-    owners: Sequence[int]
-
-    @property
-    def cuts(self) -> tuple[Cut, ...]:
-        """The cuts, in order."""
-        return tuple(self.trunk.places[index] for index in self.indices)
-
-    @property
-    def load(self) -> Load:
-        """The network's multiply-adds."""
-        return self.trunk.load
-
-    @cached_property
-    def running(self) -> tuple[float, ...]:
-        """The share that runs on a frame on which the first, the first two, .. stages fire; without all."""
-        return tuple(self.load.touched(self.owners, fired) for fired in range(1, len(self.indices)))
-
-    @cached_property
-    def reaching(self) -> int:
-        """The stages that the output is made from, as bits."""
-        return self.load.reaching(self.owners)
-
-    @property
-    def skip(self) -> bool:
-        """True if the output uses a fresh first stage while the others hold, and this spares work."""
-        return bool(self.running) and bool(self.reaching & 1) and self.running[0] <= 1 - SPARED
-
-    @cached_property
-    def stages(self) -> tuple[float, ...]:
-        """The share of each stage alone."""
-        return stage_shares(self.load, self.owners, len(self.indices))
-
-    @property
-    def longest(self) -> float:
-        """Of the stages, with what is fused after it."""
-        return _longest(self.stages)
-
-    @cached_property
-    def least_time(self) -> float:
-        """The share of measured time on a frame on which the first stage fires alone."""
-        return 0.0 if self.timed is None else self.timed.touched(self.owners, 1)
-
-    @cached_property
-    def longest_time(self) -> float:
-        """The share of measured time of the longest stage, with what is fused after it."""
-        return 0.0 if self.timed is None else _longest(stage_shares(self.timed, self.owners, len(self.indices)))
-
-
-def stage_shares(load: Load, owners: Sequence[int], count: int) -> tuple[float, ...]:
-    """Return the share of all work that each of ``count`` stages has alone, of what is made from it and no other."""
-    alone = [0.0] * count
-    for cost, made in zip(load.costs, owners, strict=True):
-        if made.bit_count() == 1:
-            alone[made.bit_length() - 1] += cost
-    return tuple(alone)
-
-
-def _longest(stages: Sequence[float]) -> float:
-    return max(stages) + 1 - sum(stages)
-
-
-def row_of(trunk: Trunk, timed: Load | None, indices: tuple[int, ...]) -> Row | None:
-    """Return the row of the places at ``indices``; None if they can't follow each other, or the last one's stage has no effect."""
-    owners = trunk.load.owners([trunk.places[index] for index in indices])
-    made = None if owners is None else Row(trunk, timed, indices, owners)
-    return made if made is not None and made.reaching >> len(indices) - 1 & 1 else None
-
-
 _TRIES, _BEAM = 600, 20
 """Rows of cuts up to which all are tried; beyond, each of so many of the best shorter rows with one cut more."""
 _SAME = 0.01
@@ -161,17 +83,16 @@ def choose(
         raise UsageError(f"{stages} stages; give at least 1.")
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else split_load(graph, shapes, seconds, output)
-    rows, note = _ranked(_rows(trunk, timed, min(stages, len(trunk.places)))), ""
     told = work if seconds is None else seconds
 
     def judge(cuts: tuple[Cut, ...]) -> Choice | None:
         found = _judged(graph, shapes, told, output, cuts)
         return None if found is None else replace(found, timed=timed is not None)
 
-    chosen = _chosen(rows, output, judge)
+    chosen, note = _chosen(_rows(trunk, timed, min(stages, len(trunk.places))), output, judge), ""
     if not chosen.reaching[0]:
         shorter = (_rows(trunk, timed, count) for count in range(len(chosen.cuts) - 1, 1, -1))
-        others = (judge(row.cuts) for found in shorter for row in _ranked(found) if row.skip)
+        others = (judge(row.cuts) for rows in shorter for row in rows if _skips(row))
         note = _without_skip(chosen, next((other for other in others if other and other.reaching[0]), None))
     return replace(chosen, note=f"{_fewer(trunk, len(chosen.cuts), stages)}{note}".strip())
 
@@ -199,31 +120,34 @@ def _fewer(trunk: Trunk, found: int, stages: int) -> str:
 
 
 def _rows(trunk: Trunk, timed: Load | None, stages: int) -> list[Row]:
-    """Return rows of ``stages`` cuts, or as many as follow each other, that end at the trunk's end."""
+    """Return rows of ``stages`` cuts, or as many as follow each other, that end at the trunk's end; the best first."""
     *before, end = trunk.chain
     if math.comb(len(before), stages - 1) <= _TRIES:
         chosen = set(itertools.combinations(before, stages - 1))
     else:
-        shorter = _unlike(_ranked(_rows(trunk, timed, stages - 1)))
-        longer = ({*row.indices, new} - {end} for row in shorter[:_BEAM] for new in before)
-        chosen = {tuple(sorted(row)) for row in longer if len(row) == stages - 1}
-    made = (row_of(trunk, timed, (*row, end)) for row in sorted(chosen))
-    rows = [row for row in made if row is not None]
-    return rows or _rows(trunk, timed, stages - 1)
+        places = {cut: index for index, cut in enumerate(trunk.places)}
+        shorter = [{places[cut] for cut in row.cuts} - {end} for row in _rows(trunk, timed, stages - 1)[:_BEAM]]
+        chosen = {tuple(sorted({*row, new})) for row in shorter for new in {*before} - row}
+    made = (Row(trunk.load, tuple(trunk.places[index] for index in (*row, end))) for row in sorted(chosen))
+    rows = [row for row in made if row.follow]
+    return _ranked(rows, timed) if rows else _rows(trunk, timed, stages - 1)
 
 
-def _unlike(rows: list[Row]) -> list[Row]:
-    """Return the first of the rows whose stages have about the same work."""
-    return list({tuple(round(share, 2) for share in row.stages): row for row in reversed(rows)}.values())[::-1]
+def _ranked(rows: list[Row], timed: Load | None) -> list[Row]:
+    """Return ``rows``, the best first; empty stages last of all.
 
-
-def _ranked(rows: list[Row]) -> list[Row]:
-    """Return ``rows``, the best first."""
-    useful = _filled([row for row in rows if row.skip])
+    Rows with a skip by the work on a frame on which the first stage fires alone; without one by the longest stage.
+    """
+    useful = _filled([row for row in rows if _skips(row)])
     if useful:
-        return _quickest(useful)
-    near, others = _near(_filled(rows), lambda row: row.longest_time)
-    return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.skip, row.longest)), *others]
+        return _quickest(useful, timed)
+    near, others = _near(_filled(rows), timed, lambda row: row.longest)
+    return [*sorted(near, key=lambda row: (round(row.longest, 2), not row.reaching[0], row.longest)), *others]
+
+
+def _skips(row: Row) -> bool:
+    """Return True if the output uses a fresh first stage while the others hold, and this spares work."""
+    return bool(row.running) and row.reaching[0] and row.running[0] <= 1 - _SPARED
 
 
 def _filled(rows: list[Row]) -> list[Row]:
@@ -231,36 +155,35 @@ def _filled(rows: list[Row]) -> list[Row]:
     return [row for row in rows if min(row.stages) >= _SAME] or rows
 
 
-def _quickest(rows: list[Row]) -> list[Row]:
+def _quickest(rows: list[Row], timed: Load | None) -> list[Row]:
     """Sort by the work on a frame on which the first stage fires alone; rows of about the least by what later stages are good for.
 
     Where some stages don't reach the output, rows whose longest later stage is about the shortest count as the same, and the
     earliest cuts win: of the equal maps behind a backbone, such as those of a pixel decoder's layers, the first.
     """
-    near, others = _near(rows, lambda row: row.least_time)
+    near, others = _near(rows, timed, lambda row: row.running[0])
     least = min(row.running[0] for row in near)
     quick = [row for row in near if row.running[0] <= least + _SAME]
-    most = max(row.reaching.bit_count() for row in quick)
-    even = min(max(row.stages[1:]) for row in quick if row.reaching.bit_count() == most) + _EVEN
+    most = max(sum(row.reaching) for row in quick)
+    even = min(max(row.stages[1:]) for row in quick if sum(row.reaching) == most) + _EVEN
 
     def key(row: Row) -> tuple[float, ...]:
         if row.running[0] > least + _SAME:
             return 1, row.running[0]
-        longest = 0.0 if _all_reach(row) else max(even, *row.stages[1:])
-        return -row.reaching.bit_count(), longest, sum(row.running[1:])
+        longest = 0.0 if all(row.reaching) else max(even, *row.stages[1:])
+        return -sum(row.reaching), longest, sum(row.running[1:])
 
     return [*sorted(near, key=key), *others]
 
 
-def _near(rows: list[Row], time: Callable[[Row], float]) -> tuple[list[Row], list[Row]]:
-    """Return ``rows`` whose measured time can't be told from the least, and the others, by it; without measured time all are near."""
-    least = min(map(time, rows))
-    near = [row for row in rows if time(row) <= least + _NOISE]
-    return near, sorted((row for row in rows if time(row) > least + _NOISE), key=time)
-
-
-def _all_reach(row: Row) -> bool:
-    return row.reaching == (1 << len(row.indices)) - 1
+def _near(rows: list[Row], timed: Load | None, share: Callable[[Row], float]) -> tuple[list[Row], list[Row]]:
+    """Return ``rows`` whose share of measured time can't be told from the least, and the others, by it; without times all."""
+    if timed is None:
+        return rows, []
+    times = {row.cuts: share(Row(timed, row.cuts)) for row in rows}
+    least = min(times.values()) + _NOISE
+    others = [row for row in rows if times[row.cuts] > least]
+    return [row for row in rows if times[row.cuts] <= least], sorted(others, key=lambda row: times[row.cuts])
 
 
 def _chosen(rows: Sequence[Row], output: str, judge: Callable[[tuple[Cut, ...]], Choice | None]) -> Choice:
@@ -288,10 +211,8 @@ def _judged(
         divide(graph, cuts, output=output)
     except NetworkError:
         return None
-    load = Load(graph, costs, output)
-    owners = load.owners(cuts)
-    if owners is None:
+    row = Row(Load(graph, costs, output), cuts)
+    if not row.follow:
         return None
-    stages = stage_shares(load, owners, len(cuts))
-    reaching = tuple(bool(load.reaching(owners) >> index & 1) for index in range(len(cuts)))
-    return Choice(cuts, load.touched(owners, 1), stages, max(0.0, 1 - sum(stages)), reaching)
+    every_frame = row.running[0] if row.running else 1.0
+    return Choice(cuts, every_frame, row.stages, max(0.0, 1 - sum(row.stages)), row.reaching)

@@ -1,21 +1,35 @@
 """The share of a network's work that runs on each kind of frame, for any cuts.
 
-The nodes that the output needs are numbered in topological order, sets of them are the bits of a whole number, and one
-walk tells the stages that each node is made from: quick enough to try hundreds of cuts.
+The nodes that the output needs are numbered in topological order, the frame first, and sets of them are the bits of a whole
+number: quick enough to try hundreds of cuts.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+import itertools
+import operator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from clockseg.graph.neutral import Graph, Node
 
-FRAME = -1
-"""The number of what makes the frame."""
+FRAME = 0
+"""The number of the node that makes the frame."""
 Cut = tuple[str, ...]
+
+
+class Behind(NamedTuple):
+    """The nodes behind the last of some cuts, by the nodes up to them that they read, directly or through others behind.
+
+    ``shares``: set of nodes -> the work of all that is made from it. ``output``: the set that the output is made from.
+    """
+
+    shares: Mapping[int, float]
+    output: int
 
 
 @dataclass(frozen=True)
@@ -24,10 +38,8 @@ class Load:
 
     >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
     >>> load = Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y")
-    >>> load.owners([("a",), ("b",)]), load.owners([("b",), ("y",)])
-    ([1, 2, 3], None)
-    >>> load.touched([1, 2, 3], fired=1)
-    0.25
+    >>> load.share(load.needs(("b",)))
+    0.875
     """
 
     graph: Graph
@@ -36,165 +48,158 @@ class Load:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that the output depends on, in topological order."""
-        return self.graph.back([self.output], frozenset())[0]
+        """The frame, as a node that reads nothing, and the nodes that the output depends on, in topological order."""
+        return (Node("", (), self.graph.inputs), *self.graph.back([self.output], frozenset())[0])
 
     @cached_property
     def maker(self) -> dict[str, int]:
         """Tensor -> the number of the node that makes it."""
-        made = {tensor: index for index, node in enumerate(self.nodes) for tensor in node.outputs}
-        return {**dict.fromkeys(self.graph.inputs, FRAME), **made}
+        return {tensor: index for index, node in enumerate(self.nodes) for tensor in node.outputs}
 
     @cached_property
     def reads(self) -> list[tuple[int, ...]]:
         """For each node, the numbers of those it reads."""
-        maker = self.maker
-        return [tuple({maker[name]: None for name in node.inputs if name in maker}) for node in self.nodes]
+        return [tuple({self.maker[name]: None for name in node.inputs if name in self.maker}) for node in self.nodes]
 
     @cached_property
-    def readers(self) -> list[list[int]]:
-        """For each node, the numbers of those that read it."""
-        found: list[list[int]] = [[] for _ in self.nodes]
-        for index, before in enumerate(self.reads):
-            for one in before:
-                if one != FRAME:
-                    found[one].append(index)
-        return found
+    def readers(self) -> Counter[int]:
+        """Node -> the number of those that read it."""
+        return Counter(one for before in self.reads for one in before)
 
     @cached_property
     def above(self) -> list[int]:
         """For each node, the set of those that it needs, itself among them."""
+        return self._gathered(operator.or_)
+
+    @cached_property
+    def dominators(self) -> list[int]:
+        """For each node, the set of those through which every path from the frame to it leads, itself among them."""
+        return self._gathered(operator.and_)
+
+    def _gathered(self, both: Callable[[int, int], int]) -> list[int]:
         found: list[int] = []
         for index, before in enumerate(self.reads):
-            needs = 1 << index
-            for one in before:
-                if one != FRAME:
-                    needs |= found[one]
-            found.append(needs)
+            found.append(1 << index | functools.reduce(both, [found[one] for one in before] or [0]))
+        return found
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """For each node, the nearest other one that dominates it; -1 for the frame."""
+        return [(through ^ 1 << index).bit_length() - 1 for index, through in enumerate(self.dominators)]
+
+    @cached_property
+    def below(self) -> list[float]:
+        """For each node, the share of work that it dominates, its own included."""
+        found = [*self.costs]
+        for index in range(len(found) - 1, FRAME, -1):
+            found[self.parents[index]] += found[index]
         return found
 
     @cached_property
     def costs(self) -> list[float]:
         """For each node, its share of all work; where there is no work at all, every node has as much."""
-        work = [float(self.work.get(node.name, 0.0)) for node in self.nodes]
+        work = [float(self.work.get(node.name, 0.0)) for node in self.nodes[1:]]
         total = sum(work)
-        return [one / total for one in work] if total else [1 / len(work)] * len(work)
+        return [0.0, *([one / total for one in work] if total else [1 / len(work)] * len(work))]
 
     def needs(self, cut: Iterable[str]) -> int:
         """Return the set of nodes that ``cut`` needs."""
-        found = 0
-        for tensor in cut:
-            found |= self.above[self.maker[tensor]]
-        return found
+        return functools.reduce(operator.or_, (self.above[self.maker[tensor]] for tensor in cut))
 
     def share(self, nodes: int) -> float:
         """Return the share of all work that a set of nodes has."""
-        return sum(cost for index, cost in enumerate(self.costs) if nodes >> index & 1)
+        return sum(self.costs[node] for node in members(nodes))
 
-    def owners(self, cuts: Sequence[Cut]) -> list[int] | None:
-        """Return for each node the stages it is made from, as bits (1: the first); None if the cuts don't follow each other."""
-        stage = self._stages(cuts)
-        ends = [{self.maker[tensor] for tensor in cut} for cut in cuts]
-        found: list[int] = []
+    @cached_property
+    def behind(self) -> Callable[[int], Behind]:
+        """Nodes up to the last cut -> the nodes behind it."""
+        return functools.cache(self._behind)
+
+    def _behind(self, inside: int) -> Behind:
+        made, shares = list[int](), dict[int, float]()
         for index, before in enumerate(self.reads):
-            mine = stage[index]
-            if mine < 0:
-                made = 0
-                for one in before:
-                    made |= 1 if one == FRAME else found[one]
-                found.append(made)
+            if inside >> index & 1:
+                made.append(1 << index)
                 continue
-            if mine and not all(one != FRAME and (stage[one] == mine or one in ends[mine - 1]) for one in before):
-                return None
-            found.append(1 << mine)
-        return found if self._follow(ends, stage) else None
+            made.append(functools.reduce(operator.or_, (made[one] for one in before)))
+            shares[made[-1]] = shares.get(made[-1], 0.0) + self.costs[index]
+        return Behind(shares, made[self.maker[self.output]])
 
-    def _follow(self, ends: Sequence[set[int]], stage: Sequence[int]) -> bool:
-        """Return True if every cut has a tensor made in its stage's body, and all others are passed on from the cut before."""
-        return all(
-            any(stage[one] == number for one in cut)
-            and all(stage[one] == number or (number and one in ends[number - 1]) for one in cut)
-            for number, cut in enumerate(ends)
-        )
 
-    def _stages(self, cuts: Sequence[Cut]) -> list[int]:
-        """Return for each node the stage in whose body it is, or -1."""
-        stage = [-1] * len(self.nodes)
-        before = 0
-        for number, cut in enumerate(cuts):
-            needs = self.needs(cut)
-            inside = needs & ~before
-            before |= needs
-            for index in range(len(stage)):
-                if inside >> index & 1:
-                    stage[index] = number
-        return stage
+def members(nodes: int) -> Iterator[int]:
+    """Yield the members of a set of nodes.
 
-    def touched(self, owners: Sequence[int], fired: int) -> float:
-        """Return the share of work of what is made from any of the first ``fired`` stages."""
-        mask = (1 << fired) - 1
-        return sum(cost for cost, made in zip(self.costs, owners, strict=True) if made & mask)
-
-    def reaching(self, owners: Sequence[int]) -> int:
-        """Return the stages that the output is made from, as bits."""
-        return owners[self.maker[self.output]]
+    >>> [*members(0b1101)]
+    [0, 2, 3]
+    """
+    return (index for index, bit in enumerate(reversed(f"{nodes:b}")) if bit == "1")
 
 
 @dataclass(frozen=True)
-class Dominators:
-    """Node ``a`` dominates ``b`` if every way from the frame to ``b`` leads through ``a``: a tree, the frame its root.
+class Row:
+    """A row of cuts, with what each stage costs if they follow each other.
 
-    >>> from clockseg.graph.neutral import Graph, Node
     >>> net = Graph((Node("a", ("x",), ("a",)), Node("b", ("a",), ("b",)), Node("y", ("a", "b"), ("y",))), ("x",))
-    >>> Dominators(Load(net, {}, "y")).parents
-    [-1, 0, 0]
+    >>> row = Row(Load(net, {"a": 1.0, "b": 6.0, "y": 1.0}, "y"), (("a",), ("b",)))
+    >>> row.follow, row.running, row.stages, row.reaching
+    (True, (0.25,), (0.125, 0.75), (True, True))
     """
 
     load: Load
+    cuts: tuple[Cut, ...]
 
     @cached_property
-    def parents(self) -> list[int]:
-        """For each node, the nearest that dominates it, or FRAME."""
-        parents: list[int] = []
-        depths: list[int] = []
-        for before in self.load.reads:
-            parent = before[0] if before else FRAME
-            for other in before[1:]:
-                parent = _meeting(parent, other, parents, depths)
-            parents.append(parent)
-            depths.append(0 if parent == FRAME else depths[parent] + 1)
-        return parents
+    def _bodies(self) -> tuple[int, ...]:
+        needs = [self.load.needs(cut) for cut in self.cuts]
+        before = itertools.accumulate([0, *needs], operator.or_)
+        return tuple(one & ~those for those, one in zip(before, needs, strict=False))
 
     @cached_property
-    def below(self) -> list[float]:
-        """For each node, the share of work that it dominates, its own included."""
-        found = list(self.load.costs)
-        for index in range(len(found) - 1, -1, -1):
-            if (parent := self.parents[index]) != FRAME:
-                found[parent] += found[index]
+    def _behind(self) -> Behind:
+        return self.load.behind(functools.reduce(operator.or_, self._bodies))
+
+    @cached_property
+    def follow(self) -> bool:
+        """True if each stage reads tensors of the cut before it and nothing else, and the output is made from the last."""
+        ends = [{self.load.maker[tensor] for tensor in cut} for cut in self.cuts]
+        for body, first, then in zip(self._bodies[1:], ends, ends[1:], strict=False):
+            inside = {*members(body)}
+            if not inside or not {one for node in inside for one in self.load.reads[node]} | then <= inside | first:
+                return False
+        return self.reaching[-1]
+
+    @cached_property
+    def _shares(self) -> dict[int, float]:
+        """Set of stages -> the share of work that is made from these."""
+        found = {1 << index: self.load.share(body) for index, body in enumerate(self._bodies)}
+        for nodes, share in self._behind.shares.items():
+            made = self._made_from(nodes)
+            found[made] = found.get(made, 0.0) + share
         return found
 
+    def _made_from(self, nodes: int) -> int:
+        return sum(1 << index for index, body in enumerate(self._bodies) if nodes & body)
+
     @cached_property
-    def joins(self) -> list[set[int]]:
-        """For each node, those that read what it dominates, or it, and that it doesn't dominate: where ways round it end."""
-        found: list[set[int]] = [set() for _ in self.parents]
-        for index, before in enumerate(self.load.reads):
-            for one in before:
-                while one not in (FRAME, self.parents[index]):
-                    found[one].add(index)
-                    one = self.parents[one]
-        return found
+    def running(self) -> tuple[float, ...]:
+        """The share that runs on a frame on which the first, the first two, .. stages fire; without all."""
+        masks = [(1 << fired) - 1 for fired in range(1, len(self.cuts))]
+        return tuple(sum(share for made, share in self._shares.items() if made & mask) for mask in masks)
 
+    @cached_property
+    def stages(self) -> tuple[float, ...]:
+        """The share of each stage alone, of what is made from it and no other."""
+        return tuple(self._shares[1 << index] for index in range(len(self.cuts)))
 
-def _meeting(first: int, second: int, parents: Sequence[int], depths: Sequence[int]) -> int:
-    while first != second:
-        if first == FRAME or second == FRAME:
-            return FRAME
-        if depths[first] >= depths[second]:
-            first = parents[first]
-        else:
-            second = parents[second]
-    return first
+    @cached_property
+    def reaching(self) -> tuple[bool, ...]:
+        """For each stage, True if what it makes reaches the output while later stages hold."""
+        return tuple(bool(self._behind.output & body) for body in self._bodies)
+
+    @property
+    def longest(self) -> float:
+        """The share of the longest stage, with what is fused after it."""
+        return max(self.stages) + 1 - sum(self.stages)
 
 
 def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int, ...], ...]:
@@ -205,81 +210,45 @@ def narrowest(load: Load, node: int, end: int, *, most: int) -> tuple[tuple[int,
     ``end`` reads ``node``.
 
     Found as the largest number of paths that share no node (Menger): each search adds a path, and the nodes that the last
-    search reached are those before the cut.
+    search reached are those before the cut. A node is an entry (2n) and an exit (2n + 1) with an edge that one path can use.
     """
-    within = load.above[end]
-    sinks = sum(1 << one for one in _members(within) if one != node and load.above[one] >> node & 1)
-    if not sinks or any(FRAME in load.reads[one] for one in _members(sinks)):
+    within = [*members(load.above[end])]
+    sinks = {2 * one for one in within if one != node and load.above[one] >> node & 1}
+    if not sinks or any(FRAME in load.reads[sink // 2] for sink in sinks):
         return ()
-    flow = _Flow(load, within, load.above[node], sinks)
+    edges = {side: set[int]() for one in within for side in (2 * one, 2 * one + 1)}
+    for one in within:
+        edges[2 * one].add(2 * one + 1)
+        for read in load.reads[one]:
+            edges[2 * read + 1].add(2 * one)
+    starts = [2 * FRAME + 1, *(2 * one for one in members(load.above[node]) if one != FRAME)]
     for _ in range(most + 1):
-        before = flow.search()
-        if before is not None:
-            behind = flow.reaching()
-            early = (one for one in _members(within) if 2 * one in before and 2 * one + 1 not in before)
-            late = (one for one in _members(within) if 2 * one + 1 in behind and 2 * one not in behind)
+        before = _reached(edges, starts)
+        there = next((side for side in before if side in sinks), None)
+        if there is None:
+            back = {side: set[int]() for side in edges}
+            for here, leads in edges.items():
+                for there in leads:
+                    back[there].add(here)
+            behind = _reached(back, sinks)
+            early = (one for one in within if 2 * one in before and 2 * one + 1 not in before)
+            late = (one for one in within if 2 * one + 1 in behind and 2 * one not in behind)
             return tuple(dict.fromkeys([tuple(early), tuple(late)]))
+        while (here := before[there]) != there:
+            if here % 2 == 0 or there < here:
+                edges[here].discard(there)
+            edges[there].add(here)
+            there = here
     return ()
 
 
-def _members(nodes: int) -> Iterator[int]:
-    return (index for index in range(nodes.bit_length()) if nodes >> index & 1)
-
-
-class _Flow:
-    """Paths from the frame and ``source`` to ``sinks`` that share no node; a node is an entry (2n) and an exit (2n + 1)."""
-
-    def __init__(self, load: Load, within: int, source: int, sinks: int) -> None:
-        self.load, self.within, self.source, self.sinks = load, within, source, sinks
-        self.used: set[tuple[int, int]] = set()
-        """Edges on paths."""
-
-    def search(self) -> set[int] | None:
-        """Add a path and return None; if there is no further one, return everything that one could reach."""
-        starts = [one for one in _members(self.within) if self.source >> one & 1 or FRAME in self.load.reads[one]]
-        came: dict[int, int | None] = {2 * one: None for one in starts}
-        todo = deque(came)
-        while todo:
-            here = todo.popleft()
-            for there in self._steps(here):
-                if there in came:
-                    continue
-                came[there] = here
-                if there % 2 == 0 and self.sinks >> (there // 2) & 1:
-                    self._take(came, there)
-                    return None
-                todo.append(there)
-        return set(came)
-
-    def reaching(self) -> set[int]:
-        """Return everything from which a further path could reach a sink."""
-        back: dict[int, list[int]] = {}
-        for here in (side for one in _members(self.within) for side in (2 * one, 2 * one + 1)):
-            for there in self._steps(here):
-                back.setdefault(there, []).append(here)
-        found = {2 * one for one in _members(self.sinks)}
-        todo = [*found]
-        while todo:
-            new = set(back.get(todo.pop(), ())) - found
-            found |= new
-            todo += new
-        return found
-
-    def _steps(self, here: int) -> Iterator[int]:
-        node, leaving = divmod(here, 2)
-        if leaving:
-            yield from (2 * one for one in self.load.readers[node] if self.within >> one & 1)
-            if (here - 1, here) in self.used:
-                yield here - 1
-            return
-        if (here, here + 1) not in self.used:
-            yield here + 1
-        yield from (2 * one + 1 for one in self.load.reads[node] if one != FRAME and (2 * one + 1, here) in self.used)
-
-    def _take(self, came: dict[int, int | None], there: int) -> None:
-        while (here := came[there]) is not None:
-            if (there, here) in self.used:
-                self.used.discard((there, here))
-            else:
-                self.used.add((here, there))
-            there = here
+def _reached(edges: Mapping[int, set[int]], starts: Iterable[int]) -> dict[int, int]:
+    """Return everything that can be reached from ``starts``, nearest first, each with the one before it."""
+    came = {start: start for start in starts}
+    todo = deque(came)
+    while todo:
+        here = todo.popleft()
+        new = [there for there in edges[here] if there not in came]
+        came |= dict.fromkeys(new, here)
+        todo += new
+    return came

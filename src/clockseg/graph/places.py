@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from clockseg.graph.load import FRAME, Cut, Dominators, Load, narrowest
+from clockseg.graph.load import FRAME, Cut, Load, members, narrowest
 from clockseg.graph.neutral import ENLARGE, REARRANGE, Graph, Node
 from clockseg.graph.split import Shapes
 
@@ -123,14 +125,12 @@ _TRIES = 48
 def places(load: Load, graph: Graph, shapes: Shapes, found_at: Mapping[str, Grid]) -> tuple[Cut, ...]:
     """Return the places to cut the network of ``load``, in order from the frame; only tensors of ``graph``, its original.
 
-    ``found_at``: the tensors' ``strides.grids``.
+    ``found_at``: the tensors' ``grids``.
     """
     found = _Places(load, graph, shapes, found_at)
     step = _STEP
-    cuts = found.all(step)
-    while len(cuts) > MOST:
+    while len(cuts := found.all(step)) > MOST:
         step *= 1.5
-        cuts = found.all(step)
     return cuts
 
 
@@ -142,37 +142,32 @@ class _Places:
     grids: Mapping[str, Grid]
 
     @cached_property
-    def dominators(self) -> Dominators:
-        return Dominators(self.load)
-
-    @cached_property
     def above(self) -> list[float]:
         """For each node, the share of work that it needs."""
         return [self.load.share(needs) for needs in self.load.above]
 
     def all(self, step: float) -> tuple[Cut, ...]:
         """Return single tensors and sets of them, ``step`` of the work apart, in order."""
-        single = self._apart(self._single(), step)
+        single = self._apart(step)
         cuts: list[tuple[int, ...]] = [(node,) for node in single]
-        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._bytes(nodes), -sum(nodes)))
+        several = sorted(self._several(single), key=lambda nodes: (len(nodes), self._size(nodes), -sum(nodes)))
         for nodes in several:
             if all(abs(self._upto(nodes) - self._upto(other)) >= 2 * step for other in cuts):
                 cuts.append(nodes)
         cuts.sort(key=lambda nodes: (self._upto(nodes), max(nodes)))
         return tuple(tuple(self._tensor(node) for node in sorted(nodes)) for nodes in cuts)
 
+    @cached_property
     def _single(self) -> list[int]:
-        """Return the nodes that are worth a cut, on branches with some work."""
-        tree = self.dominators
-        opens = [self._opens(node) for node in range(len(tree.parents))]
-        heavy = {parent for node, parent in enumerate(tree.parents) if opens[node] and tree.below[node] >= _BRANCH}
-        alive: set[int] = {FRAME}
-        for node, parent in enumerate(tree.parents):
+        """The nodes that are worth a cut, on branches with some work."""
+        load = self.load
+        heavy = {load.parents[node] for node in self._open if load.below[node] >= _BRANCH}
+        alive = [FRAME]
+        for node in self._open:
             # What a branch ends in has little below it: it counts if nothing beside it has more.
-            if parent in alive and opens[node] and (tree.below[node] >= _BRANCH or parent not in heavy):
-                alive.add(node)
-        alive.remove(FRAME)
-        return [node for node in sorted(alive) if self.above[node] >= _STEP and self._is_one(node)]
+            if load.parents[node] in alive and (load.below[node] >= _BRANCH or load.parents[node] not in heavy):
+                alive.append(node)
+        return [node for node in alive if self.above[node] >= _STEP and self._is_one(node)]
 
     def _is_one(self, node: int) -> bool:
         """Return True if ``node`` makes a single tensor of the original network that holds no positions."""
@@ -184,25 +179,21 @@ class _Places:
             and math.prod(self.shapes[tensors[0]]) > 1
         )
 
-    def _opens(self, node: int) -> bool:
-        """Return True if no path bypasses ``node``, or its results are enlarged before they meet a path that does.
+    @cached_property
+    def _open(self) -> list[int]:
+        """The nodes that no path bypasses, or whose results are enlarged before they meet a path that does.
 
         So it is with an encoder's ends, and not inside a residual block or an attention.
         """
-        return not self.dominators.joins[node] or node in self._above_enlargements
-
-    @cached_property
-    def _above_enlargements(self) -> set[int]:
-        """The nodes that dominate one which makes a finer map than all that it reads."""
-        found: set[int] = set()
-        for node in range(len(self.load.nodes)):
-            parent = self.dominators.parents[node] if self._enlarges(node) else FRAME
-            while parent != FRAME and parent not in found:
-                found.add(parent)
-                parent = self.dominators.parents[parent]
-        return found
+        load = self.load
+        found = load.dominators[load.maker[load.output]]
+        for node, parent in enumerate(load.parents):
+            if self._enlarges(node):
+                found |= load.dominators[parent]
+        return [node for node in members(found) if node != FRAME]
 
     def _enlarges(self, node: int) -> bool:
+        """Return True for a node that makes a finer map than all that it reads."""
         before = [self.grids.get(self._tensor(one)) for one in self.load.reads[node] if one != FRAME]
         made = self.grids.get(self._tensor(node))
         finer = (
@@ -210,69 +201,61 @@ class _Places:
         )
         return finer or self.load.nodes[node].kind == ENLARGE
 
-    def _apart(self, nodes: Iterable[int], step: float) -> list[int]:
-        """Return the best of ``nodes`` from each row of neighbours with less than ``step`` of the work between first and last."""
-        rows: list[list[int]] = []
+    def _apart(self, step: float) -> list[int]:
+        """Return the best single node of each row of neighbours with less than ``step`` of the work between first and last."""
         row_of: dict[int, list[int]] = {}
-        for node in nodes:
+        for node in self._single:
             before = self._nearest(node, row_of)
             row = row_of.get(before, [])
-            if row and self.above[node] - self.above[row[0]] < step and self._goes_on(before, node, step):
-                row.append(node)
-            else:
-                row = [node]
-                rows.append(row)
+            if not row or self.above[node] - self.above[row[0]] >= step or not self._goes_on(before, node, step):
+                row = []
+            row.append(node)
             row_of[node] = row
-        return [min(row, key=self._rank) for row in rows]
+        rows = {id(row): row for row in row_of.values()}
+        return [min(row, key=self._rank) for row in rows.values()]
 
     def _nearest(self, node: int, among: Iterable[int]) -> int:
         """Return the nearest of ``among`` that dominates ``node``, or FRAME."""
-        parent = self.dominators.parents[node]
-        while parent != FRAME and parent not in among:
-            parent = self.dominators.parents[parent]
-        return parent
+        before = self.load.dominators[self.load.parents[node]]
+        return max((other for other in among if before >> other & 1), default=FRAME)
 
     def _goes_on(self, before: int, node: int, step: float) -> bool:
         """Return True if ``node`` also dominates most of the work that ``before`` dominates, so that it is not on a side branch."""
-        below = self.dominators.below
+        below = self.load.below
         return below[before] - self.load.costs[before] - below[node] < step
 
     def _rank(self, node: int) -> tuple[bool, int, bool, float, int]:
         """Return a sort key: tensors with positions first, then small ones, maps before tokens, little work, and late nodes."""
-        shape, grid = self.shapes[self._tensor(node)], self.grids.get(self._tensor(node))
+        grid = self.grids.get(self._tensor(node))
         first = grid is not None and grid.axes == CHANNELS_FIRST
-        return grid is None, math.prod(shape), not first, round(self.above[node], 4), -node
+        return grid is None, self._size([node]), not first, round(self.above[node], 4), -node
 
     def _several(self, single: list[int]) -> Iterator[tuple[int, ...]]:
         """Yield sets of nodes, none computed from another, that divide a region without a single narrow tensor."""
         for end in {*single, self.load.maker[self.load.output]}:
-            start = self._nearest(end, single)
-            region = self.load.above[end] & ~(self.load.above[start] if start != FRAME else 0)
+            region = self.load.above[end] & ~self.load.above[self._nearest(end, single)]
             if self.load.share(region) < _REGION:
                 continue
-            inside = [node for node in range(end) if region >> node & 1 and self._is_one(node)]
+            inside = [node for node in members(region ^ 1 << end) if self._is_one(node)]
             # Where later stages read the frame as well, no single tensor holds what one stage passes to the next.
-            injected = sum(FRAME in self.load.reads[node] for node in range(end) if region >> node & 1) > 1
+            injected = sum(FRAME in self.load.reads[node] for node in members(region ^ 1 << end)) > 1
             if not injected:
-                inside = [node for node in inside if len(self.load.readers[node]) > 1]
+                inside = [node for node in inside if self.load.readers[node] > 1]
             for node in inside[:: 1 + len(inside) // _TRIES]:
                 found = narrowest(self.load, node, end, most=MOST_TENSORS)
                 for nodes in found if injected else found[:1]:
                     if len(nodes) > 1 and self._side_by_side(nodes, region):
                         yield nodes
 
-    def _side_by_side(self, nodes: tuple[int, ...], region: int) -> bool:
+    def _side_by_side(self, nodes: Sequence[int], region: int) -> bool:
         """Return True if all ``nodes`` are in ``region`` and can be cut at, and none is computed from another."""
         apart = not any(self.load.above[one] >> other & 1 for one, other in itertools.permutations(nodes, 2))
         return apart and all(region >> node & 1 and self._is_one(node) for node in nodes)
 
     def _upto(self, nodes: Iterable[int]) -> float:
-        needs = 0
-        for node in nodes:
-            needs |= self.load.above[node]
-        return self.load.share(needs)
+        return self.load.share(functools.reduce(operator.or_, (self.load.above[node] for node in nodes)))
 
-    def _bytes(self, nodes: Iterable[int]) -> int:
+    def _size(self, nodes: Iterable[int]) -> int:
         return sum(math.prod(self.shapes[self._tensor(node)]) for node in nodes)
 
     def _tensor(self, node: int) -> str:
