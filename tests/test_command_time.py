@@ -93,11 +93,11 @@ def test_the_command_is_measured_with_the_plan_and_with_the_reference_on_every_f
 @pytest.mark.slow
 def test_the_command_itself_is_run(video: Path, tmp_path: Path) -> None:
     network = ["--network", str(networks.write_tiny(tmp_path)), "--engine", "onnxruntime"]
-    [found] = command_times(video, 30, [network], rounds=1)
-    assert found.per_frame >= 0
-    assert found.seconds(30) > 0
+    [found] = command_times(video, 30, [network])
+    assert found.per_frame > 0
+    assert found.start > 0
     with pytest.raises(DataError, match="nowhere"):
-        command_times(video, 30, [["--network", "nowhere.onnx"]], rounds=1)
+        command_times(video, 30, [["--network", "nowhere.onnx"]])
 
 
 def test_a_video_that_is_too_short_is_refused() -> None:

@@ -84,7 +84,7 @@ def _command(asked: Namespace, network: str, schedule: str) -> Facts:
     way = ["--network", network, "--schedule", schedule, "--engine", asked.engine]
 
     def promise(folder: str) -> float:
-        return command_times(path, frames, [way], rounds=1)[0].seconds(frames)
+        return command_times(path, frames, [way])[0].seconds(frames)
 
     def run(folder: str) -> float:
         command = ("segment", str(path), "--out", folder, "--limit", str(frames), "--quiet", *way)

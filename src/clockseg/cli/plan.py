@@ -39,10 +39,16 @@ Every network runs once on up to --limit frames. Many schedules (clock, rate, ca
 with exactly the labels of a real run; their time is predicted from the measured time of each kind of frame. The
 reference is the output of the first network, at the first size and precision, on every frame; its uncut time counts as 1. The
 plan is chosen on half of the video, in alternating blocks, and checked on the other half. Both results are printed, and the
-worse one is promised. At the end, clockseg segment runs several times on up to 240 frames of the video, at most --limit, to
-measure the time of the whole command.
+worse one is promised. At the end, clockseg segment runs on up to 240 frames of the video, at most --limit, to measure the time
+of the whole command.
 
 FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO --schedule FILE.toml --out DIR."""
+
+
+SEEN = 8
+"""Recorded frames after which the time of the plan is estimated."""
+RECORDINGS = 6
+"""Estimated time of the plan, in multiples of the time of recording."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -112,13 +118,13 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     plan = _planned(args, clips, account)
     seconds = time.monotonic() - start
-    command, reason = _command(args, plan, clips)
+    command = _command(args, plan, clips)
     command_seconds = time.monotonic() - start - seconds
     file = plan.file([str(clip.path) for clip in clips], every=args.every)
     facts = plan.facts() | {"seconds": seconds, "command": None if command is None else command.facts()}
     facts |= {"command_seconds": command_seconds}
     publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds), draw)
-    for sentence in [*_warnings(plan), *reason]:
+    for sentence in _warnings(plan):
         warn(sentence)
     return 1 if account.troubles else 0
 
@@ -129,31 +135,36 @@ def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> P
 
     goal = Goal(keep=args.keep, time=args.time, fps=args.fps, measure=args.measure)
     variants = _variants(args)
+    tell = (lambda sentence: None) if args.quiet else say
+    times: list[float] = []
+
+    def recorded(done: int, of: int) -> None:
+        show(Progress("recording", done, of, Tally(("every",))))
+        times.append(time.monotonic())
+        if done == SEEN:
+            minutes = RECORDINGS * of * (times[-1] - times[0]) / (SEEN - 1) / 60
+            tell(f"planning on {of} frames takes about {max(1, round(minutes))} min")
+
     with shown("recording", quiet=args.quiet) as show:
-        callbacks = Callbacks(
-            lambda done, of: show(Progress("recording", done, of, Tally(("every",)))),
-            lambda sentence: None if args.quiet else say(sentence),
-            account.cut_short,
-        )
+        callbacks = Callbacks(recorded, tell, account.cut_short)
         most_bytes = 1_000_000 * args.disk
         return plan(
             variants, clips, goal, also=args.clock, limit=args.limit, most_bytes=most_bytes, callbacks=callbacks
         )
 
 
-def _command(
-    args: argparse.Namespace, plan: Plan, clips: Sequence[Clip]
-) -> tuple[CommandPromise | None, tuple[str, ...]]:
-    """Measure the whole command; None and the reason if it can't be."""
+def _command(args: argparse.Namespace, plan: Plan, clips: Sequence[Clip]) -> CommandPromise | None:
+    """Measure the whole command; print the reason and return None if it can't be measured."""
     from clockseg.planning.command_time import WRITES, promise
 
     if not is_quiet(args):
         say("timing segment with the plan, and on every frame")
     try:
         write = args.write or WRITES
-        return promise(plan, clips, write=write, engine=args.engine, threads=args.threads, limit=args.limit), ()
+        return promise(plan, clips, write=write, engine=args.engine, threads=args.threads, limit=args.limit)
     except DataError as error:
-        return None, (f"no time is promised for the whole command: {error}",)
+        warn(f"no time is promised for the whole command: {error}")
+        return None
 
 
 def _variants(args: argparse.Namespace) -> list[Variant]:

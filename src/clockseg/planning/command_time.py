@@ -1,11 +1,12 @@
 """The time of the whole command: ``clockseg segment`` with a schedule, from its start to its complete files.
 
-A short part of the video is segmented by the command itself, at two lengths in turn. The difference gives the seconds per
-frame, with decoding, motion, network, drawing and encoding as they overlap; the remainder is the start-up.
+A short part of the video is segmented by the command itself. Its summary has the seconds from the first frame to the last, with
+decoding, motion, network, drawing and encoding as they overlap; the remainder is the start-up.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -22,11 +23,8 @@ from clockseg.planning.taping import UNKNOWN, clip_length
 
 WRITES = ("labels", "overlay", "trace")
 """The outputs that the command writes by default."""
-SHORT, LONG = 40, 240
-"""Frames of the two lengths; of a shorter video, or a smaller limit, a third of its frames and all of them."""
-ROUNDS = 2
-LEAST = 12
-"""Frames that a video needs to be measured."""
+MOST, LEAST = 240, 12
+"""Frames to measure on, and those that a video needs to be measured."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +45,6 @@ class CommandTime:
     def fps(self, frames: int) -> float:
         """Return the mean rate over so many frames, start-up included."""
         return frames / self.seconds(frames)
-
-    @classmethod
-    def fitted(cls, seconds: Sequence[tuple[int, float]]) -> CommandTime:
-        """Return the line through the fastest runs of two lengths, each given as (frames, seconds).
-
-        >>> CommandTime.fitted([(40, 1.8), (120, 3.4), (40, 1.8)])
-        CommandTime(start=1.0, per_frame=0.02)
-        """
-        short, long = (end(frames for frames, _ in seconds) for end in (min, max))
-        first, last = (min(spent for n, spent in seconds if n == frames) for frames in (short, long))
-        per_frame = max(0.0, last - first) / (long - short)
-        return cls(round(last - long * per_frame, 6), round(per_frame, 6))
 
 
 @dataclass(frozen=True)
@@ -97,7 +83,7 @@ def promise(
     write: Sequence[str] = WRITES,
     engine: str = "auto",
     threads: int | None = None,
-    limit: int = LONG,
+    limit: int = MOST,
 ) -> CommandPromise:
     """Measure the command on the longest of ``clips`` with the plan, and with its reference on every frame.
 
@@ -120,31 +106,28 @@ def promise(
     return CommandPromise(None if frames >= UNKNOWN else frames, tuple(write), planned, every_frame)
 
 
-def command_times(
-    source: Path, frames: int, ways: Sequence[Sequence[str]], *, rounds: int = ROUNDS
-) -> list[CommandTime]:
-    """Measure ``clockseg segment`` on the first ``frames`` of ``source``, ``LONG`` at most, with each list of options, in turns.
+def command_times(source: Path, frames: int, ways: Sequence[Sequence[str]]) -> list[CommandTime]:
+    """Measure ``clockseg segment`` on the first ``frames`` of ``source``, ``MOST`` at most, with each list of options.
 
-    A round that compiles is not counted. ``DataError`` if the video is too short or the command fails.
+    A first run, in which engines compile, is not counted. ``DataError`` if the video is too short or the command fails.
     """
-    long = min(LONG, frames)
-    if long < LEAST:
-        raise DataError(f"{source}: {long} frames are too few to measure the command on; it needs {LEAST}.")
-    spent: list[list[tuple[int, float]]] = [[] for _ in ways]
-    for number in range(rounds + 1):
-        for way, options in enumerate(ways):
-            for limit in (max(LEAST // 2, min(SHORT, long // 3)), *((long,) if number else ())):
-                seconds = _run(source, [*options, "--limit", str(limit)])
-                if number:
-                    spent[way].append((limit, seconds))
-    return [CommandTime.fitted(one) for one in spent]
+    frames = min(MOST, frames)
+    if frames < LEAST:
+        raise DataError(f"{source}: {frames} frames are too few to measure the command on; it needs {LEAST}.")
+    for options in ways:
+        _run(source, options, LEAST // 2)
+    return [_run(source, options, frames) for options in ways]
 
 
-def _run(source: Path, options: Sequence[str]) -> float:
+def _run(source: Path, options: Sequence[str], limit: int) -> CommandTime:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "clockseg", "segment", "--quiet", "--out", folder, *options, "--", str(source)]
+        command = [sys.executable, "-m", "clockseg", "segment", "--quiet", "--out", folder, "--limit", str(limit)]
+        command += [*options, "--", str(source)]
         start = time.perf_counter()
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+        seconds = time.perf_counter() - start
         if done.returncode:
             raise DataError(f"segment could not be measured: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
-        return time.perf_counter() - start
+        [summary] = (json.loads(file.read_text(encoding="utf-8")) for file in Path(folder).glob("*/summary.json"))
+    running = summary["wall_seconds"]
+    return CommandTime(round(seconds - running, 6), round(running / summary["frames"], 6))
