@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -187,33 +188,24 @@ class Scene:
 
     def tried(self, candidate: Candidate, costs: Costs) -> Trial:
         """Replay ``candidate`` on all frames."""
-        nothing = Sums(no_agreement(self.truth.classes))
-        sums: dict[int, Sums] = {}
-        timed: list[Sums] = []
-        full: list[bool] = []
+        none = no_agreement(self.truth.classes)
+        sums: dict[int, Sums] = defaultdict(lambda: Sums(none))
+        records = []
         for index, played in enumerate(play(self.recording, schedule_of(self.recording.net, candidate))):
-            block, fired = self.truth.slots[index].block, played.record.fired
+            records.append(played.record)
             if not self.recording.frames[index].first:
-                sums[block] = sums.get(block, nothing) + Sums(self._score(index, played.output))
-            timed.append(
-                replace(
-                    nothing,
-                    time=costs.of(candidate.family(self.variant), played.record),
-                    frames=1,
-                    network=int(any(fired)),
-                )
-            )
-            full.append(all(fired))
+                sums[self.truth.slots[index].block] += Sums(self._score(index, played.output))
+        full = [all(record.fired) for record in records]
         for index in whole_cycles(full, [frame.first for frame in self.recording.frames]):
-            block = self.truth.slots[index].block
-            sums[block] = sums.get(block, nothing) + timed[index]
-        return self._trial(candidate, sums, nothing)
+            time = costs.of(candidate.family(self.variant), records[index])
+            sums[self.truth.slots[index].block] += Sums(none, time, 1, int(any(records[index].fired)))
+        return self._trial(candidate, sums)
 
-    def _trial(self, candidate: Candidate, sums: dict[int, Sums], nothing: Sums) -> Trial:
+    def _trial(self, candidate: Candidate, sums: dict[int, Sums]) -> Trial:
         held_back = {slot.block for slot in self.truth.slots if slot.held_back}
         blocks = tuple(one for block, one in sums.items() if block not in held_back)
         others = [one for block, one in sums.items() if block in held_back]
-        tuned, left = reduce(add, blocks, nothing), reduce(add, others, nothing)
+        tuned, left = (reduce(add, found, Sums(no_agreement(self.truth.classes))) for found in (blocks, others))
         if _blind(schedule_of(self.recording.net, candidate)) or not (tuned.frames and left.frames):
             # Blocks are no multiples of periods, so it is chance which half has one more firing.
             tuned, left = (one.at_rates_of(tuned + left) for one in (tuned, left))
