@@ -335,12 +335,12 @@ def test_a_run_with_another_learned_clock_is_not_resumed(network, dark, tmp_path
 
 def _recipe(network: Path, folder: Path):
     from clockseg.cli.main import parser
-    from clockseg.cli.recipe import recipe
+    from clockseg.cli.recipe import Recipe
 
     for file in (network, network.with_suffix(".json")):
         shutil.copy(file, folder / file.name)
     given = ["segment", "x.mp4", "--out", "out", "--network", str(folder / network.name), "--engine", "openvino"]
-    return recipe(parser().parse_args(given))
+    return Recipe(parser().parse_args(given))
 
 
 def _change_weights(path: Path) -> None:

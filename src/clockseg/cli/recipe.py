@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from clockseg.cli.options import changed, engine_options
 from clockseg.errors import DataError
 from clockseg.files import SourceFiles
 
@@ -21,28 +21,13 @@ OF_JOB = ("every", "limit", "flicker", "start", "end", "stream", "max_pixels", "
 
 @dataclass(frozen=True)
 class Recipe:
-    """The options of ``segment`` that decide the results; call it to build the ``Work`` they ask for."""
+    """The options of ``segment``; call it to build the ``Work`` they ask for.
 
-    network: str
-    engine: str
-    precision: str
-    threads: int | None
-    size: Any
-    schedule: str | None
-    carry: str | None
-    write: tuple[str, ...] | None
-    every: int
-    limit: int | None
-    flicker: bool
-    start: Fraction | None
-    end: Fraction | None
-    stream: int | None
-    max_pixels: int
-    max_hours: float
-    strip: str
-    classes: tuple[str, ...]
+    ``made``: what another process made of the same options; files that were replaced since give something else.
+    """
+
+    args: argparse.Namespace
     made: tuple[Any, ...] | None = None
-    """What another process made of the same options: files that were replaced since give something else."""
 
     def __call__(self) -> Work:
         """Load the network and parse its schedule; ``DataError`` if their files are replaced meanwhile."""
@@ -53,25 +38,28 @@ class Recipe:
         from clockseg.segmenting.work import Work
         from clockseg.showing.kind import kind_of
 
-        before = SourceFiles(files_of(self.network)).digest
-        net = load(self.network, engine=self.engine, precision=self.precision, threads=self.threads, size=self.size)
-        writes = check_writes(self.write, kind_of(net))
-        [(name, schedule)] = parse_schedules(None if self.schedule is None else [self.schedule], net, self.carry)
-        size = None if self.size is None else str(self.size)
-        setting = {"network": self.network, "digest": self.digest(schedule), "size": size}
-        job = Job(writes, name=name, setting=setting, **{option: getattr(self, option) for option in OF_JOB})
+        given = self.args
+        before = SourceFiles(files_of(given.network)).digest
+        net = load(given.network, **engine_options(given))
+        writes = check_writes(given.write, kind_of(net))
+        [(name, schedule)] = parse_schedules(None if given.schedule is None else [given.schedule], net, given.carry)
+        size = None if given.size is None else str(given.size)
+        setting = {"network": given.network, "digest": self.digest(schedule), "size": size}
+        job = Job(writes, name=name, setting=setting, **{option: getattr(given, option) for option in OF_JOB})
         work = Work(net, schedule, job)
-        if SourceFiles(files_of(self.network)).digest != before or self.made not in (None, _made(work)):
+        if SourceFiles(files_of(given.network)).digest != before or self.made not in (None, _made(work)):
             raise DataError(
-                f"the files of network {self.network} or of its schedule were replaced during the run; "
+                f"the files of network {given.network} or of its schedule were replaced during the run; "
                 "segment again when they no longer change."
             )
         return work
 
     def pinned(self, work: Work, *, threads: int | None) -> Recipe:
         """Return the recipe for other processes: with the engine of ``work`` and this many threads."""
-        engine = work.net.engine.split()[0] if self.engine == "auto" else self.engine
-        return replace(self, engine=engine, threads=self.threads or threads, made=_made(work))
+        engine = work.net.engine.split()[0] if self.args.engine == "auto" else self.args.engine
+        return replace(
+            self, args=changed(self.args, engine=engine, threads=self.args.threads or threads), made=_made(work)
+        )
 
     def digest(self, schedule: Schedule) -> str:
         """Return a digest of the network's files, its weights and its sidecar included, and of the files of clocks."""
@@ -81,7 +69,7 @@ class Recipe:
         clocks = (one for clock in schedule.clocks for one in walk(clock))
         files = dict.fromkeys(file for one in clocks for file in facts(one).files if file.is_file())
         digest = hashlib.sha256()
-        for path in (*files_of(self.network), *files):
+        for path in (*files_of(self.args.network), *files):
             with path.open("rb") as file:
                 while block := file.read(1 << 16):
                     digest.update(block)
@@ -90,8 +78,3 @@ class Recipe:
 
 def _made(work: Work) -> tuple[Any, ...]:
     return work.job.setting, work.job.name, str(work.schedule.carry)
-
-
-def recipe(args: argparse.Namespace) -> Recipe:
-    """Make the recipe from the options."""
-    return Recipe(**{field.name: getattr(args, field.name) for field in fields(Recipe) if field.name != "made"})

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     # Motion, drawing and encoding have threads of their own. More of them inside OpenCV cost a twentieth of the processor time.
     os.environ.setdefault("OPENCV_FOR_THREADS_NUM", "1")
     from clockseg.cli.outcomes import Report
-    from clockseg.cli.recipe import recipe
+    from clockseg.cli.recipe import Recipe
     from clockseg.planning.schedule_file import NETWORK_FILES
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.segmentation import segment_many
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{name} is a network, not a video. Give it as --network {name}, beside the video.")
     args = as_planned(args, args.schedule)
     fetch_network(args.network, quiet=args.quiet)
-    how = recipe(_pinned(args))
+    how = Recipe(_pinned(args))
     work = how()
     # What was imported and loaded stays to the end, so searches for garbage need not look at it.
     gc.freeze()
