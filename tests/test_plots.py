@@ -211,7 +211,7 @@ def test_velocity_shows_every_depth_with_its_spread(page) -> None:
     frames = np.concatenate([one.stages[0][1:] for one in found.shots])
     assert list(bars.get_xdata()) == pytest.approx(list(np.percentile(frames, (10, 90))))
     assert list(means.get_xdata()) == pytest.approx([found.mean(one.stages[0]) for one in found.shots])
-    assert list(over.get_xdata()) == pytest.approx([found.over_shots(lambda one: one.stages[0]).mean])
+    assert list(over.get_xdata()) == pytest.approx([found.spreads()[1].mean])
     [diamonds] = [line for line in above.lines if list(line.get_xdata()) == [0.26, 0.11, 0.02]]
     assert diamonds.get_marker() == "D"
     assert (least.get_title(loc="left"), most.get_title(loc="left")) == ("least motion: clip0", "most motion: clip2")

@@ -166,7 +166,7 @@ def test_pixel_difference_by_hand() -> None:
 # Over shots.
 def test_mean_per_shot_then_mean_and_deviation_over_shots() -> None:
     long, short = series_shot([0, 0.3, 0.3, 0.3, 0.3, 0.6]), series_shot([0, 0.2])
-    of = lambda found: found.over_shots(lambda one: one.stages[0])  # noqa: E731
+    of = lambda found: found.spreads()[1]  # noqa: E731
     assert of(velocity_of(long, short)) == pytest.approx((0.2, 0.1))
     assert of(velocity_of(long, short, first=False)) == pytest.approx((0.28, 0.08))
     assert of(velocity_of(short)) == Spread(0.1, None)

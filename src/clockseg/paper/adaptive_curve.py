@@ -8,7 +8,7 @@ Cost: some 40,000 passes of FCN-8s; about 3 seconds each on two cores, .1 on a G
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,7 +19,6 @@ import numpy as np
 from clockseg.clocks import PICTURE, Decision, Tick, Watch, adaptive
 from clockseg.clocks.rates import fixed_rate
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.clockwork.schedule import ScheduleLike
 from clockseg.datasets.clips import Clip
 from clockseg.errors import number
 from clockseg.execution.recording import Recording, needs, record
@@ -70,7 +69,7 @@ def _scored(source: Source, setting: Setting) -> list[Row]:
     labels = recorded(net, source.clips, adaptive, first=before)
     pictures = recorded(net, source.clips, PixelChange, first=before)
     rates = [tried(labels, adaptive(threshold)).fire_rate for threshold in THRESHOLDS]
-    foils = {at_fire_rate(pictures, rate, PixelChange).threshold for rate in rates}
+    foils = {tune(pictures, PixelChange, rate).point.threshold for rate in rates}
     periods = [n for n in PERIODS if n <= source.first_scored + 1]
     methods = [
         *oracle(source.networks),
@@ -131,27 +130,10 @@ def _at_rate(points: Sequence[Row], rate: float) -> float | None:
     return float(np.interp(rate, rates, [point.mean_iu or 0.0 for point in points]))
 
 
-@dataclass(frozen=True)
-class Clocked:
-    """A clock at the threshold closest to the requested firing rate, and its actual rate (0..1)."""
-
-    threshold: float
-    fire_rate: float
-    schedule: ScheduleLike
-
-
 def recorded(net: StagedNetwork, clips: Iterable[Clip], clock: ByThreshold, *, first: int = 0) -> list[Recording]:
     """Record the maps that ``clock`` watches on each clip, from frame ``first`` on, where it is filled."""
     keep = needs(net, [clock(0.5)])
     return [record(net, (frame.image for frame in islice(clip, first, None)), keep=keep) for clip in clips]
-
-
-def at_fire_rate(
-    recordings: list[Recording], fire_rate: float, clock: Callable[[float], ScheduleLike] = adaptive
-) -> Clocked:
-    """Tune ``clock`` to ``fire_rate`` over all recordings together."""
-    found = tune(recordings, clock, fire_rate).point
-    return Clocked(found.threshold, found.fire_rate, clock(found.threshold))
 
 
 @dataclass(frozen=True)

@@ -91,15 +91,6 @@ class Velocity:
         """Return the mean and deviation over shots of each series, in the order of ``names``."""
         return [spread(self.mean(shot.series[place]) for shot in self.shots) for place in range(len(self.names))]
 
-    def over_shots(self, series: Callable[[Shot], Array]) -> Spread:
-        """Return the mean and the deviation over shots of the series that ``series`` selects.
-
-        >>> still = Shot("still", (0, 1), np.zeros(2), (), np.zeros(2), np.full(2, np.nan))
-        >>> Velocity("none", (), (still, still)).over_shots(lambda shot: shot.pixels)
-        Spread(mean=0.0, deviation=0.0)
-        """
-        return spread(self.mean(series(shot)) for shot in self.shots)
-
     @property
     def deepest(self) -> int | None:
         """The index of the last stage that has a score map; None if there is none."""
@@ -126,14 +117,21 @@ class Velocity:
 
     def facts(self) -> dict[str, Any]:
         """Return plain values for ``clockseg velocity --json``; None where nothing was measured."""
-        ordered = self.by_motion()
+        ordered, spreads = self.by_motion(), [one._asdict() for one in self.spreads()]
+        ends = {"low_motion": ordered[0], "high_motion": ordered[-1]} if ordered else {}
         return {
             "network": self.network,
             "first_frame": "compared with itself" if self.first else "left out",
-            **_by_depth([one._asdict() for one in self.spreads()]),
-            "stages": [self._stage_facts(index) for index in range(len(self.stages))],
-            "shots": [self._shot_facts(shot) for shot in self.shots],
-            "curves": {"low_motion": _curve(ordered[0]), "high_motion": _curve(ordered[-1])} if ordered else {},
+            **_by_depth(spreads),
+            "stages": [self._stage_facts(index, spreads[1 + index]) for index in range(len(self.stages))],
+            "shots": [
+                {"shot": shot.name, "frames": len(shot.indices), **_by_depth(map(self.mean, shot.series))}
+                for shot in self.shots
+            ],
+            "curves": {
+                name: {"shot": shot.name, "frames": list(shot.indices), **_by_depth(map(_plain, shot.series))}
+                for name, shot in ends.items()
+            },
         }
 
     def write_csv(self, path: Path) -> None:
@@ -145,30 +143,21 @@ class Velocity:
                 for index, *values in zip(shot.indices, *shot.series, strict=True):
                     rows.writerow([shot.name, index, *("" if math.isnan(value) else float(value) for value in values)])
 
-    def _stage_facts(self, index: int) -> dict[str, Any]:
+    def _stage_facts(self, index: int, spread: dict[str, Any]) -> dict[str, Any]:
         deepest, with_deepest = self.deepest, Spread(None, None)
         if deepest is not None and deepest != index:
             with_deepest = self.correlation(index, lambda shot: shot.stages[deepest])
         return {
             "stage": self.stages[index],
             "depth": self.depths[index] if self.depths else None,
-            **self.over_shots(lambda shot: shot.stages[index])._asdict(),
+            **spread,
             "exceeds_deepest": self.exceeds(index),
             "rank_correlation_deepest": with_deepest._asdict(),
             "rank_correlation_output": self.correlation(index, lambda shot: shot.output)._asdict(),
         }
 
-    def _shot_facts(self, shot: Shot) -> dict[str, Any]:
-        means = _by_depth([self.mean(series) for series in shot.series])
-        return {"shot": shot.name, "frames": len(shot.indices), **means}
 
-
-def _curve(shot: Shot) -> dict[str, Any]:
-    courses = _by_depth([_plain(series) for series in shot.series])
-    return {"shot": shot.name, "frames": list(shot.indices), **courses}
-
-
-def _by_depth(values: Sequence[Any]) -> dict[str, Any]:
+def _by_depth(values: Iterable[Any]) -> dict[str, Any]:
     """Return one value for each of ``Velocity.names`` as JSON has them."""
     pixels, *stages, output, labels = values
     return {"pixels": pixels, "stages": stages, "output": output, "labels": labels}
@@ -185,13 +174,12 @@ def velocity(
 
     ``warn`` gets a sentence on whatever could not be decoded.
     """
-    shots = tuple(_clip_shot(net, clip, warn) for clip in clips)
-    return Velocity(net.name, net.names, shots, first)
 
+    def one(clip: Clip) -> Shot:
+        frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"))
+        return shot(net, clip.name, frames, ignore=255 if clip.classes is None else clip.classes.ignore)
 
-def _clip_shot(net: StagedNetwork, clip: Clip, warn: Callable[[str], None]) -> Shot:
-    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"))
-    return shot(net, clip.name, frames, ignore=255 if clip.classes is None else clip.classes.ignore)
+    return Velocity(net.name, net.names, tuple(map(one, clips)), first)
 
 
 LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")

@@ -26,7 +26,7 @@ from clockseg.evaluation.labels import scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion
 from clockseg.execution.pipeline import segments
 from clockseg.paper.report import ORACLE, Row
-from clockseg.types import Image, Labels
+from clockseg.types import Array, Image, Labels
 
 
 def silent(text: str) -> None:
@@ -59,13 +59,12 @@ class Method:
 class Score:
     """The scores of a method; addable.
 
-    ``scores`` and ``boundary``: against human labels; ``agreement``: with the first method. ``tally``: the firings on all
-    scored frames. ``seconds``: of each stage, and last of fusing and finishing, on those frames.
+    ``scores`` and ``boundary``: against human labels. ``tally``: the firings on all scored frames. ``seconds``: of each stage,
+    and last of fusing and finishing, on those frames.
     """
 
     scores: Confusion
     boundary: Confusion
-    agreement: Confusion
     tally: Tally
     seconds: tuple[float, ...]
 
@@ -73,7 +72,6 @@ class Score:
         return Score(
             self.scores + other.scores,
             self.boundary + other.boundary,
-            self.agreement + other.agreement,
             self.tally + other.tally,
             tuple(a + b for a, b in zip(self.seconds, other.seconds, strict=True)),
         )
@@ -94,8 +92,8 @@ def score(
 ) -> list[Score]:
     """Score each method on the labelled frames of all clips from frame ``first_scored`` on.
 
-    The first method is the frame oracle, with which the labels of the others are compared. Frames count from 0 in each clip
-    after subsampling. ``say`` gets a sentence on the progress. ``UsageError`` if a method would be scored before it is filled.
+    Frames count from 0 in each clip after subsampling. ``say`` gets a sentence on the progress. ``UsageError`` if a method
+    would be scored before it is filled.
     """
     for method in methods:
         if method.starts[-1] > first_scored:
@@ -113,7 +111,7 @@ def score(
 def _nothing(method: Method, classes: int) -> Score:
     none = Confusion.none(classes)
     names = method.net.names
-    return Score(none, none, none, Tally(names), (0.0,) * (len(names) + 1))
+    return Score(none, none, Tally(names), (0.0,) * (len(names) + 1))
 
 
 def _score_clip(
@@ -127,10 +125,10 @@ def _score_clip(
         # The runs of other phases have memories of their own, and each sees every frame from its start on.
         found = [[mapped(run.output(t, frame.image)) for run in phases] for phases in runs]
         if t >= first_scored and frame.labels is not None:
-            judge = _Judge(clip, frame, classes, found[0][0])
+            band = _band(clip, frame)
             for index, phases in enumerate(runs):
                 for run, output in zip(phases, found[index], strict=True):
-                    totals[index] += judge.score(output, run.record)
+                    totals[index] += _scored(frame.labels, output, run.record, classes, band)
     return totals
 
 
@@ -173,24 +171,21 @@ class _Run:
         return self._memory.record
 
 
-class _Judge:
-    """A labelled frame, against which outputs are scored."""
+def _band(clip: Clip, frame: ClipFrame) -> Array:
+    """Return the pixels near a boundary of the human labels."""
+    if clip.classes is None or frame.labels is None:
+        raise DataError(f"{clip.path} has labels but no class names; add a classes.json next to it.")
+    return boundary_band(frame.labels, kind=band_kind(clip.classes.names), ignore=clip.classes.ignore)
 
-    def __init__(self, clip: Clip, frame: ClipFrame, classes: int, oracle: Any) -> None:
-        if clip.classes is None or frame.labels is None:
-            raise DataError(f"{clip.path} has labels but no class names; add a classes.json next to it.")
-        self._truth, self._oracle, self._count = frame.labels, oracle, classes
-        self._band = boundary_band(frame.labels, kind=band_kind(clip.classes.names), ignore=clip.classes.ignore)
 
-    def score(self, output: Any, record: Record) -> Score:
-        spent = record.seconds
-        return Score(
-            confusion(self._truth, output, self._count),
-            confusion(self._truth, output, self._count, where=self._band),
-            confusion(self._oracle, output, self._count),
-            Tally(("",) * len(record.fired), 0, 1, tuple(map(int, record.fired)), int(any(record.fired))),
-            (*spent.stages, spent.fuse + spent.finish),
-        )
+def _scored(truth: Labels, output: Any, record: Record, classes: int, band: Array) -> Score:
+    spent = record.seconds
+    return Score(
+        confusion(truth, output, classes),
+        confusion(truth, output, classes, where=band),
+        Tally(("",) * len(record.fired), 0, 1, tuple(map(int, record.fired)), int(any(record.fired))),
+        (*spent.stages, spent.fuse + spent.finish),
+    )
 
 
 SKIP = "skip-frame"

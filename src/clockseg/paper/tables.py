@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clockseg.clocks import adaptive
-from clockseg.paper.adaptive_curve import at_fire_rate, recorded
+from clockseg.paper.adaptive_curve import recorded
 from clockseg.paper.methods import (
     ADAPTIVE,
     ALTERNATING,
@@ -38,6 +38,7 @@ from clockseg.paper.methods import (
 )
 from clockseg.paper.report import ORACLE, Claim, Report, Row, ordering, published
 from clockseg.paper.source import Setting
+from clockseg.planning.tuning import tune
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """Data set -> method -> mean IU, f.w. IU and, on PASCAL, both on the boundary band, in percent."""
@@ -207,16 +208,16 @@ def _schedules_on_video(setting: Setting, table: Table) -> Measured:
     found, notes = [], []
     for source in setting.videos(*table.data):
         nets, filled = source.networks, source.filled
-        clocked = at_fire_rate(recorded(nets.full, source.clips, adaptive, first=filled), 0.5)
+        half = tune(recorded(nets.full, source.clips, adaptive, first=filled), adaptive, 0.5).point
         methods = [
             *oracle(nets),
             *fixed_rates(nets, balanced=False, exponentially=source.first_scored >= 3),
-            Method(ADAPTIVE, nets.full, clocked.schedule, first=filled),
+            Method(ADAPTIVE, nets.full, adaptive(half.threshold), first=filled),
             *baselines(nets),
         ]
         found += source.rows(methods, say=setting.say)
-        rate = 100 * clocked.fire_rate
-        notes.append(f"{source.name}: the adaptive clock with threshold {clocked.threshold:.4f} fires on {rate:.1f} %")
+        rate = 100 * half.fire_rate
+        notes.append(f"{source.name}: the adaptive clock with threshold {half.threshold:.4f} fires on {rate:.1f} %")
     return found, notes
 
 
