@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from clockseg.clockwork.network import StagedNetwork
     from clockseg.clockwork.schedule import Schedule
     from clockseg.datasets.clips import Clip
+    from clockseg.execution.pipeline import Runner
 
 DESCRIPTION = """Measure the accuracy and speed of schedules.
 
@@ -78,6 +79,8 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was incomplete."""
     from clockseg.datasets.clips import renamed
+    from clockseg.evaluation.evaluate import evaluate
+    from clockseg.evaluation.streaming import evaluate_streaming
     from clockseg.evaluation.tables import table, write_table
 
     _check_options(args)
@@ -94,9 +97,16 @@ def run(args: argparse.Namespace) -> int:
         for text in warnings:
             warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
-    prepared = _clip_by_clip if args.streaming is None else _streaming
     baselines = [(text, load_network(changed(args, network=text))) for text in args.baseline]
-    one = prepared(args, net, schedules, baselines, account)
+    runners = None if args.streaming is None else _runners(args, net, schedules, baselines)
+
+    def one(clip: Clip) -> Sequence[Any]:
+        if runners is not None:
+            tell, fps = (lambda sentence: None) if args.quiet else say, args.streaming
+            return evaluate_streaming(net, runners, [clip], fps=fps, progress=tell, warn=account.cut_short)
+        with shown(clip.name, quiet=args.quiet) as show:
+            return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
+
     found: list[Any] = []
     for _, of_clip in each(clips, one, account):
         found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
@@ -125,33 +135,14 @@ def _check_options(args: argparse.Namespace) -> None:
     check_new_files(*plots(args), *([] if args.table is None else [args.table]), overwrite=True)
 
 
-def _clip_by_clip(
+def _runners(
     args: argparse.Namespace,
     net: StagedNetwork,
     schedules: Sequence[tuple[str, Schedule]],
     baselines: Sequence[tuple[str, StagedNetwork]],
-    account: Account,
-) -> Callable[[Clip], Sequence[Any]]:
-    """Return a function that runs a clip through the uncut network, the schedules and the baselines."""
-    from clockseg.evaluation.evaluate import evaluate
-
-    def one(clip: Clip) -> Sequence[Any]:
-        with shown(clip.name, quiet=args.quiet) as show:
-            return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
-
-    return one
-
-
-def _streaming(
-    args: argparse.Namespace,
-    net: StagedNetwork,
-    schedules: Sequence[tuple[str, Schedule]],
-    baselines: Sequence[tuple[str, StagedNetwork]],
-    account: Account,
-) -> Callable[[Clip], Sequence[Any]]:
-    """Return a function like that of ``_clip_by_clip``, for frames that come in real time."""
+) -> list[tuple[str, Runner]]:
+    """Return what frames that come in real time go through: the uncut network, the schedules and the baselines."""
     from clockseg.clocks.rates import frame_oracle
-    from clockseg.evaluation.streaming import evaluate_streaming
     from clockseg.execution.pipeline import runner
     from clockseg.showing.kind import kind_of
 
@@ -161,12 +152,8 @@ def _streaming(
             "schedules by their relative error."
         )
     scheduled = [(name, runner(net, schedule, ahead=args.ahead)) for name, schedule in schedules]
-    whole = [(name, runner(one.uncut(), frame_oracle)) for name, one in (("full", net), *baselines)]
-    runners = [whole[0], *scheduled, *whole[1:]]
-    progress = (lambda sentence: None) if args.quiet else say
-    return lambda clip: evaluate_streaming(
-        net, runners, [clip], fps=args.streaming, progress=progress, warn=account.cut_short
-    )
+    full, *others = [(name, runner(one.uncut(), frame_oracle)) for name, one in (("full", net), *baselines)]
+    return [full, *scheduled, *others]
 
 
 def _setting(args: argparse.Namespace, net: StagedNetwork) -> dict[str, Any]:
