@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -16,7 +15,7 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from clockseg.errors import NetworkError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.split import Split, SplitNode, Term
-from clockseg.graph.torch_export import operation
+from clockseg.graph.torch_export import INNER, operation
 from clockseg.graph.torch_reader import ARITHMETIC, NORMS, Names, Program, owner, shape
 
 SPLIT = "clockseg.split"
@@ -144,24 +143,15 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Shared:
-    """A piece that looks its weights up in ``module`` at every call, and there whether dropout and batch norm train.
-
-    ``places``: for each argument after the tensors, the path of an attribute of ``module``, or a constant.
-    """
+    """A piece that looks its weights up in a module at every call, and there whether dropout and batch norm train."""
 
     code: fx.GraphModule = field(repr=False)
-    module: nn.Module = field(repr=False)
-    places: tuple[tuple[str, ...] | Tensor, ...] = field(repr=False)
 
     def __call__(self, *tensors: Tensor) -> Tensors:
         try:
-            found = [
-                place if isinstance(place, Tensor) else functools.reduce(getattr, place, self.module)
-                for place in self.places
-            ]
+            made: Tensors = self.code(*tensors)
         except AttributeError as error:
             raise NetworkError(f"the module was changed since it was cut ({error}); cut it again.") from error
-        made: Tensors = self.code(*tensors, *found)
         return made
 
 
@@ -173,7 +163,8 @@ def shared(program: Program, module: nn.Module, inputs: Sequence[str], outputs: 
     copy = _Copy(program, inputs, module)
     copy.make(outputs)
     code = copy.compiled(outputs)
-    return Shared(code, module, tuple(copy.places.values()))
+    code.module = module
+    return Shared(code)
 
 
 def frozen(
@@ -197,10 +188,11 @@ def frozen(
     copy.make(outputs)
     if after:
         copy.then(outputs[0], after)
-    known = dict(_known(copy, module))
-    for node, (label, value) in known.items():
+    known = copy.known(module)
+    for node, value in known.items():
         readers = frozenset(operation(user) for user in node.users if user not in known)
         if readers:
+            label = node.target.removeprefix(INNER) if node.op == "get_attr" and node.target not in copy.held else ""
             copy.held[node.name] = settle(label, value, readers)
             with copy.graph.inserting_before(node):
                 node.replace_all_uses_with(
@@ -213,44 +205,24 @@ def frozen(
     return copy.compiled(outputs)
 
 
-def _known(copy: _Copy, module: nn.Module) -> Iterator[tuple[fx.Node, tuple[str, Any]]]:
-    """Yield the nodes that depend on weights alone, each with its label and its present value."""
-    found: dict[fx.Node, Any] = {}
-    for node in copy.graph.nodes:
-        label = ""
-        if node.name in copy.places:
-            place = copy.places[node.name]
-            value = place if isinstance(place, Tensor) else functools.reduce(getattr, place, module).detach()
-            label = "" if isinstance(place, Tensor) else ".".join(place)
-        elif node.op == "call_function" and not _is_random(node) and found.keys() >= set(node.all_input_nodes):
-            with torch.no_grad():
-                value = node.target(*fx.node.map_arg(node.args, found.get), **fx.node.map_arg(node.kwargs, found.get))
-        else:
-            continue
-        found[node] = value
-        yield node, (label, value)
-
-
 def _is_random(node: fx.Node) -> bool:
     tags = node.target.tags if isinstance(node.target, torch._ops.OpOverload) else ()
     return torch.Tag.nondeterministic_seeded in tags
 
 
 class _Copy:
-    """A graph being made: placeholders for ``inputs``, then for what is looked up, then the nodes that are needed.
+    """A graph being made: placeholders for ``inputs``, then the nodes that are needed; weights are attributes of ``module``.
 
-    With ``module``, what depends on its being in training is looked up as well.
+    With ``module``, what depends on its being in training is such an attribute as well. ``held``: values of others.
     """
 
     def __init__(self, program: Program, inputs: Sequence[str], module: nn.Module | None) -> None:
         self.program, self.module = program, module
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}
-        self.places: dict[str, tuple[str, ...] | Tensor] = {}
         self.held: dict[str, Any] = {}
         for index, name in enumerate(inputs):
             self.made[program.names.known[name]] = self.graph.placeholder(f"given_{index}")
-        self.last = list(self.made.values())[-1]
 
     def lay_out(self, inputs: Sequence[str], before: Step | None) -> None:
         """Have maps channels last, as convolutions are fastest; ``before`` makes of the frame what the module reads, in f32."""
@@ -280,20 +252,39 @@ class _Copy:
             if node in needed:
                 self.made[node] = self._copied(node)
 
+    def known(self, module: nn.Module) -> dict[fx.Node, Any]:
+        """Return the nodes that depend on weights alone, with their present values."""
+        found: dict[fx.Node, Any] = {}
+        for node in self.graph.nodes:
+            if node.op == "get_attr" and node.target in self.held:
+                value = self.held[node.target]
+            elif node.op == "get_attr":
+                value = operator.attrgetter(node.target.removeprefix(INNER))(module).detach()
+            elif node.op == "call_function" and not _is_random(node) and found.keys() >= set(node.all_input_nodes):
+                with torch.no_grad():
+                    value = node.target(
+                        *fx.node.map_arg(node.args, found.get), **fx.node.map_arg(node.kwargs, found.get)
+                    )
+            else:
+                continue
+            found[node] = value
+        return found
+
     def compiled(self, outputs: Sequence[str]) -> fx.GraphModule:
         self.graph.output(tuple(self.made[self.program.names.known[name]] for name in outputs))
-        for node in reversed(self.graph.nodes):
-            if not node.users and node.op != "output" and not node.name.startswith("given_"):
-                self.graph.erase_node(node)
-                self.places.pop(node.name, None)
-        return fx.GraphModule(self.held, self.graph)
+        self.graph.eliminate_dead_code()
+        looked_up = (node.target for node in self.graph.nodes if node.op == "get_attr")
+        return fx.GraphModule({name: self.held.get(name) for name in looked_up}, self.graph)
 
     def _copied(self, node: fx.Node) -> fx.Node:
         if node.op == "placeholder":
             source = self.program.sources.get(node.name)
             if source is None:
                 raise NetworkError(f"a part doesn't reach {node.name!r} from what it is given.")
-            return self._look_up(node.name, source)
+            if isinstance(source, str):
+                return self._attribute(source)
+            self.held[node.name] = source
+            return self.graph.get_attr(node.name)
         if node.op == "get_attr":
             self.held[node.target] = getattr(self.program.inner, node.target)
         if self.module is not None and operation(node) in (*NORMS, "dropout"):
@@ -311,18 +302,18 @@ class _Copy:
         plain = type(layer).forward in (_BatchNorm.forward, SyncBatchNorm.forward)
         if name in NORMS and plain and SPLIT not in node.meta:
             function = _apply if name == "batch_norm" else _apply_first
-            return self.graph.call_function(function, (self._look_up("layer", path), self.made[node.args[0]]))
-        copy = self.graph.node_copy(node, self.made.__getitem__)
+            return self.graph.call_function(function, (self._attribute(path), self.made[node.args[0]]))
         place = {"dropout": 2, "batch_norm": 5}.get(name)
-        if place is not None and node.args[place] is False and (name == "dropout" or isinstance(layer, _BatchNorm)):
-            copy.update_arg(place, self._look_up("training", f"{path}.training" if path else "training"))
+        if place is None or node.args[place] is not False or not (name == "dropout" or isinstance(layer, _BatchNorm)):
+            return self.graph.node_copy(node, self.made.__getitem__)
+        training = self._attribute(f"{path}.training")
+        copy = self.graph.node_copy(node, self.made.__getitem__)
+        copy.update_arg(place, training)
         return copy
 
-    def _look_up(self, name: str, source: str | Tensor) -> fx.Node:
-        with self.graph.inserting_after(self.last):
-            self.last = self.graph.placeholder(f"{name}_{len(self.places)}")
-        self.places[self.last.name] = source if isinstance(source, Tensor) else tuple(source.split("."))
-        return self.last
+    def _attribute(self, path: str) -> fx.Node:
+        """Add a look-up of an attribute of the module."""
+        return self.graph.get_attr(f"{INNER}{path.removeprefix('.')}")
 
 
 def _in_f32(given: Tensor) -> Tensor:
