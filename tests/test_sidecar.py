@@ -45,7 +45,7 @@ def test_the_least_sidecar() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "clockseg-9"}, r'format is "clockseg-9"; this version reads \'clockseg-1\''),
+        ({"format": "clockseg-9"}, r'format is "clockseg-9"; it must be \'clockseg-1\', which this version reads'),
         ({"format": None}, "has no format; it needs one: 'clockseg-1'"),
         ({"output": None}, "has no output"),
         ({"input": None}, "has no input; it needs one: an object"),
@@ -57,10 +57,10 @@ def test_the_least_sidecar() -> None:
         ({"cuts": "low"}, 'cuts is "low"; it must be a list of one cut'),
         ({"classes": "sky"}, "it must be a list"),
         ({"classes": [1, 2, 3, 4]}, r"classes is \[1, 2, 3, 4\]; it must be a list of strings"),
-        ({"classes": ["a", "a", "b", "c"]}, "each name must be different"),
+        ({"classes": ["a", "a", "b", "c"]}, "it must be a list of strings, each different"),
         (
             {"classes": [f"c{k}" for k in range(256)], "palette": None},
-            "256 classes; label maps are bytes, so at most 255",
+            "at most 255 because label maps are bytes",
         ),
         ({"palette": [[0, 0, 0]]}, "palette has 1 items and must have 4, one per class"),
         ({"palette": [[0, 0, 0]] * 3 + [[0, 0, 256]]}, "a colour, three whole numbers from 0 to 255"),

@@ -63,22 +63,19 @@ def with_frame(model: onnx.ModelProto, tensor: str, given: Input) -> onnx.ModelP
     kind = value.type.tensor_type.elem_type
     graph.input.remove(value)
     graph.input.insert(0, helper.make_tensor_value_info(FRAME, TensorProto.UINT8, [1, height, width, 3]))
-    steps: list[tuple[str, dict[str, object], list[Array]]] = []
+    chain = _Chain(graph, FRAME)
     if given.colour == "bgr":
-        steps.append(("Gather", {"axis": 3}, [np.array([2, 1, 0], np.int64)]))
-    steps += [("Cast", {"to": TensorProto.FLOAT}, []), ("Transpose", {"perm": [0, 3, 1, 2]}, [])]
+        chain.add("Gather", np.array([2, 1, 0], np.int64), axis=3)
+    chain.add("Cast", to=TensorProto.FLOAT)
+    chain.add("Transpose", perm=[0, 3, 1, 2])
     factor, offset = given.affine()
     if (factor != 1).any():
-        steps.append(("Mul", {}, [factor.astype(np.float32).reshape(1, 3, 1, 1)]))
+        chain.add("Mul", factor.astype(np.float32).reshape(1, 3, 1, 1))
     if offset.any():
-        steps.append(("Add", {}, [offset.astype(np.float32).reshape(1, 3, 1, 1)]))
+        chain.add("Add", offset.astype(np.float32).reshape(1, 3, 1, 1))
     if kind != TensorProto.FLOAT:
-        steps.append(("Cast", {"to": kind}, []))
-    chain = _Chain(graph, FRAME)
-    for operator, attributes, constants in steps:
-        chain.add(operator, *constants, **attributes)
-    chain.end(tensor)
-    nodes = [*graph.node[-len(steps) :], *graph.node[: -len(steps)]]
+        chain.add("Cast", to=kind)
+    nodes = [*chain.ending_in(tensor), *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
     return model
@@ -110,16 +107,17 @@ def with_labels(model: onnx.ModelProto, tensor: str, size: Size, *, keep: bool =
         chain.add("Resize", None, None, sizes, mode="nearest", coordinate_transformation_mode="half_pixel")
     chain.add("Cast", to=TensorProto.UINT8)
     chain.add("Reshape", np.array([1, height, width], np.int64))
-    chain.end(OUTCOME)
+    graph.node.extend(chain.ending_in(OUTCOME))
     graph.output.append(helper.make_tensor_value_info(OUTCOME, TensorProto.UINT8, [1, height, width]))
     return model
 
 
 class _Chain:
-    """Appends nodes to a graph, each reading what the one before it made."""
+    """Nodes each of which reads what the one before it made; their constants go into ``graph``."""
 
     def __init__(self, graph: onnx.GraphProto, start: str) -> None:
         self.graph, self.tensor = graph, start
+        self.nodes: list[onnx.NodeProto] = []
 
     def add(self, operator: str, *constants: Array | None, **attributes: object) -> None:
         """Append ``operator``; ``constants`` are its inputs after the first (None: left out)."""
@@ -130,11 +128,12 @@ class _Chain:
             if constant is not None:
                 self.graph.initializer.append(numpy_helper.from_array(constant, inputs[-1]))
         self.tensor = f"{name}.made"
-        self.graph.node.append(helper.make_node(operator, inputs, [self.tensor], name=name, **attributes))
+        self.nodes.append(helper.make_node(operator, inputs, [self.tensor], name=name, **attributes))
 
-    def end(self, name: str) -> None:
-        """Call what the last node made ``name``."""
-        self.graph.node[-1].output[0] = name
+    def ending_in(self, name: str) -> list[onnx.NodeProto]:
+        """Return the nodes, of which the last one makes ``name``."""
+        self.nodes[-1].output[0] = name
+        return self.nodes
 
 
 def built(model: onnx.ModelProto) -> Built:

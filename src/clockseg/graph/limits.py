@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import subgraphs
@@ -101,8 +101,6 @@ def _by(sides: tuple[int, ...]) -> str:
 
 def _item_bytes(kind: int) -> int:
     """Return the bytes of an element; texts, whose size is unknown, count as numbers."""
-    if kind in (TensorProto.STRING, TensorProto.UNDEFINED):
-        return 8
     try:
         return int(helper.tensor_dtype_to_np_dtype(kind).itemsize)
     except KeyError:

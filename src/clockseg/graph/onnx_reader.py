@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
@@ -164,25 +164,22 @@ def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
-    """Load tensors kept in other files, only from the model's own folder and only if all is within the limits."""
+    """Load tensors kept in other files if all is within the limits; ``onnx`` refuses files outside the model's own folder."""
     folder = path.resolve().parent
     tensors = list(_kept_outside(model))
-    files = {external.location for external in tensors}
-    for name in files:
-        inside = not PurePosixPath(name).is_absolute() and not PureWindowsPath(name).is_absolute()
-        if not name or not inside or not (folder / name).resolve().is_relative_to(folder):
-            raise NetworkError(
-                f"{path} keeps weights in {name!r}, outside its own folder; only files inside it are read."
-            )
-    for name in sorted(files):
-        if not (folder / name).is_file():
-            raise NetworkError(f"{path} has weights in {name!r}, which is missing; put both files in one folder.")
-    sizes = {name: (folder / name).stat().st_size for name in files}
+    sizes = {
+        name: (folder / name).stat().st_size for name in {one.location for one in tensors} if (folder / name).is_file()
+    }
     # Each tensor is loaded by itself: many may name the same bytes.
-    loaded = sum(sizes[one.location] if one.length is None else one.length for one in tensors)
+    loaded = sum(sizes.get(one.location, 0) if one.length is None else one.length for one in tensors)
     limits.check_bytes(path, path.stat().st_size + max(loaded, sum(sizes.values())))
-    if files:
+    try:
         external_data_helper.load_external_data_for_model(model, str(folder))
+    except onnx.checker.ValidationError as error:
+        raise NetworkError(
+            f"{path} keeps weights in another file that can't be read: {first_line(error).rstrip('.')}. Put both files in one "
+            "folder; only files inside it are read."
+        ) from error
 
 
 def weight_files(path: Path) -> tuple[Path, ...]:

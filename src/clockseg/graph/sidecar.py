@@ -25,10 +25,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -178,6 +178,7 @@ _INPUT = {
 }
 _CORRECTION = dict.fromkeys(("output", "of", "moved", "unexplained"), _TEXT)
 _SIDECAR = {
+    "format": Kind(f"{FORMAT!r}, which this version reads", lambda value: value == FORMAT),
     "name": _TEXT,
     "input": _OBJECT,
     "output": _TEXT,
@@ -187,7 +188,10 @@ _SIDECAR = {
     ),
     "stages": _TEXTS,
     "scores": _TEXT.or_null().listed("a list of strings, or null for a stage that has none"),
-    "classes": _TEXTS,
+    "classes": Kind(
+        f"a list of strings, each different, and at most {MOST_CLASSES} because label maps are bytes",
+        lambda value: _TEXTS.fits(value) and len(set(value)) == len(value) <= MOST_CLASSES,
+    ),
     "palette": _COLOUR.listed(f"a list of colours; {_COLOUR.words}"),
     "ignore": _BYTE.or_null(),
     "schedule": _TEXT.or_null(),
@@ -195,7 +199,6 @@ _SIDECAR = {
     "confidence": Kind("a number above 0 and at most 1", lambda value: _is_finite(value) and 0 < value <= 1).or_null(),
     "instances": _OBJECT.or_null(),
 }
-Made = TypeVar("Made")
 
 
 def _is_cut(value: Any) -> bool:
@@ -210,55 +213,39 @@ def parse(text: str, *, source: str) -> Sidecar:
         raise NetworkError(f"{source} is not JSON: {error}. Correct it, or write it again.") from error
     if not isinstance(data, dict):
         raise NetworkError(f"{source}: the file is {_show(data)}; it must be an object, {{..}}.")
-    if "format" not in data:
-        raise NetworkError(f"{source} has no format; it needs one: {FORMAT!r}.")
-    if data["format"] != FORMAT:
-        raise NetworkError(
-            f"{source}: format is {_show(data['format'])}; this version reads {FORMAT!r}. Write it again."
-        )
-    del data["format"]
-    found = _made(Sidecar, {"name": Path(source).stem, **data}, _SIDECAR, source)
-    given = _made(Input, data["input"], _INPUT, source, "input.")
-    cuts = tuple((cut,) if isinstance(cut, str) else cut for cut in found.cuts)
-    found = replace(found, input=given, cuts=cuts)
-    if found.correction is not None:
+    fields = _fields({"name": Path(source).stem, **data}, _SIDECAR, ("format", "input", "output", "cuts"), source)
+    fields["input"] = Input(**_fields(data["input"], _INPUT, ("name", "width", "height"), source, "input."))
+    fields["cuts"] = tuple((cut,) if isinstance(cut, str) else cut for cut in fields["cuts"])
+    if fields.get("correction") is not None:
         # Files of version 0.2.0 have "reads": null, for the frame.
-        fields = {name: value for name, value in data["correction"].items() if (name, value) != ("reads", None)}
-        found = replace(found, correction=_made(Correction, fields, _CORRECTION, source, "correction."))
-    _check(found, source)
+        said = {name: value for name, value in data["correction"].items() if (name, value) != ("reads", None)}
+        fields["correction"] = Correction(**_fields(said, _CORRECTION, _CORRECTION, source, "correction."))
+    del fields["format"]
+    found = Sidecar(**fields)
+    for name, wanted, per in (("stages", "cuts", "cut"), ("scores", "cuts", "cut"), ("palette", "classes", "class")):
+        items, number = len(getattr(found, name)), len(getattr(found, wanted))
+        if items not in (0, number):
+            raise NetworkError(f"{source}: {name} has {items} items and must have {number}, one per {per}.")
     return found
 
 
-def _made(
-    cls: Callable[..., Made], data: Mapping[str, Any], kinds: Mapping[str, Kind], source: str, prefix: str = ""
-) -> Made:
-    """Make ``cls``, a dataclass, from the fields of a JSON object, each of its kind; lists become tuples."""
+def _fields(
+    data: Mapping[str, Any], kinds: Mapping[str, Kind], required: Iterable[str], source: str, prefix: str = ""
+) -> dict[str, Any]:
+    """Return the fields of a JSON object, each of its kind; lists become tuples."""
     for name, value in data.items():
         if name not in kinds:
             raise NetworkError(f"{source}: unknown field {prefix}{name}. {nearest(name, kinds)}")
         if not kinds[name].fits(value):
             raise NetworkError(f"{source}: {prefix}{name} is {_show(value)}; it must be {kinds[name].words}.")
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.name not in data and field.default is MISSING:
-            raise NetworkError(f"{source} has no {prefix}{field.name}; it needs one: {kinds[field.name].words}.")
-    return cls(**{name: _in_tuples(value) for name, value in data.items()})
+    for name in required:
+        if name not in data:
+            raise NetworkError(f"{source} has no {prefix}{name}; it needs one: {kinds[name].words}.")
+    return {name: _in_tuples(value) for name, value in data.items()}
 
 
 def _in_tuples(value: Any) -> Any:
     return tuple(map(_in_tuples, value)) if isinstance(value, list) else value
-
-
-def _check(found: Sidecar, source: str) -> None:
-    """Check that the fields fit each other."""
-    stages, classes = len(found.cuts), len(found.classes)
-    if classes > MOST_CLASSES:
-        raise NetworkError(f"{source}: {classes} classes; label maps are bytes, so at most {MOST_CLASSES}.")
-    if len(set(found.classes)) != classes:
-        raise NetworkError(f"{source}: classes has a name twice; each name must be different.")
-    for name, wanted, per in (("stages", stages, "cut"), ("scores", stages, "cut"), ("palette", classes, "class")):
-        items = len(getattr(found, name))
-        if items not in (0, wanted):
-            raise NetworkError(f"{source}: {name} has {items} items and must have {wanted}, one per {per}.")
 
 
 def read(path: Path) -> Sidecar:
