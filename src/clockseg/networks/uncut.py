@@ -7,9 +7,9 @@ file may say what the file doesn't; it is a sidecar (``clockseg.graph.sidecar``)
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ _CLASSES = ("background", "person")
 def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
     """Read a file as a graph that frames fit, with its sidecar: what stands in NAME.json, completed with what the file tells.
 
-    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` names a field of
-    NAME.json that is wrong, ``UsageError`` those that are missing.
+    ``size``: the working size (WIDTH, HEIGHT) that the user gave, for a file of free sizes. ``NetworkError`` says what is
+    wrong with NAME.json or with the file, ``UsageError`` which fields are missing.
     """
     beside = path.with_suffix(".json")
     data = sidecar.beside(path)
@@ -43,33 +43,36 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
         sidecar.read(beside)  # which raises the error
     data = data or {}
     said, given = _said(data, beside), data.get("input", {})
-    asked, size = size, size or said.size
-    model = onnx_reader.read(path) if path.suffix == ".onnx" else openvino_file.graph_of(path, size or _EXAMPLE)
+    sized = size or said.size
+    model = onnx_reader.read(path) if path.suffix == ".onnx" else openvino_file.graph_of(path, sized or _EXAMPLE)
     frame = frame_input(model)
-    _check_name(beside, "input.name", given.get("name"), "input", [frame.name])
-    _check_name(beside, "output", data.get("output"), "output", [value.name for value in model.graph.output])
-    if asked is None and frame.size and said.size not in (None, frame.size):
-        (width, height), (fixed_width, fixed_height) = said.size, frame.size
-        raise NetworkError(
-            f"{beside}: the size is {width}x{height}, and this network's file is fixed to {fixed_width}x{fixed_height}. Write "
-            "that, or leave width and height out."
-        )
+    names = {
+        "input.name": (given.get("name"), [frame.name]),
+        "output": (said.output, [one.name for one in model.graph.output]),
+    }
+    for field, (name, there) in names.items():
+        if name not in (None, *there):
+            raise NetworkError(f"{beside}: {field} is {json.dumps(name)}, and the file has {', '.join(there)}.")
+    if size is not None:
+        said = replace(said, size=None if frame.size else size)
     head = recognised(model, said)
-    known = replace(said, size=None if frame.size else size).over(Said() if head is None else implied(head, frame))
     with _explained(path, beside):
-        frame = frame if head or known.pad_multiple else fitted(frame, known.size)
-        examples = _examples(frame, known, given)
-        known = known.over(_as_said(given | examples))
-        known = replace(known, size=None) if frame.size else known
+        if head is not None:
+            said = said.over(implied(head, frame))
+        elif said.pad_multiple is None:
+            frame = fitted(frame, said.size)
+        examples = _examples(frame, said)
+        normal = {name: value for name, value in examples.items() if name in ("scale", "mean", "std")}
+        said = said.over(Said(size=_EXAMPLE if "width" in examples else None, **normal))
         if head is None:
-            found = settle_whole(frame, known, path.stem)
+            found = settle_whole(frame, said, path.stem)
         else:
-            found = settle_instances(head, Source(model, path.stem), known, path.stem)
+            found = settle_instances(head, Source(model, path.stem), said, path.stem)
     told = json.loads(sidecar.dump(found.sidecar))
     full = told | data | {"input": told["input"] | given, "output": found.sidecar.output}
     if head is not None:
         full["instances"] = head.head.facts() | data.get("instances", {})
-    missing = [f"input.{name}" for name in examples]
+    missing = [f"input.{name}" for name in examples if name not in given]
     kinds = {value.name: value.type.tensor_type.elem_type for value in found.model.graph.output}
     if "classes" not in full and kinds[found.sidecar.output] not in SCORES:
         count = openvino_file.class_count(model, found.sidecar.output)
@@ -85,6 +88,20 @@ def read(path: Path, size: Size | None) -> tuple[onnx.ModelProto, Sidecar]:
     return found.model, sidecar.parse(json.dumps(full), source=str(beside))
 
 
+def _said(data: Mapping[str, Any], beside: Path) -> Said:
+    """Return what NAME.json says, as the options of ``clockseg cut`` would; none of its fields is required."""
+    full = {"format": sidecar.FORMAT, "output": "", "cuts": [[""]], **data}
+    given = full.get("input", {})
+    full["input"] = {"name": "", "width": 1, "height": 1} | given if isinstance(given, dict) else given
+    told = sidecar.parse(json.dumps(full), source=str(beside))
+    values = vars(told) | vars(told.input) | {"size": (told.input.width, told.input.height)}
+    there = {*data, *data.get("input", {})}
+    there |= {"size"} if {"width", "height"} <= there else set()
+    # Pixels are normalised if any of it is said.
+    there |= {"mean", "std"} if there & {"mean", "std", "scale"} else set()
+    return Said(**{field.name: values[field.name] for field in fields(Said) if field.name in there})
+
+
 @contextmanager
 def _explained(path: Path, beside: Path) -> Iterator[None]:
     """Add to errors, which speak of the options of ``clockseg cut``, that a file which runs uncut has a NAME.json instead."""
@@ -97,60 +114,11 @@ def _explained(path: Path, beside: Path) -> Iterator[None]:
         ) from error
 
 
-def _as_said(reads: Mapping[str, Any]) -> Said:
-    """Return the size and the normalisation in a sidecar's input, as far as they are complete."""
-    return Said(
-        size=(reads["width"], reads["height"]) if {"width", "height"} <= reads.keys() else None,
-        mean=tuple(reads["mean"]) if "mean" in reads else None,
-        std=tuple(reads["std"]) if "std" in reads else None,
-        scale=reads.get("scale"),
-    )
-
-
-def _parsed(data: dict[str, Any], beside: Path) -> Sidecar:
-    """Check each field of ``data``, of which none is required."""
-    given = data.get("input", {})
-    full = {"format": sidecar.FORMAT, "output": "", "cuts": [[""]], **data}
-    full["input"] = {"name": "", "width": 1, "height": 1} | given if isinstance(given, dict) else given
-    return sidecar.parse(json.dumps(full), source=str(beside))
-
-
-def _said(data: dict[str, Any], beside: Path) -> Said:
-    """Return what NAME.json says, as the options of ``clockseg cut`` would; pixels are normalised if any of it is said."""
-    told = _parsed(data, beside)
-    reads, given = told.input, data.get("input", {}).keys()
-    normalised = not given.isdisjoint(("mean", "std", "scale"))
-    return Said(
-        output=told.output or None,
-        classes=told.classes if "classes" in data else None,
-        palette=told.palette or None,
-        ignore=told.ignore,
-        size=(reads.width, reads.height) if {"width", "height"} <= given else None,
-        mean=reads.mean if normalised else None,
-        std=reads.std if normalised else None,
-        scale=reads.scale if "scale" in given else None,
-        colour=reads.colour if "colour" in given else None,
-        pad_multiple=reads.pad_multiple if "pad_multiple" in given else None,
-    )
-
-
-def _check_name(beside: Path, field: str, name: str | None, kind: str, there: Sequence[str]) -> None:
-    """Check that a ``field`` of the sidecar, if it is given, names one of the file's inputs or outputs."""
-    if name is not None and name not in there:
-        raise NetworkError(
-            f"{beside}: {field} is {json.dumps(name)}, and the file has no such {kind}; it has {', '.join(there)}. Write one "
-            "of these, or leave the field out."
-        )
-
-
-def _examples(frame: FrameInput, known: Said, given: dict[str, Any]) -> dict[str, Any]:
-    """Return examples for the fields of a sidecar's input that only the user knows, and that are not ``given``."""
-    found: dict[str, Any] = {}
-    if frame.size is None and known.size is None:
-        found = {name: 512 for name in ("width", "height") if name not in given}
-    if not frame.bytes and known.mean is None:
-        found |= {"scale": 1 / 255, "mean": [*IMAGENET[0]], "std": [*IMAGENET[1]]}
-    return found
+def _examples(frame: FrameInput, said: Said) -> dict[str, Any]:
+    """Return examples for the fields of a sidecar's input that only the user knows."""
+    size = {} if frame.size or said.size else dict(zip(("width", "height"), _EXAMPLE, strict=True))
+    known = frame.bytes or said.mean is not None
+    return size | ({} if known else {"scale": 1 / 255, "mean": IMAGENET[0], "std": IMAGENET[1]})
 
 
 def _or_cut(path: Path, examples: dict[str, Any]) -> str:
@@ -158,6 +126,6 @@ def _or_cut(path: Path, examples: dict[str, Any]) -> str:
     if path.suffix != ".onnx":
         return ":"
     out = path.with_name(f"{path.stem}-cut.onnx")
-    size = " --size WIDTHxHEIGHT" if {"width", "height"} & examples.keys() else ""
+    size = " --size WIDTHxHEIGHT" if "width" in examples else ""
     pixels = f" {IMAGENET_OPTIONS}" if "mean" in examples else ""
     return f". Cut it, with your own values (clockseg cut {path} --out {out}{size}{pixels}), or"
