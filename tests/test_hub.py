@@ -139,10 +139,11 @@ def test_a_revision_is_pinned(hub: Hub, tmp_path: Path) -> None:
     assert len(hub.asked) == asked
     newer = named.file_of(f"hf:{MODEL}@{commit}")
     assert newer.parent.name == commit
-    assert newer.read_bytes() != first.read_bytes()
+    content = newer.read_bytes()
+    assert content != first.read_bytes()
     clockseg.engines.clear_cache()
     assert not first.exists()
-    assert named.file_of(f"hf:{MODEL}").read_bytes() == newer.read_bytes()
+    assert named.file_of(f"hf:{MODEL}").read_bytes() == content
 
 
 def test_a_local_folder_is_cut_again_when_it_changes(hub: Hub, tmp_path: Path) -> None:

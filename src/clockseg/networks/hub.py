@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from clockseg.errors import DataError, MissingDependency, NetworkError, first_line, install
 from clockseg.networks.hf_folder import CONFIG, PROCESSOR, no_safetensors
@@ -27,32 +25,14 @@ Tell = Callable[[str], None]
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt")
 TEXT_FILES = (CONFIG, PROCESSOR, "processor_config.json", *TOKENIZER)
 _WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|model\.safetensors\.index\.json")
-_SECONDS = 10.0
-"""Seconds between two lines on the progress of a download."""
 
 
-class Checkpoint(NamedTuple):
-    """A checkpoint's folder on disk, and the full hash of the commit that it belongs to."""
+def download(name: str, revision: str, tell: Tell) -> Path:
+    """Return the folder of the checkpoint ``name`` (ORG/NAME) at ``revision``, a branch, a tag or a commit.
 
-    folder: Path
-    commit: str
-
-
-class _File(NamedTuple):
-    """A file of a checkpoint; ``sha256`` of its content, or ``sha1`` as git computes it, where the hub states one."""
-
-    name: str
-    size: int
-    sha256: str | None
-    sha1: str | None
-
-
-def download(name: str, revision: str, tell: Tell) -> Checkpoint:
-    """Download the checkpoint ``name`` (ORG/NAME) at ``revision``, a branch, a tag or a commit, unless the hub's cache has it.
-
-    ``tell`` gets sentences on the progress; on a terminal the hub's own bars are shown too. Without a connection, or in
-    offline mode, the hub's cache is used. ``NetworkError`` if the checkpoint cannot be had, ``DataError`` if it cannot be
-    written.
+    It is downloaded unless the hub's cache has it. ``tell`` gets sentences on the progress; on a terminal the hub's own bars
+    are shown too. Without a connection, or in offline mode, the hub's cache is used. ``NetworkError`` if the checkpoint
+    cannot be had, ``DataError`` if it cannot be written.
     """
     with _errors(name, revision):
         try:
@@ -65,61 +45,45 @@ def download(name: str, revision: str, tell: Tell) -> Checkpoint:
                 raise
             tell(f"{constants.ENDPOINT} is not asked ({_reason(error)}): {name} comes from the hub's cache")
             return cached
-        return _fetched(name, revision, str(info.sha), _wanted(name, info.siblings or []), tell)
+        return _fetched(name, revision, info, tell)
 
 
-def _wanted(name: str, there: Sequence[Any]) -> list[_File]:
-    names = [one.rfilename for one in there]
-    if not any(_WEIGHTS.fullmatch(one) for one in names):
-        raise NetworkError(no_safetensors(f"hf:{name}", names))
-    return [
-        _File(one.rfilename, one.size or 0, None if one.lfs is None else one.lfs.sha256, one.blob_id)
-        for one in there
-        if one.rfilename in TEXT_FILES or _WEIGHTS.fullmatch(one.rfilename)
-    ]
-
-
-def _fetched(name: str, revision: str, commit: str, files: Sequence[_File], tell: Tell) -> Checkpoint:
-    megabytes = sum(file.size for file in files) / 1e6
-    tell(f"downloading {name} at {commit[:8]} from {constants.ENDPOINT} ({megabytes:.1f} MB)")
-    paths = []
+def _fetched(name: str, revision: str, info: Any, tell: Tell) -> Path:
+    there = info.siblings or []
+    if not any(_WEIGHTS.fullmatch(one.rfilename) for one in there):
+        raise NetworkError(no_safetensors(f"hf:{name}", [one.rfilename for one in there]))
+    files = [one for one in there if one.rfilename in TEXT_FILES or _WEIGHTS.fullmatch(one.rfilename)]
+    megabytes = sum(file.size or 0 for file in files) / 1e6
+    tell(f"downloading {name} at {info.sha[:8]} from {constants.ENDPOINT} ({megabytes:.1f} MB)")
     for file in files:
-        path = Path(
-            huggingface_hub.hf_hub_download(
-                name,
-                file.name,
-                # By one file's revision, the hub's cache learns its commit, which it is asked for without a connection.
-                revision=revision if file.name == CONFIG else commit,
-                endpoint=constants.ENDPOINT,
-                tqdm_class=None if sys.stderr.isatty() else _lines(f"{name}: {file.name}", tell),
-            )
-        )
+        # By one file's revision, the hub's cache learns its commit, which it is asked for without a connection.
+        at = revision if file.rfilename == CONFIG else info.sha
+        path = Path(huggingface_hub.hf_hub_download(name, file.rfilename, revision=at, endpoint=constants.ENDPOINT))
         _verify(name, file, path)
-        paths.append(path)
-    return Checkpoint(paths[0].parent, commit)
+    return path.parent
 
 
-def _verify(name: str, file: _File, path: Path) -> None:
-    """Delete ``path`` and raise ``NetworkError`` unless its content has the checksum that the hub states."""
-    if file.sha256 is not None:
-        digest, stated = hashlib.sha256(), file.sha256
-    elif file.sha1 is not None:
-        digest, stated = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False), file.sha1
-    else:
-        return
+def _verify(name: str, file: Any, path: Path) -> None:
+    """Delete ``path`` and raise ``NetworkError`` unless its content has the checksum that the hub states.
+
+    Of large files that is their SHA-256, of others the SHA-1 that git computes.
+    """
     with path.open("rb") as content:
-        while block := content.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() != stated:
+        if file.lfs is not None:
+            stated, found = file.lfs.sha256, hashlib.file_digest(content, "sha256")
+        else:
+            stated, found = file.blob_id, hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+            found.update(content.read())
+    if stated is not None and found.hexdigest() != stated:
         path.resolve().unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         raise NetworkError(
-            f"hf:{name}: {file.name} has the checksum {digest.hexdigest()[:12]}.., and the hub states {stated[:12]}..: it was "
-            "damaged on the way and has been deleted. Run again."
+            f"hf:{name}: {file.rfilename} has the checksum {found.hexdigest()[:12]}.., and the hub states {stated[:12]}..: it "
+            "was damaged on the way and has been deleted. Run again."
         )
 
 
-def _cached(name: str, revision: str) -> Checkpoint | None:
+def _cached(name: str, revision: str) -> Path | None:
     """Return the checkpoint in the hub's cache, or None if it is not complete there."""
     found = huggingface_hub.try_to_load_from_cache(name, CONFIG, revision=revision)
     if not isinstance(found, str):
@@ -127,34 +91,7 @@ def _cached(name: str, revision: str) -> Checkpoint | None:
     folder = Path(found).parent
     index = folder / "model.safetensors.index.json"
     parts = set(re.findall(r'"(model-[^"]*\.safetensors)"', index.read_text())) if index.exists() else set()
-    complete = all((folder / part).exists() for part in parts or {"model.safetensors"})
-    return Checkpoint(folder, folder.name) if complete else None
-
-
-def _lines(what: str, tell: Tell) -> type:
-    """Return the class of a progress bar, as the hub makes them, that tells a line every ten seconds."""
-
-    class Lines:
-        def __init__(self, *, total: int | None = None, initial: int = 0, **_: Any) -> None:
-            self.total, self.done, self.last = total, initial, time.monotonic()
-
-        def __enter__(self) -> Lines:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
-        def update(self, bytes: float | None = 1) -> None:
-            self.done += int(bytes or 0)
-            if time.monotonic() - self.last >= _SECONDS:
-                self.last = time.monotonic()
-                of = f" of {self.total / 1e6:.1f}" if self.total else ""
-                tell(f"{what}: {self.done / 1e6:.1f}{of} MB")
-
-    return Lines
+    return folder if all((folder / part).exists() for part in parts or {"model.safetensors"}) else None
 
 
 @contextmanager

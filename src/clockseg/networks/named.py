@@ -1,6 +1,6 @@
 """Networks by name, hf:ORG/NAME and torchvision:NAME: cut on first use, and kept cut in clockseg's cache.
 
-The cache holds, per name and revision, the ONNX file and the sidecar that ``clockseg cut`` would write. Later runs read
+The cache holds, for each name and revision, the ONNX file and the sidecar that ``clockseg cut`` would write. Later runs read
 these, ask no server, and import neither torch nor transformers.
 """
 
@@ -19,7 +19,7 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as by_name
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
-from clockseg.files import file_identity, folder_beside, whole
+from clockseg.files import file_identity, folder_beside
 from clockseg.networks.source import NOTHING_SAID, Said, Source, checked
 
 Tell = Callable[[str], None]
@@ -27,7 +27,6 @@ KINDS = ("hf", "torchvision")
 TASKS = ("semantic", "panoptic", "instance")
 """The tasks of a network that gives masks: class scores of pixels (asked for by either of two names), or instances."""
 _NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def silent(text: str) -> None:
@@ -99,11 +98,10 @@ def _option(network: str, text: str) -> tuple[tuple[str, ...], str]:
 
 
 class Fetched(NamedTuple):
-    """A network that is on this machine: its name, its checkpoint's folder or its weights' file, and its revision."""
+    """A network that is on this machine: its name, and its checkpoint's folder or its weights' file."""
 
     asked: Name
     path: Path
-    revision: str
 
 
 def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> Fetched:
@@ -115,12 +113,10 @@ def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> 
     asked = parse(network)
     _check_libraries(asked.kind)
     if asked.kind == "torchvision":
-        file = weights or importlib.import_module("clockseg.networks.torchvision_zoo").published(asked.name, tell)
-        return Fetched(asked, file, file.stem)
-    if asked.folder is not None:
-        return Fetched(asked, asked.folder, _digest(asked.folder))
+        zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
+        return Fetched(asked, weights or zoo.published(asked.name, tell))
     hub = importlib.import_module("clockseg.networks.hub")
-    return Fetched(asked, *hub.download(asked.name, asked.revision or "main", tell))
+    return Fetched(asked, asked.folder or hub.download(asked.name, asked.revision or "main", tell))
 
 
 def _check_libraries(kind: str) -> None:
@@ -134,7 +130,7 @@ def _check_libraries(kind: str) -> None:
 
 def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], StagedNetwork]) -> Source:
     """Export a network as a graph to be cut; ``given`` and ``engine`` as for ``hf_source`` and ``torchvision_source``."""
-    asked, path, _ = fetched
+    asked, path = fetched
     found: Source
     if asked.kind == "torchvision":
         zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
@@ -151,16 +147,14 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     """Return the ONNX file of the network that ``network`` names, with its sidecar beside it.
 
     On first use the network is downloaded, exported, cut by ``--at auto``, checked, and put into the cache when it is
-    complete. ``tell``: gets sentences on the progress. A branch is looked up once: later runs use the revision that was
-    found then. Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
+    complete. ``tell``: gets sentences on the progress. A branch is looked up once: later runs use what was found then.
+    Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
     """
-    kept = _kept(parse(network))
-    if kept is not None:
-        return kept
-    fetched = fetch(network, tell=tell)
-    place = _root(fetched.asked) / fetched.revision
+    asked = parse(network)
+    place = _place(asked)
     if not place.is_dir():
-        tell(f"exporting and cutting {fetched.asked.name}, once; it is kept in {place}")
+        fetched = fetch(network, tell=tell)
+        tell(f"exporting and cutting {asked.name}, once; it is kept in {place}")
         with folder_beside(place, "Set CLOCKSEG_CACHE to another folder.") as part:
             try:
                 _cut(fetched, part, tell)
@@ -171,7 +165,6 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
                         f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, "
                         "or set CLOCKSEG_CACHE to another folder."
                     ) from error
-    _remember(fetched)
     [file] = place.glob("*.onnx")
     return file
 
@@ -190,44 +183,17 @@ def _cut(fetched: Fetched, folder: Path, tell: Tell) -> None:
         ) from error
 
 
-def _root(asked: Name) -> Path:
+def _place(asked: Name) -> Path:
+    """Return the folder of a cut network in the cache; that of a local checkpoint is another one whenever its files change."""
     text = "--".join((asked.kind, *asked.name.split("/"), *filter(None, [asked.task])))
-    if asked.words:
-        text += "--" + hashlib.sha256(repr(asked.words).encode()).hexdigest()[:8]
+    revision = asked.revision.replace("/", "--") or "default"
+    if asked.words or asked.folder is not None:
+        text += f"--{_digest((asked.words, asked.folder and asked.folder.resolve()))}"
     if asked.folder is not None:
-        text += "--" + hashlib.sha256(str(asked.folder.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
-    return cache_directory() / NAMED / __version__ / text
+        files = (path for path in sorted(asked.folder.iterdir()) if path.is_file())
+        revision = _digest([(path.name, *file_identity(path)) for path in files])
+    return cache_directory() / NAMED / __version__ / text / revision
 
 
-def _reference(asked: Name) -> Path:
-    return _root(asked) / "refs" / (asked.revision or "default").replace("/", "--")
-
-
-def _kept(asked: Name) -> Path | None:
-    """Return the file in the cache, or None if it is not there."""
-    if asked.folder is not None:
-        revision = _digest(asked.folder)
-    elif _COMMIT.fullmatch(asked.revision):
-        revision = asked.revision
-    else:
-        try:
-            revision = _reference(asked).read_text(encoding="utf-8")
-        except OSError:
-            return None
-    files = [*(_root(asked) / revision).glob("*.onnx")] if revision else []
-    return files[0] if files and files[0].with_suffix(".json").is_file() else None
-
-
-def _remember(fetched: Fetched) -> None:
-    """Note which revision a branch, a tag or the default is."""
-    if fetched.asked.folder is None and fetched.revision != fetched.asked.revision:
-        file = _reference(fetched.asked)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(file) as part:
-            part.write_text(fetched.revision, encoding="utf-8")
-
-
-def _digest(folder: Path) -> str:
-    """Return a digest of the names, sizes and times of the files in a checkpoint's folder."""
-    facts = [(path.name, *file_identity(path)) for path in sorted(folder.iterdir()) if path.is_file()]
+def _digest(facts: object) -> str:
     return hashlib.sha256(repr(facts).encode(errors="surrogateescape")).hexdigest()[:16]
