@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 
@@ -19,7 +18,7 @@ from clockseg.graph.correction import network_alone
 from clockseg.graph.cost import node_work
 from clockseg.graph.neutral import Graph
 from clockseg.graph.static import Static, fix
-from clockseg.networks.cut_input import LOOKED_AT, fitted, frame_input
+from clockseg.networks.cut_input import LOOKED_AT, FrameInput, fitted, frame_input
 from clockseg.networks.load import WorkingSize, framing, path_of, read_graph
 from clockseg.types import Size
 
@@ -65,7 +64,7 @@ def candidates(
     if isinstance(network, str | Path):
         if example is not None:
             raise UsageError(f"an example for {network}; only torch modules need one, a file takes size=.")
-        return _Network.read(network, None if output is None else str(output), size).candidates()
+        return _Network.read(network, None if output is None else str(output), size).candidates(None)
     from clockseg.networks import cut_torch  # not at the top: it needs torch
 
     if size is not None:
@@ -93,17 +92,18 @@ def inspect_cuts(
     ('scores', (480, 384), 3)
     """
     found = _Network.read(network, output, size)
-    found.candidates()  # says what is wrong with the output before anything is timed
+    found.candidates(None)  # says what is wrong with the output before anything is timed
+    static, output = found.static, found.output
     options: dict[str, Any] = {"precision": precision, "threads": threads, "repeat": repeat}
-    seconds = graph_seconds(found.static, found.frame, found.output, **options) if repeat else None
-    choice = choose(found.graph, found.shapes, found.work, output=found.output, seconds=seconds, stages=stages)
-    named = [value.name for value in found.model.graph.output]
+    seconds = graph_seconds(static, found.frame, output, **options) if repeat else None
+    choice = choose(found.graph, static.shapes, found.work, output=output, seconds=seconds, stages=stages)
+    height, width = static.shape(found.frame)[2:]
     return CutCandidates(
         found.name,
-        found.size,
-        {found.frame: found.shapes[found.frame]},
-        {name: found.shapes[name] for name in named if name in found.shapes},
-        found.output,
+        (width, height),
+        {found.frame: static.shapes[found.frame]},
+        {name: static.shapes[name] for name in found.outputs if name in static.shapes},
+        output,
         found.cuts,
         int(sum(found.work.values())),
         None if seconds is None else sum(seconds.values()),
@@ -112,60 +112,50 @@ def inspect_cuts(
     )
 
 
-@dataclass(frozen=True)
-class _Network:
-    """A graph at its working size."""
+class _Network(NamedTuple):
+    """A graph at its working size; ``work``: node -> multiply-adds."""
 
     name: str
-    model: onnx.ModelProto
-    size: Size
     frame: str
+    outputs: tuple[str, ...]
     output: str
     cuts: tuple[tuple[str, ...], ...]
+    static: Static
+    graph: Graph
+    work: dict[str, float]
 
     @classmethod
     def read(cls, network: str | Path, output: str | None, size: WorkingSize | None) -> _Network:
         path = path_of(network)
         model = read_graph(path)
-        if not path.with_suffix(".json").is_file():
-            return cls._bare(path, model, output, size)
-        said = sidecar.read(path.with_suffix(".json"))
-        own = None if size == "own" else size
-        padded = framing(model, said, size=own).padded((said.input.width, said.input.height))
-        model, _ = network_alone(model, said)
-        return cls(said.name, model, padded, said.input.name, output or said.output, said.cuts)
-
-    @classmethod
-    def _bare(cls, path: Path, model: onnx.ModelProto, output: str | None, size: WorkingSize | None) -> _Network:
-        reads = frame_input(model)
-        if reads.size is not None and size not in (None, reads.size):
-            raise UsageError(f"size {size}: this network's file is fixed to {reads.size[0]}x{reads.size[1]}.")
-        if not (size is None or isinstance(size, tuple)):
-            raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
-        reads = fitted(reads, size)
-        output = output or reads.model.graph.output[0].name
-        return cls(path.stem, reads.model, reads.size or size or LOOKED_AT, reads.name, output, ())
-
-    @cached_property
-    def static(self) -> Static:
-        width, height = self.size
+        if path.with_suffix(".json").is_file():
+            said = sidecar.read(path.with_suffix(".json"))
+            fit = framing(model, said, size=None if size == "own" else size)
+            working = fit.padded((said.input.width, said.input.height))
+            model, _ = network_alone(model, said)
+            name, frame, cuts = said.name, said.input.name, said.cuts
+        else:
+            reads = _bare(path, model, size)
+            model, working = reads.model, reads.size or (size if isinstance(size, tuple) else LOOKED_AT)
+            name, frame, cuts = path.stem, reads.name, ()
+        outputs = tuple(value.name for value in model.graph.output)
+        output = output or (said.output if cuts else outputs[0])
+        width, height = working
         try:
-            return fix(self.model, {self.frame: (1, 3, height, width)}, floats=[self.output])
+            static = fix(model, {frame: (1, 3, height, width)}, floats=[output])
         except NetworkError as error:
-            raise NetworkError(f"{self.name} at {width}x{height}: {error} Another size may do: give --size.") from error
+            raise NetworkError(f"{name} at {width}x{height}: {error} Another size may do: give --size.") from error
+        return cls(name, frame, outputs, output, cuts, static, onnx_reader.neutral(static, frame), node_work(static))
 
-    @cached_property
-    def graph(self) -> Graph:
-        return onnx_reader.neutral(self.static, self.frame)
+    def candidates(self, seconds: dict[str, float] | None) -> tuple[Candidate, ...]:
+        return in_graph.candidates(self.graph, self.static.shapes, self.work, output=self.output, seconds=seconds)
 
-    @cached_property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return self.static.shapes
 
-    @cached_property
-    def work(self) -> dict[str, float]:
-        """Node -> multiply-adds."""
-        return node_work(self.static)
-
-    def candidates(self, seconds: dict[str, float] | None = None) -> tuple[Candidate, ...]:
-        return in_graph.candidates(self.graph, self.shapes, self.work, output=self.output, seconds=seconds)
+def _bare(path: Path, model: onnx.ModelProto, size: WorkingSize | None) -> FrameInput:
+    """Return the input of a file without a sidecar."""
+    reads = frame_input(model)
+    if reads.size is not None and size not in (None, reads.size):
+        raise UsageError(f"size {size}: this network's file is fixed to {reads.size[0]}x{reads.size[1]}.")
+    if not (size is None or isinstance(size, tuple)):
+        raise UsageError(f"size {size}: {path.name} has no sidecar; give WIDTHxHEIGHT, such as 1024x512.")
+    return fitted(reads, size)

@@ -141,11 +141,11 @@ def _cut(model: onnx.ModelProto, said: sidecar.Sidecar, size: WorkingSize | None
     """Return the network, which has to be framed and compiled, and the size that its file is fixed to."""
     from clockseg.graph.staged import input_size, staged
 
-    fixed = input_size(model, said.input.name)
-    working = _working(said.input, fixed, size)
     if said.instances is not None:
         return _whole(model, said)
-    return staged(model, said, size=working.padded((working.width, working.height))), fixed
+    fixed = input_size(model, said.input.name)
+    framing = _framing(said.input, fixed, None if size == "own" else size)
+    return staged(model, said, size=framing.padded((framing.width, framing.height))), fixed
 
 
 def _whole(model: onnx.ModelProto, said: sidecar.Sidecar) -> Cut:
@@ -165,7 +165,10 @@ def _running(
     precision: str,
     threads: int | None,
 ) -> StagedNetwork:
-    net = _framed(net, _working(net.sidecar.input, fixed, size), size)
+    said = net.sidecar
+    framing = _framing(said.input, fixed, size)
+    restore = framing.restore if said.instances is None else Decoding(Head.read(said.instances), framing.scaled)
+    net = replace(net, prepare=framing.prepare, restore=restore)
     if engine is None:
         return net
     compile = engine_by_name(engine, precision=precision, threads=threads) if isinstance(engine, str) else engine
@@ -180,7 +183,26 @@ def framing(model: onnx.ModelProto, said: sidecar.Sidecar, *, size: WorkingSize 
     """
     from clockseg.graph.staged import input_size
 
-    return _for_frames(_working(said.input, input_size(model, said.input.name), size), size)
+    return _framing(said.input, input_size(model, said.input.name), size)
+
+
+def _framing(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:
+    """Return the framing at a working size, or, if ``size`` is "own", that of each frame at its own size."""
+    width, height = fixed or (said.width, said.height)
+    if size == "own":
+        if fixed:
+            raise UsageError(f'size "own": this network\'s file is fixed to {width}x{height}.')
+        return Framing(pad_multiple=said.pad_multiple, pad_value=said.pad_value)
+    if size is not None:
+        wanted = tuple(size) if isinstance(size, tuple | list) else (size, size)
+        if len(wanted) != 2 or not all(isinstance(side, int) for side in wanted):
+            raise UsageError(f'size {size!r}: give the longer side, (WIDTH, HEIGHT), or "own".')
+        if fixed and wanted != fixed:
+            raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {width}x{height}.")
+        width, height = wanted
+    if min(width, height) < 1:
+        raise UsageError(f"size {width}x{height}: both sides must be at least 1.")
+    return Framing(width, height, 1 if fixed else said.pad_multiple, said.pad_value, fixed is not None)
 
 
 def path_of(network: str | Path) -> Path:
@@ -241,33 +263,3 @@ def _weight_files(path: Path, identity: FileIdentity) -> tuple[Path, ...]:
         with suppress(DecodeError):
             return weight_files(path)
     return ()
-
-
-def _framed(net: StagedNetwork, working: Framing, size: WorkingSize | None) -> StagedNetwork:
-    framing = _for_frames(working, size)
-    instances = net.sidecar.instances
-    restore = framing.restore if instances is None else Decoding(Head.read(instances), framing.scaled)
-    return replace(net, prepare=framing.prepare, restore=restore)
-
-
-def _for_frames(working: Framing, size: WorkingSize | None) -> Framing:
-    """Return ``working``, or where ``size`` is "own" the framing of each frame at its own size."""
-    if size != "own":
-        return working
-    if working.fixed:
-        raise UsageError(f'size "own": this network\'s file is fixed to {working.width}x{working.height}.')
-    return Framing(pad_multiple=working.pad_multiple, pad_value=working.pad_value)
-
-
-def _working(said: sidecar.Input, fixed: Size | None, size: WorkingSize | None) -> Framing:
-    width, height = fixed or (said.width, said.height)
-    if size is not None and size != "own":
-        wanted = tuple(size) if isinstance(size, tuple | list) else (size, size)
-        if len(wanted) != 2 or not all(isinstance(side, int) for side in wanted):
-            raise UsageError(f'size {size!r}: give the longer side, (WIDTH, HEIGHT), or "own".')
-        if fixed and wanted != fixed:
-            raise UsageError(f"size {wanted[0]}x{wanted[1]}: this network's file is fixed to {width}x{height}.")
-        width, height = wanted
-    if min(width, height) < 1:
-        raise UsageError(f"size {width}x{height}: both sides must be at least 1.")
-    return Framing(width, height, 1 if fixed else said.pad_multiple, said.pad_value, fixed is not None)
