@@ -9,13 +9,13 @@ import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
 import clockseg.graph
 from clockseg import __version__
-from clockseg.clockwork.network import Part, StagedNetwork
+from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.model_cache import model_folder
 from clockseg.errors import DataError
 from clockseg.files import whole
@@ -40,14 +40,13 @@ def remembered(files: Sequence[Path], setting: str, make: Callable[[], Cut]) -> 
         return make()
     source = _Source(files, setting, digest, folder, make)
     with suppress(Exception):  # none there, or damaged: unpickling raises many types
-        net, fixed = _read((folder / _NETWORK).read_bytes(), source)
-        if isinstance(net, StagedNetwork):
-            return net, fixed
+        net, fixed = _Unpickler(io.BytesIO((folder / _NETWORK).read_bytes())).load()
+        return source.bound(net), fixed
     net, fixed = source.made
     if isinstance(net.executor, GraphFusion):
-        net = source.named(net, net.executor)
         with suppress(OSError), whole(folder / _NETWORK) as part:
-            part.write_bytes(_written((net, fixed), source))
+            part.write_bytes(pickle.dumps((_with(net, lambda name: None, None), fixed)))
+        net = source.bound(net)
     return net, fixed
 
 
@@ -77,83 +76,47 @@ class _Source:
             raise DataError(f"{self.files[0]} was replaced while it was being read. Run again once it stays as it is.")
         return found
 
-    def named(self, net: StagedNetwork, fusion: GraphFusion) -> StagedNetwork:
+    def bound(self, net: StagedNetwork) -> StagedNetwork:
         """Return ``net`` with parts that ask this source for their models."""
+        return _with(net, lambda name: partial(self.build, (name,)), lambda *origin: partial(self.build, origin))
 
-        def changed(name: str, part: Part) -> Part:
-            return replace(part, build=_Build(self, (name,))) if isinstance(part, GraphPart) else part
-
-        found = net.map(changed)
-        whole = None if fusion.whole is None else cast(GraphPart, found.whole)
-        return replace(found, executor=replace(fusion, make=_Make(self), whole=whole))
-
-    def build(self, origin: tuple[Any, ...]) -> Callable[[Size], Built]:
-        """Return the ``build`` of a part by its name in the network, or from what it is made of."""
-        net = self.made[0]
-        if len(origin) > 1 and isinstance(net.executor, GraphFusion):
-            return net.executor.make(*origin)
-        found: dict[str, Any] = {}
-        net.map(lambda name, part: found.setdefault(name, part))
-        return cast(GraphPart, found[origin[0]]).build
-
-
-@dataclass(frozen=True)
-class _Make:
-    """The ``make`` of a network's ``GraphFusion``."""
-
-    source: _Source
-
-    def __call__(
-        self, name: str, inputs: Sequence[str], outputs: Sequence[str], finished: Sequence[str]
-    ) -> Callable[[Size], Built]:
-        return _Build(self.source, (name, tuple(inputs), tuple(outputs), tuple(finished)))
-
-
-@dataclass(frozen=True)
-class _Build:
-    """The ``build`` of a part of ``origin``: its name in the network, or what it is made of."""
-
-    source: _Source
-    origin: tuple[Any, ...]
-
-    def __call__(self, size: Size) -> Built:
-        name = hashlib.sha256(repr((self.origin, size)).encode()).hexdigest()[:16]
-        file = self.source.folder / f"{name}.json"
+    def build(self, origin: tuple[Any, ...], size: Size) -> Built:
+        """Build the part of ``origin``: its name in the network, or the arguments of ``GraphFusion.make``."""
+        name = hashlib.sha256(repr((origin, size)).encode()).hexdigest()[:16]
+        file = self.folder / f"{name}.json"
         with suppress(OSError, ValueError, TypeError):
             inputs, outputs, inner, told = map(tuple, json.loads(file.read_text(encoding="utf-8")))
             digest, size_bytes = told
-            return Built(lambda: self._built(size).model, inputs, outputs, inner, (str(digest), int(size_bytes)))
-        built = self._built(size)
+            return Built(
+                lambda: self._built(origin, size).model, inputs, outputs, inner, (str(digest), int(size_bytes))
+            )
+        built = self._built(origin, size)
         told = built.digest, built.size_bytes
         with suppress(OSError), whole(file) as part:
             part.write_text(json.dumps([built.inputs, built.outputs, built.inner, told]), encoding="utf-8")
         return built
 
-    def _built(self, size: Size) -> Built:
-        return self.source.build(self.origin)(size)
+    def _built(self, origin: tuple[Any, ...], size: Size) -> Built:
+        net = self.made[0]
+        if len(origin) > 1:
+            return cast(GraphFusion, net.executor).make(*origin)(size)
+        found: dict[str, Any] = {}
+        net.map(lambda name, part: found.setdefault(name, part))
+        return cast(GraphPart, found[origin[0]]).build(size)
 
 
-def _written(cut: Cut, source: _Source) -> bytes:
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, found: Any) -> str | None:
-            return "source" if found is source else None
-
-    file = io.BytesIO()
-    Pickler(file).dump(cut)
-    return file.getvalue()
+def _with(net: StagedNetwork, build: Callable[[str], Any], make: Any) -> StagedNetwork:
+    """Return ``net`` with ``build(name)`` as the ``build`` of each graph, and with ``make`` as that of its ``GraphFusion``."""
+    fusion = cast(GraphFusion, net.executor)
+    found = net.map(lambda name, part: replace(part, build=build(name)) if isinstance(part, GraphPart) else part)
+    uncut = None if fusion.whole is None else cast(GraphPart, found.whole)
+    return replace(found, executor=replace(fusion, make=make, whole=uncut))
 
 
-def _read(text: bytes, source: _Source) -> Cut:
-    class Unpickler(pickle.Unpickler):
-        """Reads nothing but networks: no other module's functions are called."""
+class _Unpickler(pickle.Unpickler):
+    """Reads nothing but networks: no other module's functions are called."""
 
-        def find_class(self, module: str, name: str) -> Any:
-            if module.partition(".")[0] == "clockseg" or (module.partition(".")[0] == "numpy" and name in _NUMPY):
-                return super().find_class(module, name)
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a network")
-
-        def persistent_load(self, name: str) -> _Source:
-            return source
-
-    found: Cut = Unpickler(io.BytesIO(text)).load()
-    return found
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] == "clockseg" or (module.partition(".")[0] == "numpy" and name in _NUMPY):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a network")
