@@ -17,13 +17,13 @@ import networks
 from clockseg import MissingDependency, NetworkError, UsageError, load
 from clockseg.cli.main import main
 from clockseg.datasets import read_data
+from clockseg.evaluation.cost import part_seconds
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.part import FRAME_SIZE
 from clockseg.graph.quantized import Floats
 from clockseg.graph.static import fix
 from clockseg.libraries import onnxruntime_quantization
 from clockseg.networks.framing import Framing
-from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import assemble
 from clockseg.networks.quantization import agreement, gather, quantize, spread
 from clockseg.networks.quantizer import ends, interpolations, layers, quantized, ready
@@ -340,7 +340,7 @@ def test_agreement_leaves_padding_out_and_seconds_are_of_every_part(tiny8) -> No
     assert (same.mean_iu, same.pixel_acc) == (1.0, 1.0)
     for parts in part_seconds([before, now], [frame], 2):
         assert [*parts][:3] == ["low", "mid", "deep"]
-        assert [*parts][-2:] == ["every stage", "whole"]
+        assert {"every stage", "whole"} <= parts.keys()
         assert parts["every stage"] > 0 < parts["whole"]
 
 

@@ -6,8 +6,9 @@ a session, a group runs again if any of its inputs was computed again or moved.
 
 from __future__ import annotations
 
+import random
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -33,8 +34,8 @@ CONCLUDE = "conclude"
 CORRECTION = "correction"
 PRICES = "multiply-adds.json"
 """The file in the cache folder that keeps the counts."""
-WHOLE = "whole"
-"""The uncut network, beside its parts."""
+EVERY, WHOLE = "every stage", "whole"
+"""All parts of a frame on which every stage fires together, and the uncut network."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,15 @@ def priced(net: StagedNetwork, size: Size | None = None, *, repeat: int = 0, set
     """
     size = _size(net) if size is None else size
     found = _counted(net, size, setting)
+    for stage in net.stages:
+        found[stage.name] = found.pop(f"{stage.name}.body") + found.pop(f"{stage.name}.head")
     if repeat:
-        seconds = _seconds(net, size, repeat)
+        width, height = size
+        frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
+        [seconds] = part_seconds([net], [frame], repeat)
         found = {name: replace(one, seconds=seconds.get(name, 0.0)) for name, one in found.items()}
     return Prices(
-        {stage.name: found[f"{stage.name}.body"] + found[f"{stage.name}.head"] for stage in net.stages},
+        {name: found[name] for name in net.names},
         {group.name: found[group.name] for group in net.groups},
         {group.name: group.reads for group in net.groups},
         found[FINISH],
@@ -223,20 +228,39 @@ def _computes_nothing(part: Part) -> bool:
     return part is same or isinstance(part, Pick)
 
 
-def _seconds(net: StagedNetwork, size: Size, repeat: int) -> dict[str, float]:
-    """Return the median seconds of each part by name; a network that is not compiled raises its own error."""
-    width, height = size
-    frame = {IMAGE: np.random.default_rng(0).integers(0, 256, (1, height, width, 3), dtype=np.uint8)}
-    running, times = timed(replace(net, prepare=same, restore=as_it_is))
-    runs: list[dict[str, float]] = []
-    for _ in range(repeat + 1):
-        times.clear()
-        _, memory = fill(running, frame_oracle(len(running)), frame)
-        _conclude(running, frame, memory)
-        running.uncut()(frame)
-        runs.append(dict(times.seconds))
+def part_seconds(
+    nets: Sequence[StagedNetwork], frames: Sequence[Mapping[str, Any]], repeat: int
+) -> list[dict[str, float]]:
+    """Measure each part of networks by turns on prepared frames; medians of ``repeat`` runs by the names of the parts.
+
+    A stage's seconds are those of its body and its head. Under ``EVERY`` are those of all parts that run on a frame on which
+    every stage fires, under ``WHOLE`` those of the uncut network. A network that is not compiled raises its own error.
+    """
+    clocked = [timed(replace(net, prepare=same, restore=as_it_is)) for net in nets]
+    runs: list[list[dict[str, float]]] = [[] for _ in nets]
+    for number in range(repeat + 1):
+        frame = frames[number % len(frames)]
+        for place in random.Random(number).sample(range(len(nets)), len(nets)):
+            net, times = clocked[place]
+            # Another network that ran in between leaves the processor's cache to itself: its turn begins with a warm-up.
+            for _ in nets[:2]:
+                times.clear()
+                _, memory = fill(net, frame_oracle(len(net)), frame)
+                _conclude(net, frame, memory)
+                if net.whole is not None:
+                    net.whole(frame)
+            runs[place].append(_by_part(times.seconds))
     # The first run compiled.
-    return {name: statistics.median(run[name] for run in runs[1:]) for name in runs[0]}
+    return [{name: statistics.median(run[name] for run in done[1:]) for name in done[0]} for done in runs]
+
+
+def _by_part(seconds: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for key, spent in seconds.items():
+        name = key.removesuffix(".body").removesuffix(".head")
+        found[name] = found.get(name, 0.0) + spent
+    beside = {name: found.pop(name) for name in (WHOLE, CONCLUDE, CORRECTION) if name in found}
+    return found | {EVERY: sum(found.values())} | beside
 
 
 def _conclude(net: StagedNetwork, frame: Any, memory: Memory) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -19,15 +20,14 @@ from clockseg.clocks.maps import relative_difference
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ignore_problem
 from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.cost import CONCLUDE, part_seconds
 from clockseg.evaluation.metrics import Confusion, confusion, finite
 from clockseg.execution.machine import machine, versions
-from clockseg.graph import sidecar
 from clockseg.graph.correction import network_alone, with_addition
 from clockseg.graph.onnx_reader import write_network
 from clockseg.graph.onnx_split import split_model
 from clockseg.graph.part import IMAGE, LABELS, Tensors, tensors
 from clockseg.networks.framing import Framing
-from clockseg.networks.inspection import part_seconds
 from clockseg.networks.load import WorkingSize, assemble, framing, read
 from clockseg.networks.quantizer import ends as end_layers
 from clockseg.networks.quantizer import layers, quantized, ready
@@ -122,78 +122,58 @@ def quantize(
     alone, added = network_alone(model, said)
     fit = framing(model, said, size=size)
     ready(alone)  # whatever is wrong with the network is told before any video is decoded
-    float_said = replace(said, correction=None)
-    split = split_model(alone, float_said, fit.padded((said.input.width, said.input.height)))
-    work = _Work(split, float_said, engine, threads, size, say)
+    said, correction = replace(said, correction=None), said.correction
+    split = split_model(alone, said, fit.padded((said.input.width, said.input.height)))
+    running = partial(assemble, said=said, engine=engine, threads=threads, size=size)
     say("decoding")
     found = gather(clips, fit, calibration=frames, held_out=min(20, -(-frames // 4)), problem=problem)
-    float_net = work.running(alone)
-    made, left, net = work.best(float_net, found, ends)
+    float_net = running(alone)
+    made, left, net = _best(float_net, split, found, ends, running, say)
     say("comparing")
     judged = agreement(float_net, net, found.held_out)
-    measured = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
-    parts = tuple(Seconds(name, *(one.get(name, 0.0) for one in measured)) for name in measured[1])
+    before, now = part_seconds([float_net, net], found.held_out or found.calibration, repeat)
+    parts = tuple(Seconds(name, before.get(name, 0.0), spent) for name, spent in now.items() if name != CONCLUDE)
     height, width = found.calibration[0][IMAGE].shape[1:3]
-    before = model.ByteSize()
     made = made if added is None else with_addition(made, added)
-    write_network(made, _said(said, fit, out.stem), out)
+    reads = replace(said.input, width=fit.width, height=fit.height) if fit.width else said.input
+    write_network(made, replace(said, name=out.stem, input=reads, correction=correction), out)
     return Quantization(
         out, said.name, net.engine, (width, height), len(found.calibration), len(found.held_out),
-        layers(made), left, judged, parts, (before, out.stat().st_size),
+        layers(made), left, judged, parts, (model.ByteSize(), out.stat().st_size),
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The network in float, ``split`` as when it is cut, and how it is run."""
+def _best(
+    float_net: StagedNetwork,
+    split: onnx.ModelProto,
+    frames: Frames,
+    ends: Ends,
+    running: Callable[[onnx.ModelProto], StagedNetwork],
+    say: Callable[[str], None],
+) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
+    """Return the network in 8 bits, what is left in float at its ends, and the network running; ``split``: as when it is cut."""
+    said = float_net.sidecar
+    scores = [*filter(None, said.scores)]
 
-    split: onnx.ModelProto
-    said: sidecar.Sidecar
-    engine: str
-    threads: int | None
-    working: WorkingSize | None
-    say: Callable[[str], None]
+    def made(left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
+        say("calibrating" + (", first and last layers in float" if left else ""))
+        samples = ({said.input.name: said.input.normalised(frame[IMAGE])} for frame in frames.calibration)
+        model = quantized(split, samples, left=left, kept={*scores, *(tensor for cut in said.cuts for tensor in cut)})
+        return model, left, running(model)
 
-    def running(self, model: onnx.ModelProto) -> StagedNetwork:
-        return assemble(model, self.said, engine=self.engine, threads=self.threads, size=self.working)
+    def agrees(net: StagedNetwork) -> float:
+        found = agreement(float_net, net, frames.calibration[:: -(-len(frames.calibration) // TRIED)])
+        return found.mean_iu if found.mean_iu is not None else 1 - (found.difference or 0.0)
 
-    def best(
-        self, float_net: StagedNetwork, frames: Frames, ends: Ends
-    ) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
-        """Return the network in 8 bits, what is left in float at its ends, and the network running."""
-        if ends == "float":
-            return self.made(frames, self.ends())
-        first = self.made(frames, ())
-        tried = frames.calibration[:: -(-len(frames.calibration) // TRIED)]
-        score = _score(agreement(float_net, first[2], tried))
-        if ends == "int8" or score >= GOOD:
-            return first
-        second = self.made(frames, self.ends())
-        return second if _score(agreement(float_net, second[2], tried)) >= score + BETTER else first
-
-    def made(self, frames: Frames, left: tuple[str, ...]) -> tuple[onnx.ModelProto, tuple[str, ...], StagedNetwork]:
-        self.say("calibrating" + (", first and last layers in float" if left else ""))
-        samples = ({self.said.input.name: self.said.input.normalised(frame[IMAGE])} for frame in frames.calibration)
-        kept = {*filter(None, self.said.scores), *(tensor for cut in self.said.cuts for tensor in cut)}
-        model = quantized(self.split, samples, left=left, kept=kept)
-        return model, left, self.running(model)
-
-    def ends(self) -> tuple[str, ...]:
-        return end_layers(ready(self.split), [self.said.output, *filter(None, self.said.scores)])
+    outer = end_layers(ready(split), [said.output, *scores])
+    first = made(outer if ends == "float" else ())
+    if ends != "auto" or (score := agrees(first[2])) >= GOOD:
+        return first
+    second = made(outer)
+    return second if agrees(second[2]) >= score + BETTER else first
 
 
-def _score(found: Agreement) -> float:
-    return found.mean_iu if found.mean_iu is not None else 1 - (found.difference or 0.0)
-
-
-def _said(said: sidecar.Sidecar, given: Framing, name: str) -> sidecar.Sidecar:
-    if given.width:
-        said = replace(said, input=replace(said.input, width=given.width, height=given.height))
-    return replace(said, name=name)
-
-
-@dataclass(frozen=True)
-class Frames:
+class Frames(NamedTuple):
     """Frames to calibrate on, and others between them to judge by; none of the latter where there is one frame only."""
 
     calibration: tuple[Tensors, ...]
@@ -266,8 +246,7 @@ class Agreement(NamedTuple):
     difference: float | None = None
 
 
-@dataclass(frozen=True)
-class Seconds:
+class Seconds(NamedTuple):
     """A part's median seconds, before and now, measured by turns."""
 
     name: str
