@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -102,34 +101,27 @@ def outcome(
     taken: they are what clocks, warping and confidence read, and an argmax of small maps is done faster here.
     ``NetworkError`` where the classes don't fit.
     """
-    last = class_axis(static, output, classes or None, frame, grid) == 3
-    if classes == 0 and last:
-        return _channels_first(model, static, output, SCORES)
+    axis = class_axis(static, output, classes or None, frame, grid)
     if classes == 0:
-        return Outcome(model, output, None, ())
-    makers = {name: node for node in static.nodes for name in node.output}
-    axis = class_axis(static, output, classes, frame, grid)
-    found = _Walk(static, makers, output, axis).to_argmax().to_scores()
-    told = found.told(output)
-    kind, shape = static.types[found.tensor]
-    if kind not in extraction.SCORES or found.axis is None:
+        return _channels_first(model, static, output, SCORES) if axis == 3 else Outcome(model, output, None, ())
+    tensor, axis, passed = _behind(static, output, axis)
+    kind, shape = static.types[tensor]
+    if kind not in extraction.SCORES or axis is None:
         return _ids(model, static, output, classes)
-    channels = shape[found.axis]
+    channels = shape[axis]
     if channels == 1 and classes == 2:
-        logit = "before the sigmoid" if "Sigmoid" in found.passed else "taken for a logit"
-        return _above_zero(model, static, found.tensor, f"above 0 of its one channel, {logit}")
+        logit = "before the sigmoid" if "Sigmoid" in passed else "taken for a logit"
+        return _above_zero(model, static, tensor, f"above 0 of its one channel, {logit}")
     if classes is not None and channels != classes:
-        raise NetworkError(_misfit(static, found.tensor, channels, classes))
-    if found.axis == 3:
-        return _channels_first(model, static, found.tensor, SCORES, channels, told)
-    return Outcome(model, found.tensor, channels, told)
-
-
-def _misfit(static: Static, tensor: str, channels: int, classes: int) -> str:
-    return (
-        f"{classes} classes are named, and {tensor!r} {list(static.shape(tensor))} scores {channels}: give {channels} names in "
-        "the order of its channels by --classes FILE, or another --output."
-    )
+        raise NetworkError(
+            f"{classes} classes are named, and {tensor!r} {list(shape)} scores {channels}: give {channels} names in the order "
+            "of its channels by --classes FILE, or another --output."
+        )
+    why = f"the scores behind {', '.join(reversed(passed))}" if passed else "the scores, channels first"
+    told = () if tensor == output else (Told("scores", tensor, f"{why}: the labels are the same"),)
+    if axis == 3:
+        return _channels_first(model, static, tensor, SCORES, channels, told)
+    return Outcome(model, tensor, channels, told)
 
 
 def class_axis(static: Static, tensor: str, classes: int | None, frame: Size, grid: Grid | None = None) -> int | None:
@@ -175,65 +167,39 @@ def _ids(model: onnx.ModelProto, static: Static, output: str, classes: int | Non
     return Outcome(model, output, None, (Told("labels", output, "class ids, no scores behind them were found"),))
 
 
-@dataclass(frozen=True)
-class _Walk:
-    """From an output back to the scores it is made of. ``axis``: the one of classes; None while labels are walked through."""
+def _behind(static: Static, output: str, axis: int | None) -> tuple[str, int | None, list[str]]:
+    """Return the scores that an output is made of, by operators that do not change which class scores highest.
 
-    static: Static
-    makers: dict[str, onnx.NodeProto]
-    tensor: str
-    axis: int | None
-    passed: tuple[str, ...] = ()
+    ``axis``: the one of classes, None if the output is labels. Returns the tensor, its axis of classes, and the operators that
+    were passed.
+    """
+    makers = {name: node for node in static.nodes for name in node.output}
+    tensor, passed = output, []
+    while (node := makers.get(tensor)) is not None and _moves_nothing(static, node):
+        tensor = node.input[0]
+    if node is not None and node.op_type == "ArgMax" and len(static.shape(node.input[0])) == 4:
+        over = int(attribute(node, "axis", 0)) % 4
+        if over in (1, 3):
+            output, axis, passed = node.input[0], over, ["ArgMax"]
+    tensor = output
+    while axis is not None and (node := makers.get(tensor)) is not None:
+        operator = node.op_type
+        if operator == "Transpose" and list(attribute(node, "perm", ())) in _LAYOUTS:
+            axis = attribute(node, "perm", ())[axis]
+        elif operator == "Sigmoid" or (
+            operator in ("Softmax", "LogSoftmax") and int(attribute(node, "axis", -1)) % 4 == axis
+        ):
+            passed.append(operator)
+        elif operator != "Identity":
+            break
+        tensor = node.input[0]
+    return tensor, axis, passed
 
-    def to_argmax(self) -> _Walk:
-        """Walk to the input of the argmax that makes the output; stay here if there is none."""
-        tensor, passed = self.tensor, self.passed
-        while (node := self.makers.get(tensor)) is not None and self._moves_nothing(node):
-            tensor = node.input[0]
-        if node is None or node.op_type != "ArgMax":
-            return self
-        scores = node.input[0]
-        axis = int(attribute(node, "axis", 0)) % len(self.static.shape(scores))
-        spatial = len(self.static.shape(scores)) == 4 and axis in (1, 3)
-        return replace(self, tensor=scores, axis=axis, passed=(*passed, "ArgMax")) if spatial else self
 
-    def _moves_nothing(self, node: onnx.NodeProto) -> bool:
-        """Return True if a node gives the numbers that it reads, but for axes of length 1."""
-        before, after = (
-            [side for side in self.static.shape(name) if side != 1] for name in (node.input[0], node.output[0])
-        )
-        return node.op_type in _SAME or (node.op_type == "Reshape" and before == after)
-
-    def to_scores(self) -> _Walk:
-        """Walk back over operators that do not change which class scores highest."""
-        walk = self
-        while (step := walk._step()) is not None:
-            walk = step
-        return walk
-
-    def _step(self) -> _Walk | None:
-        node = self.makers.get(self.tensor)
-        if node is None or self.axis is None:
-            return None
-        operator, read = node.op_type, node.input[0]
-        if operator == "Identity":
-            return replace(self, tensor=read)
-        if operator == "Sigmoid":
-            return replace(self, tensor=read, passed=(*self.passed, operator))
-        if operator in ("Softmax", "LogSoftmax"):
-            over = int(attribute(node, "axis", -1)) % 4
-            return replace(self, tensor=read, passed=(*self.passed, operator)) if over == self.axis else None
-        if operator == "Transpose":
-            perm = list(attribute(node, "perm", ()))
-            return replace(self, tensor=read, axis=perm[self.axis]) if perm in _LAYOUTS else None
-        return None
-
-    def told(self, output: str) -> tuple[Told, ...]:
-        """Tell the tensor of the scores, unless it is the output, and the operators behind it."""
-        if self.tensor == output:
-            return ()
-        why = f"the scores behind {', '.join(reversed(self.passed))}" if self.passed else "the scores, channels first"
-        return (Told("scores", self.tensor, f"{why}: the labels are the same"),)
+def _moves_nothing(static: Static, node: onnx.NodeProto) -> bool:
+    """Return True if a node gives the numbers that it reads, but for axes of length 1."""
+    before, after = ([side for side in static.shape(name) if side != 1] for name in (node.input[0], node.output[0]))
+    return node.op_type in _SAME or (node.op_type == "Reshape" and before == after)
 
 
 def _channels_first(

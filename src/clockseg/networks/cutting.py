@@ -76,36 +76,25 @@ def cut_network(
         raise UsageError(f"{out}: give a name that ends in .onnx.")
     source = onnx_source(source) if isinstance(source, Path) else source
     found = settle(source, said, cutting, out.stem)
-    tolerance, tolerance_told = _tolerance(found)
+    tolerance = HALF_TOLERANCE if found.half else None
     apart, running = first_able(engine, lambda name: _checked(found, by_name(name, threads=threads), tolerance))
-    schedule, schedule_told = _schedule(running, cutting)
-    told = replace(found.sidecar, schedule=schedule)
+    schedule = cutting.schedule or RECOMMENDED
+    check(running, schedule_for(parse_schedule(schedule), len(running)))
+    written = replace(found.sidecar, schedule=schedule)
     with folder_beside(out, "Give another --out.") as folder:
         file = folder / out.name
         _write(source, found.model, file)
-        sidecar.write(told, file.with_suffix(".json"))
+        sidecar.write(written, file.with_suffix(".json"))
         inspection = inspect(file, engine=engine, threads=threads, repeat=repeat)
         publish({file.with_suffix(end): out.with_suffix(end) for end in (".json", ".onnx")})
-    return CutNetwork(
-        out, told, found.choice, apart, inspection, (*found.told, *tolerance_told, *schedule_told), found.notes
-    )
-
-
-def _schedule(running: StagedNetwork, cutting: Cutting) -> tuple[str, tuple[Told, ...]]:
-    chosen = cutting.schedule or RECOMMENDED
-    check(running, schedule_for(parse_schedule(chosen), len(running)))
-    why = "the default: the network on every sixth frame, the rest made from both sides"
-    return chosen, () if cutting.schedule is not None else (Told("schedule", chosen, why),)
-
-
-def _tolerance(found: Settled) -> tuple[float | None, tuple[Told, ...]]:
-    """Return the tolerance between the parts and the uncut network; None: the default."""
-    if not found.half:
-        return None, ()
-    why = (
-        "of the largest value is allowed between parts and whole: the file computes in 16 bits, which rounds every map"
-    )
-    return HALF_TOLERANCE, (Told("tolerance", f"{HALF_TOLERANCE:g}", why),)
+    told = [*found.told]
+    if found.half:
+        why = "of the largest value is allowed between parts and whole: the file computes in 16 bits, which rounds every map"
+        told.append(Told("tolerance", f"{HALF_TOLERANCE:g}", why))
+    if cutting.schedule is None:
+        why = "the default: the network on every sixth frame, the rest made from both sides"
+        told.append(Told("schedule", schedule, why))
+    return CutNetwork(out, written, found.choice, apart, inspection, tuple(told), found.notes)
 
 
 def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[Apart, StagedNetwork]:
