@@ -64,18 +64,18 @@ def hf_source(
     if folder.gives == INSTANCES:
         outputs = ("dets", "labels", "masks")
     try:
-        exported = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
+        graph, export_told = export(adapter, working, engine=engine, of="transformers", outputs=outputs)
     except NetworkError as error:
         if folder.said.size in (None, working):
             raise
         width, height = folder.said.size or working
         raise NetworkError(f"{error} The checkpoint's own size is {width}x{height}.") from error
     return Source(
-        exported.model,
+        graph,
         name,
         Said(classes=said.classes).over(folder.said),
         by=PROCESSOR if (path / PROCESSOR).exists() else "config.json",
-        told=(*folder.told, *task_told, *exported.told),
+        told=(*folder.told, *task_told, export_told),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from clockseg.errors import DataError, NetworkError
 from clockseg.instances.recognising import Triple
-from clockseg.networks.source import Said, Told, checked, names_of
+from clockseg.networks.source import Said, Told, names_of
 from clockseg.types import Size
 
 SCORES, DEPTH, MASKS, WORDS, INSTANCES = "scores", "depth", "masks", "words", "instances"
@@ -123,19 +123,15 @@ def _classes(config: Mapping[str, Any], path: Path, gives: str) -> tuple[tuple[s
         return (), [Told("classes", "none", "it gives depth")]
     if gives == WORDS:
         return None, []
-    try:
-        labels = config.get("id2label")
-        if not isinstance(labels, dict):
-            raise NetworkError(f"{path / CONFIG} has no id2label; give --classes FILE.")
-        found = {int(key): str(value) for key, value in labels.items()}
-    except ValueError:
-        raise NetworkError(f"{path / CONFIG}: id2label has keys that are not ids; give --classes FILE.") from None
-    twice = {name for name in found.values() if list(found.values()).count(name) > 1}
-    renamed = {str(key): f"{name} {key}" if name in twice else name for key, name in found.items()}
+    labels = config.get("id2label")
+    if not isinstance(labels, dict):
+        raise NetworkError(f"{path / CONFIG} has no id2label; give --classes FILE.")
+    there = [*map(str, labels.values())]
+    twice = {name for name in there if there.count(name) > 1}
+    named = {key: f"{name} {key}" if name in twice else name for key, name in zip(labels, there, strict=True)}
     why = f"{CONFIG}; those of the same name got their ids: {', '.join(sorted(twice)[:3])}" if twice else CONFIG
-    told = [Told("classes", str(len(found)), why)]
     try:
-        return checked(names_of({"id2label": renamed}, str(path / CONFIG)), str(path / CONFIG)), told
+        return names_of(named, str(path / CONFIG)), [Told("classes", str(len(named)), why)]
     except DataError as error:
         raise NetworkError(str(error)) from None
 

@@ -9,7 +9,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,6 @@ OPSET = 17
 INPUT, OUTPUT = "image", "scores"
 _PIXELS = Input(INPUT, 1, 1, scale=1 / 255, mean=(0.45, 0.45, 0.45), std=(0.25, 0.25, 0.25))
 """Preprocessing of the frames to compare on, near that of any training."""
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A graph with the input ``INPUT``; ``told``: if its size is free, and how far it is from the module."""
-
-    model: onnx.ModelProto
-    told: tuple[Told, ...]
 
 
 class Adapter(nn.Module):
@@ -62,39 +53,36 @@ def export(
     engine: Callable[[StagedNetwork], StagedNetwork],
     of: str,
     outputs: Sequence[str] = (OUTPUT,),
-) -> Exported:
+) -> tuple[onnx.ModelProto, Told]:
     """Export ``module``, which reads [1, 3, height, width], with free sizes if that works, else fixed to ``size``.
 
     ``outputs``: names for the tensors that it gives, of which those with four axes are maps [1, c, h, w]. Both graphs are
     compared with the module in ``engine`` on pictures, the free one also at a second size; ``NetworkError`` if even the fixed
-    graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report.
+    graph differs, or if the module does not take ``size``. ``of``: the module's origin, for the report. Returns the graph, with
+    the input ``INPUT``, and if its size is free and how far it is from the module.
     """
     module = module.eval()
     check_shape(module, torch.zeros(1, 3, size[1], size[0]))
     other = (size[0] + 64, size[1])
-    try:
-        model = to_onnx(module, size, free=True, outputs=outputs)
-        difference = max(_apart(module, model, one, engine) for one in (size, other))
+    for free in (True, False):
+        try:
+            model = to_onnx(module, size, free=free, outputs=outputs)
+            difference = max(_apart(module, model, one, engine) for one in ((size, other) if free else (size,)))
+        except ClocksegError:
+            if not free:
+                raise
+            continue
         if difference <= TOLERANCE:
-            told = Told(
-                "export", f"{difference:.1e} apart", f"from {of} at {_shown(size)} and {_shown(other)}; takes any size"
+            takes = (
+                f" and {_shown(other)}; takes any size"
+                if free
+                else ", and fixed to it: it fails at others, so frames are scaled to fit and padded"
             )
-            return Exported(model, (told,))
-    except ClocksegError:
-        pass
-    model = to_onnx(module, size, free=False, outputs=outputs)
-    difference = _apart(module, model, size, engine)
-    if not difference <= TOLERANCE:
-        raise NetworkError(
-            f"the exported graph is {difference:.1e} of its largest value away from what {of} gives; at most "
-            f"{TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
-        )
-    told = Told(
-        "export",
-        f"{difference:.1e} apart",
-        f"from {of} at {_shown(size)}, and fixed to it: it fails at others, so frames are scaled to fit and padded",
+            return model, Told("export", f"{difference:.1e} apart", f"from {of} at {_shown(size)}{takes}")
+    raise NetworkError(
+        f"the exported graph is {difference:.1e} of its largest value away from what {of} gives; at most "
+        f"{TOLERANCE:.0e} is allowed. This is a fault of the export; nothing was written."
     )
-    return Exported(model, (told,))
 
 
 def to_onnx(module: nn.Module, size: Size, *, free: bool, outputs: Sequence[str] = (OUTPUT,)) -> onnx.ModelProto:

@@ -57,15 +57,15 @@ def torchvision_source(
         weights=None, weights_backbone=None, num_classes=classes, **_auxiliary(name, state)
     )
     _fill(made, state, name, weights)
-    exported = export(
+    graph, export_told = export(
         Adapter(made, lambda net, image: net(image)["out"]), given.size or SIZE, engine=engine, of="torchvision"
     )
-    told = [*exported.told]
+    told = [export_told]
     said = Said(size=SIZE, mean=IMAGENET[0], std=IMAGENET[1], scale=1 / 255, colour="rgb")
     if classes == len(PASCAL.names):
         said = Said(classes=PASCAL.names, palette=PASCAL.palette, ignore=255).over(said)
         told.append(Told("classes", str(classes), "PASCAL VOC's, as of torchvision's own weights"))
-    return Source(exported.model, name, said, by="torchvision's own presets", told=told)
+    return Source(graph, name, said, by="torchvision's own presets", told=told)
 
 
 def published(name: str, tell: Callable[[str], None]) -> Path:
