@@ -329,7 +329,7 @@ def test_a_clock_of_one_s_own_is_tried_or_refused(clip: Path, priced: None) -> N
 
 def test_networks_without_labels_or_of_other_classes_are_refused(clip: Path) -> None:
     numbers = replace(toy(), finish=lambda scores: scores[0], conclude=None)
-    with pytest.raises(UsageError, match="plans are made for networks that give label maps"):
+    with pytest.raises(UsageError, match="give a network whose output is a label map"):
         plan([Variant(numbers, "depth")], read_data(clip), Goal(keep=0.9), classes=CLASSES)
     with pytest.raises(UsageError, match="at least one network"):
         plan([], read_data(clip), Goal(keep=0.9))

@@ -16,6 +16,7 @@ from clockseg.cli.options import (
     add_options,
     add_schedule_options,
     count,
+    from_zero,
     new_command,
 )
 from clockseg.cli.progress import Seldom
@@ -60,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_live_options(group: argparse._ArgumentGroup) -> None:
     help = "latency target from decoded frame to labels, waiting included (default: 100)"
-    group.add_argument("--latency", type=milliseconds, default=100.0, metavar="MS", help=help)
+    group.add_argument("--latency", type=from_zero, default=100.0, metavar="MS", help=help)
     help = (
         "interpolate from the key frames on both sides, which delays every frame by up to N frames (default: 0, warp from "
         "the last key frame)"
@@ -95,15 +96,6 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
     )
     add_options(group, "--write", help=help)
     add_options(group, "--overwrite")
-
-
-def milliseconds(text: str) -> float:
-    """Parse a number of milliseconds of at least 0, for argparse.
-
-    >>> milliseconds("0"), milliseconds("33.3")
-    (0.0, 33.3)
-    """
-    return 0.0 if text == "0" else above_zero(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -45,19 +45,28 @@ def count(text: str) -> int:
     return 0 if text == "0" else positive(text)
 
 
-def above_zero(text: str) -> float:
-    """Parse a number above 0, for argparse.
+def real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return a parser of the finite numbers that are ``allowed``, for argparse; ``what`` says which these are.
 
-    >>> above_zero("1e-10")
-    1e-10
+    >>> above_zero("1e-10"), share("0.5")
+    (1e-10, 0.5)
     """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and allowed(number)):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return number
+
+    return parse
+
+
+above_zero = real("a number above 0", lambda number: number > 0)
+from_zero = real("a number of at least 0", lambda number: number >= 0)
+share = real("a share of frames from 0 to 1, such as 0.5", lambda number: 0 <= number <= 1)
 
 
 def kinds(text: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from clockseg.cli.options import (
     check_schedule_file,
     new_command,
     positive,
+    share,
 )
 from clockseg.cli.terminal import columns, percent, shown, warn
 from clockseg.errors import UsageError
@@ -49,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = new_command(commands, "tune", run, help=help, description=DESCRIPTION)
     add_data_options(parser, "VIDEO", "videos and clips; labels are not used")
     help = "share of frames that should fire, 0 to 1"
-    parser.add_argument("--fire-rate", required=True, type=_share, metavar="RATE", help=help)
+    parser.add_argument("--fire-rate", required=True, type=share, metavar="RATE", help=help)
     group = parser.add_argument_group("clock")
     help = (
         "adaptive, difference, confidence or package.module:name, with all arguments but the threshold by name, such as "
@@ -64,16 +65,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_network_options(parser)
     add_frames_options(parser)
     add_schedule_file_options(parser, "the fire rate at each threshold, and the agreement and time at each rate")
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share of frames from 0 to 1, such as 0.5")
-    return share
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,7 +114,7 @@ def _text(found: FireRate) -> str:
         "threshold": lambda point: f"{point.threshold:.6g}",
         "fire rate": lambda point: percent(point.fire_rate),
         "held agreement": lambda point: percent(point.trial.held_agreement),
-        "time, est.": lambda point: shown(point.trial.relative_time_estimate, lambda share: f"{share:.3f}"),
+        "time, est.": lambda point: shown(point.trial.relative_time_estimate, lambda time: f"{time:.3f}"),
     }
     clips: dict[str, Callable[[tuple[str, int, Replayed]], str]] = {
         "clip": lambda one: one[0],

@@ -241,7 +241,7 @@ class _Scorer:
             self._found[index] = replace(one, deviation=deviation(shown, truth) + (one.deviation or Deviation()))
 
     def _see_labels(self, frame: ClipFrame, outputs: Sequence[tuple[Any, StagedNetwork]]) -> None:
-        checked = (checked_labels(output, frame, net) for output, net in outputs)
+        checked = (checked_labels(output, net, frame) for output, net in outputs)
         uncut, *shown = checked if self._lookup is None else (self._lookup[labels] for labels in checked)
         count, band = self._count, self._band(frame)
         if frame.labels is not None:

@@ -50,18 +50,18 @@ def scored_classes(clip: Clip, names: tuple[str, ...], net: StagedNetwork) -> tu
         ) from None
 
 
-def checked_labels(output: Any, frame: ClipFrame, net: StagedNetwork) -> Labels:
-    """Return the output of ``net`` as an array if it is a label map of the frame's size; else ``UsageError``.
+def checked_labels(output: Any, net: StagedNetwork, frame: ClipFrame | None = None) -> Labels:
+    """Return the output of ``net`` as an array if it is a label map, of the size of its ``frame``; else ``UsageError``.
 
     >>> from clockseg.clockwork.network import Stage
-    >>> net = StagedNetwork("one", (Stage("a", str.upper),))
-    >>> checked_labels([[0, 1]], ClipFrame(0, np.zeros((1, 2, 3), np.uint8), None), net).tolist()
+    >>> checked_labels([[0, 1]], StagedNetwork("one", (Stage("a", str.upper),))).tolist()
     [[0, 1]]
     """
     labels = np.asarray(output)
-    if labels.dtype.kind not in "ui" or labels.shape != frame.image.shape[:2]:
-        raise UsageError(
-            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)} for a frame of {list(frame.image.shape)}; "
-            "evaluation compares label maps: class ids [h, w] of the frame's size."
-        )
-    return labels
+    if labels.dtype.kind in "ui" and labels.ndim == 2 and (frame is None or labels.shape == frame.image.shape[:2]):
+        return labels
+    size = "" if frame is None else f" for a frame of {list(frame.image.shape)}"
+    raise UsageError(
+        f"network {net.name!r} gives {labels.dtype} {list(labels.shape)}{size}; give a network whose output is a label map: "
+        "class ids [h, w] of the frame's size."
+    )

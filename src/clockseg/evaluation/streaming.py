@@ -212,7 +212,7 @@ def evaluate_streaming(
         frames, uncut = _decoded(clip, warn), net.uncut()
 
         def labels(output: Any, frame: ClipFrame, net: StagedNetwork, lookup: Labels | None = lookup) -> Labels:
-            found = checked_labels(output, frame, net)
+            found = checked_labels(output, net, frame)
             return found if lookup is None else lookup[found]
 
         oracle = [labels(uncut(frame.image), frame, uncut) for frame in frames]

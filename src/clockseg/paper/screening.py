@@ -17,10 +17,11 @@ from clockseg.clockwork.session import Session
 from clockseg.datasets.classes import Classes
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError, UsageError
+from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import Confusion, confusion
 from clockseg.paper.report import ORACLE
 from clockseg.types import Labels
-from clockseg.video.maps import checked_labels
+from clockseg.video.maps import checked_labels as as_bytes
 from clockseg.video.overlay import Colour, palette
 
 # Label maps are uint8: ids 0 to 255.
@@ -167,12 +168,7 @@ def screen(
 
 
 def _run(session: Session, frame: ClipFrame) -> tuple[_Packed, bool]:
-    labels = checked_labels(np.asarray(session(frame.image)))
-    if labels.shape != frame.image.shape[:2]:
-        raise UsageError(
-            f"network {session.net.name!r} returns {list(labels.shape)} for a frame of {list(frame.image.shape)}; "
-            "label maps must have the size of their frame."
-        )
+    labels = as_bytes(checked_labels(session(frame.image), session.net, frame))
     return _Packed(labels.shape, zlib.compress(labels.tobytes(), 1)), session.record.fired[-1]
 
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets.clips import Clip, ClipFrame
 from clockseg.errors import DataError
+from clockseg.evaluation.labels import checked_labels
 from clockseg.execution.recording import Recording, needs
 from clockseg.planning.candidates import Candidate, schedule_of
-from clockseg.planning.trial import Scene, Slot, Truth, labels_of
+from clockseg.planning.trial import Scene, Slot, Truth
 from clockseg.video.threads import prefetch
 
 BLOCKS = 10
@@ -70,7 +71,7 @@ class Taped:
     def add(self, frame: ClipFrame, slot: Slot) -> None:
         """Run every network on one more frame and record it."""
         outputs = [scene.recording.add(frame.picture, vectors=frame.vectors, first=slot.first) for scene in self.scenes]
-        self.scenes[0].truth.add(slot, labels_of(outputs[0], self.scenes[0].recording.net))
+        self.scenes[0].truth.add(slot, checked_labels(outputs[0], self.scenes[0].recording.net))
         room = len(self.samples) < max(LEAST_SAMPLES, min(SAMPLES, SAMPLE_BYTES // frame.image.nbytes))
         # Only consecutive frames show the motion of a camera.
         if room and (not slot.first or not self.samples) and len(self.samples) == self.frames - 1:

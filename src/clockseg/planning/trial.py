@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from clockseg.clockwork.facts import facts
-from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
-from clockseg.errors import UsageError
+from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
 from clockseg.execution.recording import Place, Recording, Store
 from clockseg.execution.replay import Key, Promise
@@ -215,7 +214,7 @@ class Scene:
         found = self.known.get((output.key, index))
         if found is None:
             found = agreement(
-                self.truth[index], thinned(labels_of(output.value, self.recording.net)), self.truth.classes
+                self.truth[index], thinned(checked_labels(output.value, self.recording.net)), self.truth.classes
             )
             self.known[output.key, index] = found
         return found
@@ -241,14 +240,3 @@ def whole_cycles(full: Sequence[bool], begins: Sequence[bool]) -> Iterator[int]:
 def _blind(schedule: Schedule) -> bool:
     """Return True if all clocks depend on the frame count alone, so that the cost on held-back blocks is known in advance."""
     return all(facts(clock).period for clock in schedule.clocks)
-
-
-def labels_of(output: object, net: StagedNetwork) -> Labels:
-    """Return the output if it is a label map; else raise ``UsageError``."""
-    labels = np.asarray(output)
-    if labels.dtype.kind not in "ui" or labels.ndim != 2:
-        raise UsageError(
-            f"network {net.name!r} gives {labels.dtype} {list(labels.shape)}; plans are made for networks that give "
-            "label maps: class ids [h, w]."
-        )
-    return labels

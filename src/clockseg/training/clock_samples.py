@@ -17,7 +17,8 @@ from clockseg.clocks.rates import skip_frame
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import ScheduleLike, carried
 from clockseg.datasets.clips import Clip
-from clockseg.errors import DataError, UsageError
+from clockseg.errors import DataError
+from clockseg.evaluation.labels import checked_labels
 from clockseg.execution.recording import Recording, needs
 from clockseg.training.frames import Warn, decoded, lengths
 from clockseg.types import Array
@@ -117,7 +118,7 @@ def takes(
         for index, frame in enumerate(islice(decoded(clip, warn, vectors=carry.reads_vectors), count)):
             take = learn if index < end else score
             output = take.recording.add(frame.picture, vectors=frame.vectors, first=index in (0, end))
-            take.truth.append(_sparse(output))
+            take.truth.append(_sparse(checked_labels(output, net)))
             done += 1
             progress("running the network on every frame", done, min(frames, share * len(clips)))
     if not len(learn.recording) or not len(score.recording):
@@ -125,10 +126,6 @@ def takes(
     return learn, score
 
 
-def _sparse(output: Any) -> Array:
-    """Return labels at every fourth row and column; ``UsageError`` for an output that is no label map."""
-    if not isinstance(output, np.ndarray) or output.ndim != 2 or output.dtype.kind not in "ui":
-        raise UsageError(
-            "training a clock needs labels [height, width], which this network does not output; cut it with its argmax."
-        )
-    return output[::EVERY, ::EVERY].copy()
+def _sparse(labels: Array) -> Array:
+    """Return the labels of every fourth row and column."""
+    return labels[::EVERY, ::EVERY].copy()
