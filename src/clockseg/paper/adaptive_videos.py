@@ -9,6 +9,7 @@ the same threshold; the paper shows one and defines none (``PixelChange``). Comm
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from clockseg.clocks import adaptive
@@ -66,7 +67,7 @@ def run(setting: Setting) -> Report:
         (*PAPER, *(_row(one, name) for one in shown for name in (ORACLE, clock, foil))),
         tuple(_calmer(one, clock, foil) for one in shown),
         (*setting.notes, *broken),
-        (*(_filmstrip(one, clock, foil) for one in shown), _video(shown[0], clock, foil)),
+        (*(_filmstrip(one, (clock, foil)) for one in shown), _video(shown[0], (clock, foil))),
         {"fired": fired},
     )
 
@@ -97,17 +98,17 @@ def _calmer(screening: Screening, clock: str, foil: str) -> Claim:
     )
 
 
-def _filmstrip(screening: Screening, clock: str, foil: str) -> Figure:
+def _filmstrip(screening: Screening, schedules: Sequence[str]) -> Figure:
     def draw(path: Path) -> None:
-        schedule_filmstrip(screening, path.with_name(f"{path.name}.png"), schedule=clock, foil=foil)
+        schedule_filmstrip(screening, path.with_name(f"{path.name}.png"), schedules)
 
     stem = re.sub(r"\W+", "-", screening.name).strip("-")
     caption = f"{screening.name}: truth, or the frame oracle, over output, and when each clock fires"
     return Figure(f"adaptive-videos-{stem}", caption, draw, suffix=".png")
 
 
-def _video(screening: Screening, clock: str, foil: str) -> Figure:
+def _video(screening: Screening, schedules: Sequence[str]) -> Figure:
     def draw(path: Path) -> None:
-        adaptive_video(screening, path.with_suffix(".mp4"), schedule=clock, foil=foil)
+        adaptive_video(screening, path.with_suffix(".mp4"), schedules)
 
     return Figure("adaptive", f"{screening.name} as video, a bar at each firing", draw, suffix=".mp4")

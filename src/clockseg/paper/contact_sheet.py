@@ -104,30 +104,20 @@ def _rate(name: str, fired: Sequence[bool]) -> str:
     return f"{name} fires {100 * sum(later) / len(later):.0f} %" if later else name
 
 
-def schedule_filmstrip(
-    screening: Screening,
-    path: Path,
-    *,
-    schedule: str | None = None,
-    foil: str | None = None,
-    pictures: int = 6,
-    title: str = "",
-) -> None:
+def schedule_filmstrip(screening: Screening, path: Path, schedules: Sequence[str], *, pictures: int = 6) -> None:
     """Write a PNG with labels and output at some frames, and when the last stage fired (paper, figure of the adaptive clock).
 
     The first row shows the human labels, or the frame oracle's for a clip without any. ``pictures`` frames at equal distances
-    stand above a raster that marks them; if only some frames are labelled, the nearest of those.
-    ``schedule``: one of the screening's (default: its first); ``foil``: another one whose firings are shown below.
+    stand above a raster that marks them; if only some frames are labelled, the nearest of those. The output is that of the first
+    of ``schedules``; there is a raster for each.
     """
-    schedule = screening.first if schedule is None else schedule
     shown = spread(len(screening), pictures, among=screening.labelled)
-    _, *rows = picture_rows(screening, shown, [schedule] if screening.labelled else [ORACLE, schedule])
+    _, *rows = picture_rows(screening, shown, [*([] if screening.labelled else [ORACLE]), schedules[0]])
     contact_sheet(
         path,
         rows,
         heads=frame_heads(screening, shown),
-        title=title,
-        rasters=[(name, screening.of(name).fired) for name in (schedule, foil) if name is not None],
+        rasters=[(name, screening.of(name).fired) for name in schedules],
         marks=shown,
         entries=screening.legend(shown),
     )

@@ -118,7 +118,7 @@ def rank_windows(net: StagedNetwork, clips: Sequence[Clip], sample: Sample = Sam
         starts = [window.start for window in windows if window.clip == index]
         for start, frames in _cut(clip, starts, sample):
             screening = screen(net, clip, schedules, frames=frames)
-            found.append(_ranked(Window(index, start), screening, sample))
+            found.append(_ranked(Window(index, start), screening, list(schedules), sample))
     return Ranking(next(iter(schedules)), sample, tuple(sorted(found, key=lambda one: -one.gained)))
 
 
@@ -182,10 +182,8 @@ def _cut(clip: Clip, starts: Collection[int], sample: Sample) -> Iterator[tuple[
             yield position + 1 - sample.length, list(held)
 
 
-def _ranked(window: Window, screening: Screening, sample: Sample) -> Ranked:
-    pipeline, skip = (
-        screening.agreement(schedule, sample.shown).mean_iu_of() for schedule in (screening.first, SKIP_FRAME)
-    )
+def _ranked(window: Window, screening: Screening, schedules: Sequence[str], sample: Sample) -> Ranked:
+    pipeline, skip = (screening.agreement(schedule, sample.shown).mean_iu_of() for schedule in schedules)
     frames = tuple(screening.indices[at] for at in sample.shown)
     return Ranked(window, screening.name, frames, pipeline, skip, pipeline - skip)
 

@@ -86,14 +86,6 @@ class Screening:
         for position, frame in enumerate(self.source):
             yield frame if position in labelled else replace(frame, labels=None)
 
-    @property
-    def first(self) -> str:
-        """The name of the first schedule after the oracle; UsageError if only the oracle was run."""
-        names = [name for name in self.shown if name != ORACLE]
-        if not names:
-            raise UsageError(f"no schedule was run on {self.name}; screen it with one, such as adaptive(0.25).")
-        return names[0]
-
     def of(self, schedule: str) -> Shown:
         """Return the result of ``schedule``; ``UsageError`` if it wasn't run."""
         if schedule not in self.shown:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,28 +46,19 @@ def pipeline_video(screening: Screening, path: str | os.PathLike[str]) -> None:
     _write(screening, path, draw)
 
 
-def adaptive_video(
-    screening: Screening,
-    path: str | os.PathLike[str],
-    *,
-    schedule: str | None = None,
-    foil: str | None = None,
-) -> None:
-    """Write the output of ``schedule`` over the picture, and below it the raster of the last stage's firings.
+def adaptive_video(screening: Screening, path: str | os.PathLike[str], schedules: Sequence[str]) -> None:
+    """Write the output of the first of ``schedules`` over the picture, and below it the raster of each one's firings.
 
-    As in the paper's supplement, the raster spans the whole clip, with a black bar at each firing and a blue bar at the
-    current frame. ``schedule``: one of the screening's (default: its first); ``foil``: another one, such as a clock on the
-    pixels, whose raster is drawn below. ``VideoError`` if the file cannot be written; it is renamed into place when complete.
+    As in the paper's supplement, the raster spans the whole clip, with a black bar at each firing of the last stage and a blue
+    bar at the current frame. ``VideoError`` if the file cannot be written; it is renamed into place when complete.
     """
-    schedule = screening.first if schedule is None else schedule
     size = _size(screening, PICTURE_WIDTHS)
     capital = capital_height(size[0])
-    names = [schedule] if foil is None else [schedule, foil]
-    rasters = {name: Raster(screening.of(name).fired, width=size[0], height=3 * capital) for name in names}
+    rasters = {name: Raster(screening.of(name).fired, width=size[0], height=3 * capital) for name in schedules}
     classes = legend(screening.legend(), size[0], capital=capital)
 
     def draw(position: int, image: Image) -> Image:
-        bands = [fitted(_tinted(screening, schedule, position, image), size)]
+        bands = [fitted(_tinted(screening, schedules[0], position, image), size)]
         for name, raster in rasters.items():
             state = "fires" if screening.of(name).fired[position] else "holds"
             bands += [line(size[0], _rate(screening, name), state, capital=capital), raster.draw(position)]
