@@ -8,7 +8,6 @@ follow the picture perfectly have none; those of the uncut network on every fram
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from clockseg.carry.flow import grey, optical_flow
 from clockseg.carry.motion import Motion, Sight, grid, sampled
 from clockseg.evaluation.metrics import Confusion, confusion, finite
+from clockseg.evaluation.values import Deviation, deviation
 from clockseg.libraries import opencv
 from clockseg.types import Array, Image, Labels
 
@@ -100,44 +100,29 @@ def flicker(counted: Confusion) -> float | None:
     return finite(1 - counted.mean_iu_of())
 
 
-def flicker_facts(counted: Confusion | Drift) -> dict[str, Any]:
+def flicker_facts(counted: Confusion | Deviation) -> dict[str, Any]:
     """Return plain values: ``flicker``, and ``pixels``, the share of counted pixels that changed their label; None without.
 
     For numbers: ``flicker`` alone, the mean absolute difference from the warped frame before over the mean absolute number.
     """
-    if isinstance(counted, Drift):
-        return {"flicker": counted.change / counted.size if counted.size else None}
+    if isinstance(counted, Deviation):
+        return {"flicker": counted.apart / counted.size if counted.size else None}
     return {"flicker": flicker(counted), "pixels": finite(1 - counted.pixel_acc)}
 
 
-@dataclass(frozen=True)
-class Drift:
-    """The flicker of maps of numbers; addable.
-
-    ``change``: the sum of absolute differences from the frame before, warped; ``size``: the sum of absolute numbers.
+def drift(values: Array, before: Array, found: Correspondence) -> Deviation:
+    """Return the deviation of the frame before, warped, from numbers, [h, w] or [channels, h, w]; all channels count alike.
 
     >>> still = Correspondence(grid(np.zeros((1, 2))), np.array([[True, True]]))
-    >>> drift(np.float32([[1, 2]]), np.float32([[1, 1]]), still)
-    Drift(change=1.0, size=3.0)
+    >>> drift(np.float32([[1, 2]]), np.float32([[1, 1]]), still).relative_error == 1 / 3
+    True
     """
-
-    change: float = 0.0
-    size: float = 0.0
-
-    def __add__(self, other: Drift) -> Drift:
-        if not isinstance(other, Drift):
-            return NotImplemented
-        return Drift(self.change + other.change, self.size + other.size)
-
-
-def drift(values: Array, before: Array, found: Correspondence) -> Drift:
-    """Return the drift of numbers, [h, w] or [channels, h, w], against those of the frame before; all channels count alike."""
     planes = [one.reshape(-1, *one.shape[-2:]).astype(np.float32) for one in (values, before)]
-    sums = Drift()
+    sums = Deviation()
     for now, last in zip(*planes, strict=True):
         moved = sampled(last, found.places)
         where = found.sure & np.isfinite(moved) & np.isfinite(now)
-        sums += Drift(float(np.abs(now - moved)[where].sum()), float(np.abs(now)[where].sum()))
+        sums += deviation(moved[where], now[where])
     return sums
 
 
@@ -152,7 +137,7 @@ class Flickers:
     """
 
     def __init__(self, outputs: int, classes: int | None) -> None:
-        self.counted: list[Any] = [Drift() if classes is None else Confusion.none(classes)] * outputs
+        self.counted: list[Any] = [Deviation() if classes is None else Confusion.none(classes)] * outputs
         self._classes = classes
         self._following = Following()
         self._before: Sequence[Labels] = ()

@@ -11,9 +11,10 @@ import numpy as np
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Price
-from clockseg.evaluation.flicker import Drift, flicker_facts
+from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import Confusion
 from clockseg.evaluation.runs import Spent
+from clockseg.evaluation.values import Deviation
 from clockseg.execution.machine import machine, versions
 
 T = TypeVar("T", int, float)
@@ -84,7 +85,7 @@ class Figures:
     full: FullPass = field(default_factory=FullPass)
     spent: Spent = field(default_factory=Spent)
     uncut: Spent = field(default_factory=Spent)
-    calm: Confusion | Drift | None = None
+    calm: Confusion | Deviation | None = None
     confidences: tuple[float, ...] = ()
     busy: tuple[float, ...] = (0.0,) * len(BUSY)
     waited: tuple[float, ...] = (0.0,) * len(WAITED)
@@ -174,7 +175,7 @@ class Figures:
                 "full": FullPass(**_tuples(facts["full"])),
                 "spent": _spent(facts["spent"]),
                 "uncut": _spent(facts["uncut"]),
-                "calm": None if calm is None else Drift(**calm) if "change" in calm else Confusion(**calm),
+                "calm": None if calm is None else Deviation(**calm) if "apart" in calm else Confusion(**calm),
             }
         )
 
