@@ -192,7 +192,7 @@ def test_a_meter_prices_frames_of_any_size(tmp_path: Any) -> None:
         session(image)
         found.append(meter.frame(session.record, image))
     every, first, filled = found
-    assert every == priced(net, (48, 32)).full * 1 + NOTHING
+    assert every == priced(net, (48, 32)).full + NOTHING
     assert first.multiply_adds < every.multiply_adds
     assert filled.multiply_adds == 4 * every.multiply_adds
 

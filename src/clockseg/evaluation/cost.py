@@ -44,8 +44,6 @@ class Price:
 
     >>> Price(100, 0.5) + Price(20, 0.25)
     Price(multiply_adds=120, seconds=0.75)
-    >>> 2 * Price(100)
-    Price(multiply_adds=200, seconds=None)
     """
 
     multiply_adds: int = 0
@@ -57,12 +55,6 @@ class Price:
         known = self.seconds is not None and other.seconds is not None
         seconds = (self.seconds or 0.0) + (other.seconds or 0.0) if known else None
         return Price(self.multiply_adds + other.multiply_adds, seconds)
-
-    def __mul__(self, runs: float) -> Price:
-        seconds = None if self.seconds is None else runs * self.seconds
-        return Price(round(runs * self.multiply_adds), seconds)
-
-    __rmul__ = __mul__
 
 
 NOTHING = Price(seconds=0.0)
@@ -219,13 +211,9 @@ def _price(name: str, part: Part, size: Size) -> Price:
         from clockseg.graph.cost import price
 
         return Price(price(graph, size).multiply_adds)
-    if _computes_nothing(part):
+    if part is same or isinstance(part, Pick):
         return Price()
     raise UsageError(f"part {name!r} isn't a graph, so its multiply-adds are unknown; give an ONNX network.")
-
-
-def _computes_nothing(part: Part) -> bool:
-    return part is same or isinstance(part, Pick)
 
 
 def part_seconds(
@@ -294,14 +282,8 @@ class Meter:
         return self.known[shape]
 
     def _find(self, image: Any) -> Prices | None:
-        parts = _parts(self.net).values()
-        if all(isinstance(part, GraphPart | CompiledPart) or _computes_nothing(part) for part in parts):
-            prepared = self.net.prepare(np.asarray(image))
-            try:
-                return (
-                    priced(self.net, _working(prepared), setting=self.setting) if isinstance(prepared, dict) else None
-                )
-            except NetworkError:
-                # Behind suppression of boxes, shapes depend on the frame.
-                return None
+        prepared = self.net.prepare(np.asarray(image))
+        # Behind suppression of boxes, shapes depend on the frame, which is a NetworkError.
+        with suppress(NetworkError, UsageError):
+            return priced(self.net, _working(prepared), setting=self.setting) if isinstance(prepared, dict) else None
         return None

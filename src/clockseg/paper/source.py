@@ -77,7 +77,7 @@ class Setting:
             name, nets = f"CamVid stills, shift {shift}", self._standins
         else:
             stills = self._pascal
-            name, nets = f"PASCAL, shift {shift}", self._networks("voc")
+            name, nets = f"PASCAL, shift {shift}", self._networks(VOC)
         return Source(name, tuple(translate(stills, shift=shift)), nets, _classes(stills))
 
     def videos(self, *names: str) -> Iterator[Source]:
@@ -100,7 +100,7 @@ class Setting:
     def stills(self) -> Source | None:
         """Return single labelled frames: PASCAL's seg11valid, or those of the dense clip; None if the stand-ins have none."""
         if not self.standin:
-            clips, nets = self._pascal, self._networks("voc")
+            clips, nets = self._pascal, self._networks(VOC)
         elif self._labelled:
             clips, nets = self._labelled, self._standins
         else:
@@ -111,7 +111,7 @@ class Setting:
         """Return the videos for qualitative figures: every N-th frame of YouTube-Objects' shots, or all videos in DIR."""
         if not self.standin:
             clips = read_data(self._folder(PLACES["YouTube-Objects"].folder), layout="youtube_objects", every=every)
-            return Source("YouTube-Objects", tuple(clips), self._networks("voc"), _classes(clips))
+            return Source("YouTube-Objects", tuple(clips), self._networks(VOC), _classes(clips))
         folders = [self.data / name for name in ("davis", "videos") if (self.data / name).is_dir()]
         clips = [*self._labelled, *_videos(self.data), *(clip for folder in folders for clip in _in_folder(folder))]
         if not clips:
@@ -155,25 +155,25 @@ class Setting:
     @cached_property
     def _standins(self) -> Networks:
         full = self.standin or "street"
-        files = [self._weights(f"{Path(full).stem}-{end}") for end in ("stride8", "stride16")]
-        return Networks(self.load(full), *(self.load(file) if file else None for file in files))
+        return Networks(self.load(full), *(self._loaded(f"{Path(full).stem}-{end}") for end in ("stride8", "stride16")))
 
-    def _networks(self, data: str) -> Networks:
-        full, *truncated = WEIGHTS[data]
-        pool3, pool4 = (self._weights(stem) for stem in truncated or (None, None))
+    def _networks(self, weights: Sequence[str]) -> Networks:
+        full, *truncated = weights
         found = self._weights(full)
         if found is None:
             raise DataError(
                 f"{self.weights or '--weights'}: no {full}.onnx; make it with clockseg import "
                 f"{full}.caffemodel --out {full}.onnx (docs/fcn8s.md), and give its folder with --weights."
             )
-        return Networks(self.load(found), *(self.load(file) if file else None for file in (pool3, pool4)))
+        return Networks(self.load(found), *map(self._loaded, truncated))
 
-    def _weights(self, stem: str | None) -> Path | None:
-        if stem is None or self.weights is None:
-            return None
-        file = self.weights / f"{stem}.onnx"
-        return file if file.is_file() else None
+    def _weights(self, stem: str) -> Path | None:
+        file = None if self.weights is None else self.weights / f"{stem}.onnx"
+        return file if file is not None and file.is_file() else None
+
+    def _loaded(self, stem: str) -> StagedNetwork | None:
+        file = self._weights(stem)
+        return None if file is None else self.load(file)
 
     def _folder(self, name: str) -> Path:
         found = self.data / name
@@ -196,32 +196,31 @@ STANDIN_NOTE = (
 
 @dataclass(frozen=True)
 class Place:
-    """A data set: its folder in DIR, the weights that run on it, and the function that reads its clips."""
+    """A data set: its folder in DIR, the weights that run on it, and the function that reads its clips.
+
+    ``weights``: the stems of the network's file, and of those that end after its first and its second stage.
+    """
 
     folder: str
-    weights: str
+    weights: tuple[str, ...]
     read: Callable[[Path], list[Clip]]
     first_scored: int = 2
     filled: int = 1
 
 
+VOC = ("voc-fcn8s-heavy", "voc-fcn-pool3", "voc-fcn-pool4")
+NYUD = ("nyud-fcn8s-rgb-heavy", "nyud-fcn-pool3", "nyud-fcn-pool4")
+CITYSCAPES = ("cityscapes-fcn8s-heavy", "cityscapes-fcn-pool3", "cityscapes-fcn-pool4")
 PLACES = {
-    "NYUDv2": Place("nyud", "nyud", lambda path: read_data(path, layout="nyud")),
-    "YouTube-Objects": Place(
-        "youtube-objects", "voc", lambda path: read_data(path, layout="youtube_objects", every=10)
-    ),
+    "NYUDv2": Place("nyud", NYUD, lambda path: read_data(path, layout="nyud")),
+    "YouTube-Objects": Place("youtube-objects", VOC, lambda path: read_data(path, layout="youtube_objects", every=10)),
     "Cityscapes": Place(
         "cityscapes",
-        "cityscapes",
+        CITYSCAPES,
         lambda path: read_data(path, layout="cityscapes", after=0),
         first_scored=3,
         filled=0,
     ),
-}
-WEIGHTS = {
-    "voc": ("voc-fcn8s-heavy", "voc-fcn-pool3", "voc-fcn-pool4"),
-    "nyud": ("nyud-fcn8s-rgb-heavy", "nyud-fcn-pool3", "nyud-fcn-pool4"),
-    "cityscapes": ("cityscapes-fcn8s-heavy", "cityscapes-fcn-pool3", "cityscapes-fcn-pool4"),
 }
 
 

@@ -8,7 +8,7 @@ The network runs once over the frames, in the engine it will run in; nothing in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,11 +160,8 @@ def _gather(
 ) -> list[Cells]:
     """Return cells of each stage from one pass over the frames; ``net`` gives the feature maps in place of scores."""
     found: list[list[Cells]] = [[] for _ in chosen]
-    schedule, pictures = frame_oracle(len(net)), (image for part in plans.learn for image in part.images(warn))
-    for done, image in enumerate(pictures, start=1):
-        output, memory = fill(net, schedule, image)
-        for each, at in zip(found, chosen, strict=True):
-            features = net.stages[at].scores(memory.stages[at].held.value)[0]  # type: ignore[misc]
+    for done, (output, maps) in enumerate(_passes(net, chosen, plans.learn, warn), start=1):
+        for each, [features] in zip(found, maps, strict=True):
             grid = Grid.of(features.shape[1:], framing, output.shape[1::-1])
             count = per_frame(len(features), plans.frames)
             each.append(draw(features, output, grid, count=count, classes=classes, random=random))
@@ -187,16 +184,24 @@ def _agreement(
 ) -> list[Confusion]:
     """Return the agreement of each head's labels with the output's at the cells' centres, on held-out frames."""
     found = [Confusion.none(classes) for _ in chosen]
-    pictures, total = (image for part in parts for image in part.images(warn)), sum(len(part.places) for part in parts)
-    for done, image in enumerate(pictures, start=1):
-        output, memory = fill(net, frame_oracle(len(net)), image)
-        for place, at in enumerate(chosen):
-            given = labels(net.stages[at].scores(memory.stages[at].held.value))[0]  # type: ignore[misc]
+    total = sum(len(part.places) for part in parts)
+    for done, (output, maps) in enumerate(_passes(net, chosen, parts, warn), start=1):
+        for place, [given] in enumerate(map(labels, maps)):
             grid = Grid.of(given.shape, framing, output.shape[1::-1])
             rows, columns = grid.shape
             found[place] += confusion(grid.centres(output), given[:rows, :columns], classes)
         progress("scoring", done, total)
     return found
+
+
+def _passes(
+    net: StagedNetwork, chosen: Sequence[int], parts: Sequence[Part], warn: Warn
+) -> Iterator[tuple[Labels, list[Array]]]:
+    """Yield the output and the maps of the chosen stages, [1, ..], for each picture of ``parts``."""
+    schedule = frame_oracle(len(net))
+    for image in (image for part in parts for image in part.images(warn)):
+        output, memory = fill(net, schedule, image)
+        yield output, [net.stages[at].scores(memory.stages[at].held.value) for at in chosen]  # type: ignore[misc]
 
 
 def check_unchanged(
