@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clockseg.cli.options import add_options, check_new_network, kinds, new_command, positive, size
+from clockseg.cli.options import add_options, check_new_network, kinds, new_command, positive, size, three
 from clockseg.cli.terminal import align, columns, percent, say, sides, warn
 from clockseg.errors import DataError, UsageError
 from clockseg.libraries import GRAPH_ENGINES
@@ -26,21 +26,6 @@ MODEL is an ONNX file; hf:, a transformers checkpoint in a local folder or on th
 the weights that torchvision publishes or those in --weights. Options that you do not give are read from the model or found
 by trial, and printed. Before the files are written, the network is run in stages and as a whole on the same frames, and both
 must give the same output."""
-
-
-def three(text: str) -> tuple[float, float, float]:
-    """Parse ``N`` for every channel, or ``N,N,N``, for argparse.
-
-    >>> three("0.5"), three("1,2,3")
-    ((0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
-    """
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if len(found) not in (1, 3) or not all(map(math.isfinite, found)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number or three of them, such as 0.485,0.456,0.406")
-    return (found[0], found[0], found[0]) if len(found) == 1 else (found[0], found[1], found[2])
 
 
 def number(text: str) -> float:

@@ -20,8 +20,8 @@ from clockseg.cli.options import (
     add_schedule_options,
     changed,
     check_new_files,
+    checked_plot,
     new_command,
-    plots,
 )
 from clockseg.cli.progress import shown
 from clockseg.cli.terminal import align, print_result, say, warn
@@ -132,7 +132,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise UsageError("--plot can't draw --streaming results; leave one of them out.")
     if args.table is not None:
         check_table(args.table)
-    check_new_files(*plots(args), *([] if args.table is None else [args.table]), overwrite=True)
+    check_new_files(checked_plot(args), args.table, overwrite=True)
 
 
 def _runners(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from clockseg.cli.options import add_options, check_new_network, new_command, positive, size
+from clockseg.cli.options import add_options, check_new_network, new_command, positive, size, three
 from clockseg.cli.terminal import say
 from clockseg.errors import UsageError
 
@@ -61,15 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mean(text: str) -> tuple[float, float, float]:
-    """Parse three numbers, for argparse.
-
-    >>> _mean("104,116.7,122.7")
-    (104.0, 116.7, 122.7)
-    """
-    try:
-        blue, green, red = (float(number) for number in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not three numbers, such as 104.0,116.7,122.7") from None
-    if not all(0 <= value <= 255 for value in (blue, green, red)):
+    mean = three(text)
+    if not all(0 <= value <= 255 for value in mean):
         raise argparse.ArgumentTypeError(f"{text!r}: a mean of pixels is 0 to 255, for blue, green and red")
-    return blue, green, red
+    return mean

@@ -69,6 +69,21 @@ from_zero = real("a number of at least 0", lambda number: number >= 0)
 share = real("a share of frames from 0 to 1, such as 0.5", lambda number: 0 <= number <= 1)
 
 
+def three(text: str) -> tuple[float, float, float]:
+    """Parse ``N`` for every channel, or ``N,N,N``, for argparse.
+
+    >>> three("0.5"), three("1,2,3")
+    ((0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) not in (1, 3) or not all(map(math.isfinite, found)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number or three of them, such as 0.485,0.456,0.406")
+    return (found[0], found[0], found[0]) if len(found) == 1 else (found[0], found[1], found[2])
+
+
 def kinds(text: str) -> tuple[str, ...]:
     """Parse comma-separated names, such as kinds of output files, for argparse.
 
@@ -259,8 +274,8 @@ def need(*libraries: str, what: str, extra: str = "torch") -> None:
         raise MissingDependency(f"{what} needs {' and '.join(missing)}: {install(extra)}")
 
 
-def check_new_files(*files: Path, overwrite: bool) -> None:
-    """Create the folders of ``files`` and check that each file can be written, before any work is done.
+def check_new_files(*given: Path | None, overwrite: bool) -> None:
+    """Create the folders of the files that are given and check that each can be written, before any work is done.
 
     ``UsageError`` for a folder, or for a file that exists unless ``overwrite``; ``DataError`` if a folder is not writable.
 
@@ -269,6 +284,7 @@ def check_new_files(*files: Path, overwrite: bool) -> None:
         ...
     clockseg.errors.UsageError: . is a folder; give the name of a file.
     """
+    files = [file for file in given if file is not None]
     for file in files:
         if file.is_dir():
             raise UsageError(f"{file} is a folder; give the name of a file.")
@@ -314,19 +330,19 @@ def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None
             f"--out {args.out}: the clock {code[0]!r} names code, and a schedule file may not. Omit --out, and pass the "
             "printed schedule to --schedule."
         )
-    check_new_files(*([] if args.out is None else [args.out]), *plots(args), overwrite=args.overwrite)
+    check_new_files(args.out, checked_plot(args), overwrite=args.overwrite)
 
 
-def plots(args: argparse.Namespace) -> list[Path]:
+def checked_plot(args: argparse.Namespace) -> Path | None:
     """Return the file of ``--plot``, if given; ``UsageError`` for an unknown ending, ``MissingDependency`` without matplotlib.
 
-    >>> plots(argparse.Namespace(plot=None))
-    []
+    >>> checked_plot(argparse.Namespace(plot=None)) is None
+    True
     """
-    if args.plot is None:
-        return []
-    from clockseg.report.style import check_plot
+    file: Path | None = args.plot
+    if file is not None:
+        from clockseg.report.style import check_plot
 
-    check_plot(args.plot)
-    need("matplotlib", what="--plot", extra="plots")
-    return [args.plot]
+        check_plot(file)
+        need("matplotlib", what="--plot", extra="plots")
+    return file

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.source is not None and not args.source.exists():
         raise UsageError(f"--source {args.source}: no such file or folder; give the video that was segmented.")
     if args.runs[0].is_dir():
-        check_new_files(out, *([] if args.areas is None else [args.areas]), overwrite=args.overwrite)
+        check_new_files(out, args.areas, overwrite=args.overwrite)
     write(args.runs, out, video=args.video, source=args.source, overwrite=args.overwrite, warn=warn)
     if args.areas is not None:
         write_areas(args.runs[0], args.areas)

@@ -85,7 +85,7 @@ def _add_stale(kinds: Commands) -> None:
     help = "scale of the optical flow, as at run time (default: 0.5)"
     group.add_argument("--flow-scale", type=above_zero, default=0.5, metavar="S", help=help)
     group.add_argument("--samples", type=positive, default=1000, metavar="N", help="samples (default: 1000)")
-    group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 2400)")
+    group.add_argument("--steps", type=positive, default=2400, metavar="N", help="steps (default: 2400)")
     group.add_argument(
         "--minutes", type=above_zero, metavar="M", help="stop after this many minutes, if that is sooner"
     )
@@ -126,7 +126,7 @@ def _add_clock(kinds: Commands) -> None:
     group.add_argument("--frames", type=positive, default=600, metavar="N", help=help)
     help = "replays of the frames, each with other intervals (default: 4)"
     group.add_argument("--passes", type=positive, default=4, metavar="N", help=help)
-    group.add_argument("--steps", type=positive, metavar="N", help="steps of the training (default: 1500)")
+    group.add_argument("--steps", type=positive, default=1500, metavar="N", help="steps (default: 1500)")
     _add_shared(parser, group)
 
 
@@ -145,11 +145,12 @@ def run_stale(args: argparse.Namespace) -> int:
     from clockseg.training.stale import RECIPE, Choices, train_stale
 
     same = {name: getattr(args, name) for name in ("samples", "seed", "minutes", "resume")}
-    recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
-    choices = Choices(hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=recipe, **same)
+    choices = Choices(
+        hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=replace(RECIPE, steps=args.steps), **same
+    )
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        say = watched(_STALE_LINE, quiet=is_quiet(args))
+        say = watched(_line, quiet=is_quiet(args))
         found = train_stale(args.network, clips, args.out, choices=choices, name=args.name, say=say, **how)
         share = corrected_share(found.path, Warp(choices.flow, of="fused"), **engine_options(args))
         return replace(found, facts=found.facts | {"corrected_frame": share})
@@ -201,11 +202,10 @@ def run_clock(args: argparse.Namespace) -> int:
 
     check_new_network(args.out, overwrite=args.overwrite or args.resume)
     same = {name: getattr(args, name) for name in ("frames", "passes", "seed", "resume")}
-    recipe = RECIPE if args.steps is None else replace(RECIPE, steps=args.steps)
-    choices = Choices(carry=parse_carry(args.carry), recipe=recipe, **same)
+    choices = Choices(carry=parse_carry(args.carry), recipe=replace(RECIPE, steps=args.steps), **same)
 
     def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        say = watched(_CLOCK_LINE, quiet=is_quiet(args))
+        say = watched(_line, quiet=is_quiet(args))
         return train_clock(args.network, clips, args.out, choices=choices, say=say, **how)
 
     def next(found: Trained) -> str:
@@ -245,21 +245,15 @@ def _run(
     return 1 if account.troubles else 0
 
 
-def _log_line(start: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], str | None]:
-    """Return the function that formats an entry of a training's log for ``watched``; ``start``: the first entry's line."""
-
-    def line(entry: dict[str, Any]) -> str | None:
-        if entry["event"] == "step":
-            return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
-        return start(entry) if entry["event"] == "start" else None
-
-    return line
-
-
-_STALE_LINE = _log_line(lambda entry: f"{entry['samples']} samples, {entry['held_out']} held out")
-_CLOCK_LINE = _log_line(
-    lambda entry: f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
-)
+def _line(entry: dict[str, Any]) -> str | None:
+    """Format an entry of a training's log; None if it is not shown."""
+    if entry["event"] == "step":
+        return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
+    if entry["event"] != "start":
+        return None
+    if "held_out" in entry:
+        return f"{entry['samples']} samples, {entry['held_out']} held out"
+    return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
 
 
 def _stale_table(facts: dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ from clockseg.cli.options import (
     add_options,
     add_plot_option,
     check_new_files,
+    checked_plot,
     new_command,
-    plots,
 )
 from clockseg.cli.terminal import align, columns, percent, print_result, shown
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare each frame with the previous one and print the result; return 1 if a clip failed or was cut short."""
     from clockseg.paper.feature_velocity import Velocity, depths_of, shot
 
-    check_new_files(*([] if args.csv is None else [args.csv]), *plots(args), overwrite=args.overwrite)
+    check_new_files(args.csv, checked_plot(args), overwrite=args.overwrite)
     account = Account()
     clips = clips_of(args, account)
     if not clips:
