@@ -182,7 +182,7 @@ class TestLearnedClocks:
 
     def test_maps_of_any_size(self, tmp_path: Path) -> None:
         wide = helper.make_node("Constant", [], ["wide"], value_ints=[1 << 24, 1, 6, 8])
-        with pytest.raises(UsageError, match=r"may have at most|the size of .* is unknown"):
+        with pytest.raises(UsageError, match="must be one number"):
             load_clock(self.clock(tmp_path, wide, helper.make_node("Expand", ["now", "wide"], ["fire"])))
 
     def test_loops(self, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ class TestLearnedClocks:
         weight.data_location = TensorProto.EXTERNAL
         weight.external_data.add(key="location", value="w.bin")
         (tmp_path / "w.bin").write_bytes(bytes(32))
-        with pytest.raises(UsageError, match=r"outside|not an ONNX file"):
+        with pytest.raises(UsageError, match="in one file"):
             load_clock(self.clock(tmp_path, helper.make_node("Add", ["now", "w"], ["fire"]), weights=[weight]))
 
 

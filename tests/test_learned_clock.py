@@ -108,7 +108,7 @@ def test_what_isnt_a_clock_is_refused(tmp_path: Path) -> None:
         Learned(str(tmp_path / "none.onnx"))
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"no graph")
-    with pytest.raises(UsageError, match="not an ONNX file"):
+    with pytest.raises(UsageError, match="not a valid ONNX file"):
         Learned(str(bad))
     file = clock(tmp_path / "s.onnx", {"since": [1, 1]}, "since", output="Exp")
     with pytest.raises(UsageError, match="must be one number"):

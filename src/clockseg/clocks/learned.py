@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from clockseg.clocks.motion_residual import FULL
 from clockseg.clockwork.clock import PICTURE, Decision, Tick, Watch
-from clockseg.errors import MissingDependency, UsageError, number
+from clockseg.errors import MissingDependency, UsageError, first_line, number
 from clockseg.files import FileIdentity, changed, file_identity
 from clockseg.libraries import onnxruntime, opencv, openvino_core
 from clockseg.types import Array
-
-if TYPE_CHECKING:
-    from onnx import ModelProto, ValueInfoProto
 
 
 @dataclass(frozen=True)
@@ -103,22 +99,22 @@ since: float32 [1, 1], frames since the last firing over 32."""
 
 
 class Input(NamedTuple):
-    """One input of the graph: its name and shape; a side that isn't fixed is None."""
+    """One input of the graph: its name and shape; a side that isn't fixed is 0."""
 
     name: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int, ...]
 
 
-def check_input(one: Input, file: str) -> None:
-    """Raise ``UsageError`` for an input that is unknown or has another shape, with what is allowed.
+def check_input(one: Input, kind: int, file: str) -> None:
+    """Raise ``UsageError`` for an input that is unknown, has another shape or is no float32 (``kind`` 1), with what is allowed.
 
-    >>> check_input(Input("since", (1, 1)), "clock.onnx")
+    >>> check_input(Input("since", (1, 1)), 1, "clock.onnx")
     """
-    wanted = (1, 1) if one.name == "since" else (1, 1, 0, 0)
-    fits = len(one.shape) == len(wanted) and all(
-        not want or have == want for have, want in zip(one.shape, wanted, strict=True)
-    )
-    if one.name not in NAMES or not fits or None in one.shape:
+    if one.name == "since":
+        fits = one.shape == (1, 1)
+    else:
+        fits = len(one.shape) == 4 and one.shape[:2] == (1, 1) and min(one.shape) > 0
+    if one.name not in NAMES or not fits or kind != 1:
         raise UsageError(
             f"learned clock {file}: its input {one.name!r} {list(one.shape)} is not one that a clock can read. "
             f"Sizes must be fixed. Allowed inputs are:\n{ALLOWED}"
@@ -146,16 +142,11 @@ def _resized(plane: Array, one: Input) -> Array:
     return np.asarray(opencv().resize(plane, (width, height), interpolation=opencv().INTER_AREA))
 
 
-MOST_BYTES, MOST_NUMBERS = 100_000_000, 100_000_000
-"""Limits of a clock's file, and of any map in it."""
-Run = Callable[[Mapping[str, Array]], Array]
-
-
 class Graph(NamedTuple):
     """A loaded graph."""
 
     inputs: tuple[Input, ...]
-    run: Run
+    run: Callable[[Mapping[str, Array]], Array]
 
 
 def load(file: str) -> Graph:
@@ -169,86 +160,49 @@ def load(file: str) -> Graph:
 @lru_cache(maxsize=8)
 def _load(file: str, identity: FileIdentity, process: int) -> Graph:
     # Each process compiles its own, since an engine's threads do not exist in a forked child.
+    try:
+        return _read(file)
+    except (UsageError, MissingDependency):
+        raise
+    except Exception as error:  # protobuf, onnx and the engines raise many types
+        raise UsageError(f"learned({file!r}) can't be read or run: {first_line(error)}") from error
+
+
+def _read(file: str) -> Graph:
     # The onnx package takes a while to import, and most schedules need no learned clock.
-    import onnx
+    from clockseg.graph.nodes import inputs_of
+    from clockseg.graph.onnx_reader import read, weight_files
+    from clockseg.graph.static import declared_shape, fix_declared
 
-    path = Path(file)
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise UsageError(f"learned clock {path} has {size:,} bytes; a clock has at most {MOST_BYTES:,}.")
-    try:
-        model = onnx.load(path, load_external_data=False)
-        onnx.checker.check_model(model)
-        weights = {one.name for one in model.graph.initializer}
-        inputs = tuple(_input(one) for one in model.graph.input if one.name not in weights)
-        for one in inputs:
-            check_input(one, file)
-        _check_graph(model, file)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"learned({file!r}): not an ONNX file that can be read ({error}).") from error
-    if not inputs or len(model.graph.output) != 1:
-        raise UsageError(
-            f"learned clock {file} has {len(inputs)} inputs and {len(model.graph.output)} outputs; a clock has at least "
-            "one input and one output, a number 0..1."
-        )
-    try:
-        return Graph(inputs, _compiled(path))
-    except MissingDependency:
-        raise
-    except Exception as error:
-        raise UsageError(f"learned({file!r}): the engine can't run this graph ({error}); export it again.") from error
-
-
-def _check_graph(model: ModelProto, file: str) -> None:
-    """Raise ``UsageError`` for weights outside of the file, control flow, and tensors that are large or of unknown size."""
-    if any(tensor.data_location == tensor.EXTERNAL for tensor in model.graph.initializer):
-        raise UsageError(f"learned clock {file} has external weights; save it as one file.")
+    model = read(Path(file))
+    declared = inputs_of(model.graph)
+    inputs = tuple(Input(one.name, declared_shape(one)) for one in declared)
+    for one, found in zip(inputs, declared, strict=True):
+        check_input(one, found.type.tensor_type.elem_type, file)
     turning = sorted({node.op_type for node in model.graph.node} & {"If", "Loop", "Scan"})
-    if turning or model.functions:
+    if turning or weight_files(Path(file)):
+        why = turning or "weights in another file"
+        raise UsageError(f"learned clock {file} has {why}; export it traced, as a plain graph in one file.")
+    # It is refused here if a tensor in it is too large.
+    static = fix_declared(model)
+    outputs = [value.name for value in model.graph.output]
+    if not inputs or [static.elements(name) for name in outputs] != [1]:
         raise UsageError(
-            f"learned clock {file} has {turning or 'functions'} in it; a clock must be a plain graph: export it traced."
+            f"learned clock {file} has {len(inputs)} inputs and the outputs {outputs}; a clock has at least one input, and its "
+            "one output must be one number, 0..1."
         )
-    import onnx
-
-    for output in model.graph.output:  # the sizes that a file declares for its outputs may be wrong
-        output.type.tensor_type.ClearField("shape")
-    known = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    types = {one.name: one.type.tensor_type for one in (*known.value_info, *known.output)}
-    shapes = {name: one.shape.dim for name, one in types.items() if one.HasField("shape")}
-    for name in (name for node in model.graph.node for name in node.output if name):
-        sides = [side.dim_value for side in shapes.get(name, ()) if side.HasField("dim_value")]
-        if name not in shapes or len(sides) < len(shapes[name]):
-            raise UsageError(
-                f"learned clock {file}: the size of {name!r} is unknown; export it so that the sizes of its inputs determine it."
-            )
-        if math.prod(sides) > MOST_NUMBERS:
-            raise UsageError(
-                f"learned clock {file} has a tensor {name!r} of {math.prod(sides):,} numbers; in a clock, a tensor may have at most "
-                f"{MOST_NUMBERS:,}."
-            )
+    return Graph(inputs, _compiled(model.SerializeToString()))
 
 
-def _input(one: ValueInfoProto) -> Input:
-    sides = one.type.tensor_type.shape.dim
-    if one.type.tensor_type.elem_type != 1:  # float32
-        raise UsageError(
-            f"the input {one.name!r} of a learned clock isn't float32; export the graph with float32 inputs."
-        )
-    return Input(one.name, tuple(side.dim_value if side.dim_value > 0 else None for side in sides))
-
-
-def _compiled(path: Path) -> Run:
+def _compiled(model: bytes) -> Callable[[Mapping[str, Array]], Array]:
     """Compile the graph for one thread: so small a graph gains nothing from more."""
     if importlib.util.find_spec("onnxruntime") is not None:
         library = onnxruntime()
         options = library.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        session = library.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = library.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return lambda values: np.asarray(session.run(None, dict(values))[0])
-    if importlib.util.find_spec("openvino") is not None:
-        compiled = openvino_core().compile_model(str(path), "CPU", {"INFERENCE_NUM_THREADS": 1})
-        return lambda values: np.asarray(compiled(dict(values))[0])
-    raise MissingDependency("a learned clock runs in onnxruntime or openvino: pip install onnxruntime")
+    core = openvino_core()
+    compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    return lambda values: np.asarray(compiled(dict(values))[0])
