@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from clockseg.clocks.combine import PerStage
 from clockseg.clocks.maps import change, change_of, labels, relative_difference
@@ -15,21 +15,6 @@ Reference = Literal["fired", "previous"]
 Of = Literal["scores", "features", "pixels"]
 NEVER = 3.0
 """The largest threshold: shares end at 1 and relative differences at 2, so no signal reaches it."""
-
-
-def check_threshold(value: Any) -> float:
-    """Return ``value`` as a threshold: 0 (fires always) to ``NEVER``; above 1 no share fires it.
-
-    >>> check_threshold(15)
-    Traceback (most recent call last):
-        ...
-    clockseg.errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
-    """
-    if not 0 <= number(value, "the threshold") <= NEVER:
-        raise UsageError(
-            f"the threshold is {value!r}; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %."
-        )
-    return float(value)
 
 
 def with_threshold(clock: Clock, threshold: float) -> Clock:
@@ -48,17 +33,39 @@ def with_threshold(clock: Clock, threshold: float) -> Clock:
     )
 
 
-def check_reference(reference: str) -> None:
-    """Raise ``UsageError`` unless ``reference`` is "fired" or "previous"."""
-    if reference not in ("fired", "previous"):
-        raise UsageError(f'reference={reference!r}; give "fired" (the last firing) or "previous" (the frame before).')
-
-
 class Watching:
-    """A clock that watches a map of the stage ``watch``, or of the one before its own: "scores", "features" or the "pixels"."""
+    """A clock that watches a map of the stage ``watch``, or of the one before its own: "scores", "features" or the "pixels".
 
+    ``threshold``: 0 (fires always) to ``NEVER``; no share is above 1. ``reference``: the frame to compare with.
+
+    >>> Change(15)
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.UsageError: the threshold is 15; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %.
+    """
+
+    threshold: float
     watch: int | None
     of: Of = "scores"
+    reference: Reference = "fired"
+
+    def __post_init__(self) -> None:
+        if not 0 <= number(self.threshold, "the threshold") <= NEVER:
+            raise UsageError(
+                f"the threshold is {self.threshold!r}; it is compared with a share, so give 0 to 1, such as 0.25 for 25 %."
+            )
+        if self.watch is not None:
+            whole_number(self.watch, "watch (a stage's number)")
+        if self.reference not in get_args(Reference):
+            raise UsageError(
+                f'reference={self.reference!r}; give "fired" (the last firing) or "previous" (the frame before).'
+            )
+        if self.of not in get_args(Of):
+            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
+
+    def reference_of(self, tick: Tick) -> Any:
+        """Return the map to compare with."""
+        return tick.reference if self.reference == "fired" else tick.previous
 
     @property
     def gates_after(self) -> int | None:
@@ -112,15 +119,14 @@ class Change(Watching):
     labels_suffice: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_threshold(self.threshold)
-        check_reference(self.reference)
+        super().__post_init__()
         object.__setattr__(self, "classes", _listed(self.classes))
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         """Decide by the change, 0..1; ``state`` keeps label maps, so that the argmax of each map is computed once."""
         if self.watch is not None:
             tick = tick.at(Watch("scores", self.watch))
-        past = tick.reference if self.reference == "fired" else tick.previous
+        past = self.reference_of(tick)
         seen = {id(map_): found for map_, found in state or ()}
         old = seen.get(id(past))
         now = labels(tick.watched)
@@ -151,8 +157,6 @@ def adaptive(
         raise UsageError("adaptive() needs a threshold, 0..1, such as adaptive(0.25).")
     if len(thresholds) > 1 and watch is not None:
         raise UsageError("adaptive with several thresholds watches the stage before each; leave watch out.")
-    if watch is not None:
-        whole_number(watch, "adaptive's watch (a stage's number)")
     clocks = tuple(Change(threshold, watch, reference, strict, classes) for threshold in thresholds)
     return clocks[0] if len(clocks) == 1 else PerStage(clocks)
 
@@ -170,16 +174,9 @@ class Difference(Watching):
     watch: int | None = None
     reference: Reference = "fired"
 
-    def __post_init__(self) -> None:
-        check_threshold(self.threshold)
-        check_reference(self.reference)
-        if self.of not in ("scores", "features", "pixels"):
-            raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
-
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         tick = tick.at(self.watched(tick.stage))
-        past = tick.reference if self.reference == "fired" else tick.previous
-        signal = relative_difference(tick.watched, past)
+        signal = relative_difference(tick.watched, self.reference_of(tick))
         return Decision(signal >= self.threshold, signal), None
 
 
@@ -202,6 +199,4 @@ def difference(
         raise UsageError(f'difference(of={of!r}) knows no classes; leave them out, or give of="labels".')
     if of == "pixels" and watch is not None:
         raise UsageError('difference(of="pixels") watches the picture; leave watch out.')
-    if watch is not None:
-        whole_number(watch, "difference's watch (a stage's number)")
     return Difference(threshold, of, watch, reference)

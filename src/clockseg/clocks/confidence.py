@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clockseg.clocks.change import Watching, check_threshold
+from clockseg.clocks.change import Watching
 from clockseg.clocks.maps import peak
 from clockseg.clockwork.clock import Decision, Tick
 from clockseg.errors import UsageError
@@ -24,7 +24,7 @@ class Confidence(Watching):
     watch: int | None = None
 
     def __post_init__(self) -> None:
-        check_threshold(self.threshold)
+        super().__post_init__()
         if self.sense not in ("below", "above"):
             raise UsageError(f'sense={self.sense!r}; give "below" (fire when unsure) or "above" (fire when sure).')
 

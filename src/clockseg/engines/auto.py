@@ -56,7 +56,7 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
     seconds = {name: known[name] for name in contenders if name in known}
     due = time.time() - known.get(CHECKED, 0.0) > CHECK_AFTER
     if set(known) - {CHECKED} != set(contenders) or (due and not _holds(net, contenders, seconds)):
-        seconds = measure(net, contenders, _noise(net))
+        seconds = measure(net, contenders)
         due = True
     if due:
         add_note(REMEMBERED, key, seconds | {CHECKED: time.time()})
@@ -66,7 +66,7 @@ def auto(net: StagedNetwork, contenders: Mapping[str, Engine], *, precision: str
 def _holds(net: StagedNetwork, contenders: Mapping[str, Engine], seconds: Mapping[str, float]) -> bool:
     """Return True if the engine that was fastest still takes about the seconds that were measured."""
     chosen = fastest(seconds)
-    now = measure(net, {chosen: contenders[chosen]}, _noise(net), rounds=1)[chosen]
+    now = measure(net, {chosen: contenders[chosen]}, rounds=1)[chosen]
     return seconds[chosen] / HOLDS <= now <= seconds[chosen] * HOLDS
 
 
@@ -90,10 +90,6 @@ def installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _noise(net: StagedNetwork) -> Any:
-    return np.random.default_rng(0).integers(0, 256, _shape(net), dtype=np.uint8)
-
-
 def _shape(net: StagedNetwork) -> tuple[int, int, int]:
     return net.sidecar.input.height, net.sidecar.input.width, 3
 
@@ -110,17 +106,15 @@ def _key(net: StagedNetwork, whole: GraphPart, precision: str, threads: int | No
     )
 
 
-def measure(
-    net: StagedNetwork, contenders: Mapping[str, Engine], image: Any, *, rounds: int = ROUNDS
-) -> dict[str, float]:
-    """Return the seconds of the uncut ``net`` on ``image`` in each engine; infinite for one that cannot run it.
+def measure(net: StagedNetwork, contenders: Mapping[str, Engine], *, rounds: int = ROUNDS) -> dict[str, float]:
+    """Return the seconds of the uncut ``net`` on noise in each engine; infinite for one that cannot run it.
 
     The engines run by turns, and the shortest run of each counts, which other work on the machine disturbs least.
     """
     running: dict[str, Part] = {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     first: ClocksegError | None = None
-    value = net.prepare(image)
+    value = net.prepare(np.random.default_rng(0).integers(0, 256, _shape(net), dtype=np.uint8))
     for name, engine in contenders.items():
         try:
             whole = engine(net).whole
@@ -151,8 +145,8 @@ def _runs(whole: Part, value: Any) -> list[float]:
 
 def recall() -> dict[str, dict[str, float]]:
     """Return the measurements on disk: for each network and setting, seconds by engine."""
-    return {key: times for key, times in read_notes(REMEMBERED).items() if _are_times(times)}
-
-
-def _are_times(times: Any) -> bool:
-    return isinstance(times, dict) and all(isinstance(value, float) and value > 0 for value in times.values())
+    return {
+        key: times
+        for key, times in read_notes(REMEMBERED).items()
+        if isinstance(times, dict) and all(isinstance(value, float) and value > 0 for value in times.values())
+    }

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.errors import ClocksegError, NetworkError, UsageError
-from clockseg.execution.fused import SIZES, fused
+from clockseg.execution.fused import SIZES, fused, named_parts
 from clockseg.graph.part import Built, GraphPart, Tensors
 from clockseg.types import Array, Size
 
@@ -99,14 +99,7 @@ def _reason(error: Exception) -> str:
 
 def has_graphs(net: StagedNetwork) -> bool:
     """Return True if any part of ``net`` is a graph that is not compiled yet."""
-    found: list[bool] = []
-
-    def look(name: str, part: Part) -> Part:
-        found.append(isinstance(part, GraphPart))
-        return part
-
-    net.map(look)
-    return any(found)
+    return any(isinstance(part, GraphPart) for part in (net.whole, *named_parts(net).values()))
 
 
 def compiled(net: StagedNetwork, compile: Compile, engine: str, *, same_bits: str = "") -> StagedNetwork:

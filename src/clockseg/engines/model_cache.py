@@ -36,13 +36,12 @@ def prune() -> None:
     Other processes may prune or read at the same time: what one of them deletes first is passed over, and an engine that
     finds a file missing or incomplete compiles again.
     """
-    entries = sorted((_used(entry), _bytes(entry), entry) for entry in _entries())
-    excess = sum(size for _, size, _ in entries) - cache_limit()
-    for _, size, entry in entries:
-        if excess <= 0:
-            return
-        _delete(entry)
-        excess -= size
+    entries = [(entry, _bytes(entry)) for entry in sorted(_entries(), key=_used)]
+    excess = sum(size for _, size in entries) - cache_limit()
+    for entry, size in entries:
+        if excess > 0:
+            _delete(entry)
+            excess -= size
 
 
 def clear_cache() -> int:
@@ -58,11 +57,7 @@ def clear_cache() -> int:
 
 def _entries() -> list[Path]:
     """The folders of models, and files that older versions wrote."""
-    found: list[Path] = []
-    for kind in KINDS:
-        with contextlib.suppress(OSError):
-            found += (cache_directory() / kind).iterdir()
-    return found
+    return [entry for kind in KINDS for entry in (cache_directory() / kind).glob("*")]
 
 
 def _used(entry: Path) -> float:
@@ -81,8 +76,6 @@ def _bytes(entry: Path) -> int:
 
 
 def _delete(entry: Path) -> None:
-    if entry.is_dir():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            entry.unlink()
+    shutil.rmtree(entry, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        entry.unlink()

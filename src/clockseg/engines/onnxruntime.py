@@ -106,7 +106,7 @@ class _Session:
         # What suppression keeps has no shape beforehand: such outputs are in memory that the session allocates.
         self.free = any(not isinstance(side, int) for value in outputs for side in value.shape)
         pools = [] if self.free else outputs
-        self.pools = [Pool(tuple(value.shape), np.dtype(_TYPES[value.type])) for value in pools]
+        self.pools = [Pool(tuple(value.shape), _dtype(value.type)) for value in pools]
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         arrays = [np.ascontiguousarray(array) for array in inputs]
@@ -123,13 +123,7 @@ class _Session:
         return [slot.array for slot in slots]
 
 
-_TYPES = {
-    "tensor(float)": "float32",
-    "tensor(float16)": "float16",
-    "tensor(double)": "float64",
-    "tensor(uint8)": "uint8",
-    "tensor(int8)": "int8",
-    "tensor(int32)": "int32",
-    "tensor(int64)": "int64",
-    "tensor(bool)": "bool",
-}
+def _dtype(kind: str) -> np.dtype[Any]:
+    """Return the type of a tensor's elements, which ONNX Runtime tells as "tensor(float)" or "tensor(uint8)"."""
+    name = kind.removeprefix("tensor(").removesuffix(")")
+    return np.dtype("float32" if name == "float" else name)

@@ -109,20 +109,13 @@ def _fuses(schedule: Schedule) -> bool:
     return not whole or (schedule.carry != identity and schedule.carry.of == "held")
 
 
-class Place(NamedTuple):
-    """Location of a stored value."""
-
-    offset: int
-    bytes: int
-
-
 class Store:
     """Values in memory up to ``MEMORY_BYTES``, and in a temporary file beyond that, which is deleted with the store.
 
     >>> store = Store()
     >>> place = store.add({"held": np.array([1, 2])})
-    >>> store[place], store.bytes == place.bytes
-    ({'held': array([1, 2])}, True)
+    >>> store[place]
+    {'held': array([1, 2])}
     """
 
     def __init__(self) -> None:
@@ -130,19 +123,17 @@ class Store:
         self.bytes = 0
         weakref.finalize(self, self._file.close)
 
-    def add(self, value: Any) -> Place:
+    def add(self, value: Any) -> int:
         """Store a copy of a value, and return its place."""
-        written = pickle.dumps(value)
-        place = Place(self.bytes, len(written))
-        self._file.seek(place.offset)
-        self._file.write(written)
-        self.bytes += place.bytes
+        place = self._file.seek(self.bytes)
+        pickle.dump(value, self._file)
+        self.bytes = self._file.tell()
         return place
 
-    def __getitem__(self, place: Place) -> Any:
+    def __getitem__(self, place: int) -> Any:
         """Return a copy of the value at ``place``."""
-        self._file.seek(place.offset)
-        return pickle.loads(self._file.read(place.bytes))
+        self._file.seek(place)
+        return pickle.load(self._file)
 
 
 _NOTHING = Sight(np.zeros((0, 0), np.uint8))
@@ -157,7 +148,7 @@ class Recorded(NamedTuple):
     shape: tuple[int, ...]
     first: bool
     seconds: Seconds
-    places: Mapping[Any, Place]
+    places: Mapping[Any, int]
 
 
 class Played(NamedTuple):
@@ -238,7 +229,7 @@ class Recording:
         scores = stage.scores(cell.held.value)
         return labels(scores) if key.of == "labels" else np.asarray(scores)
 
-    def _see(self, image: Any, vectors: Any, places: dict[Any, Place], first: bool) -> None:
+    def _see(self, image: Any, vectors: Any, places: dict[Any, int], first: bool) -> None:
         """Store each estimator's data for the frame, and the motion since the previous one."""
         prepared = self.net.prepare(np.asarray(image)) if self._motions else None
         for _, estimator in self._motions:
@@ -249,7 +240,7 @@ class Recording:
                 places["motion", estimator] = self.store.add(replace(found, then=_NOTHING, now=_NOTHING))
             self._seen[estimator] = sight
 
-    def _put(self, value: Value) -> Place:
+    def _put(self, value: Value) -> int:
         arrays = value.values() if isinstance(value, Mapping) else (value,)
         for array in arrays:
             if not isinstance(array, np.ndarray | np.generic):

@@ -17,7 +17,7 @@ from clockseg.clockwork.facts import facts
 from clockseg.clockwork.schedule import Schedule
 from clockseg.evaluation.labels import checked_labels
 from clockseg.evaluation.metrics import AGREEMENT_SHARE, finite
-from clockseg.execution.recording import Place, Recording, Store
+from clockseg.execution.recording import Recording, Store
 from clockseg.execution.replay import Key, Promise
 from clockseg.planning.candidates import Candidate, schedule_of
 from clockseg.planning.costs import Costs
@@ -155,7 +155,7 @@ class Truth:
     classes: int
     slots: list[Slot] = field(default_factory=list)
     store: Store = field(default_factory=Store)
-    places: list[Place] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
     def add(self, slot: Slot, labels: Labels) -> None:
         self.slots.append(slot)
