@@ -71,7 +71,7 @@ wheel: .venv-test-all/installed
 # The measured tables and the figures of the documentation; takes hours and needs the shared data folder.
 tables: .venv-test-all/installed
 	for name in schedules engines frontier both_sides clocks planner wall cost learned_clock pytorch pipelines live kills \
-	    memory any_video architectures recommended instances values fuzz reproduce; do \
+	    memory any_video architectures recommended instances values fuzz hops reproduce; do \
 	    .venv-test-all/bin/python -m benchmarks $$name || exit 1; done
 	.venv-test-all/bin/python docs/making/idea_figures.py
 	.venv-test-all/bin/python docs/making/timeline.py
