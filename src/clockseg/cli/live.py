@@ -129,12 +129,12 @@ def run(args: argparse.Namespace) -> int:
             latency_seconds=args.latency / 1000,
             options=options,
             write=args.write or (),
-            until=Until(args.limit, args.seconds, ending),
+            until=Until(args.limit, args.seconds, lambda: bool(ending)),
             on_message=lambda source, sentence: say(_named(source, sentence)),
             on_frame=seen,
             **{name: getattr(args, name) for name in same},
         )
-    return _told(lived, ending.number)
+    return _told(lived, *ending[:1])
 
 
 def _schedule(args: argparse.Namespace, net: StagedNetwork) -> tuple[str | None, Schedule | None, Any]:
@@ -162,23 +162,14 @@ def _board(args: argparse.Namespace, net: StagedNetwork, name: str | None, stack
     return board
 
 
-class _Ending:
-    """The signal that asked for the end, if any."""
-
-    number: int | None = None
-
-    def __call__(self) -> bool:
-        return self.number is not None
-
-
 @contextmanager
-def _ending() -> Iterator[_Ending]:
-    """End between two frames at the first signal; a second one acts as usual."""
-    ending = _Ending()
+def _ending() -> Iterator[list[int]]:
+    """Yield a list that gets the number of the first signal, which ends the run between two frames; a second one acts as usual."""
+    ending: list[int] = []
     before: dict[int, Any] = {}
 
     def ask(number: int, frame: FrameType | None) -> None:
-        ending.number = number
+        ending.append(number)
         for known, handler in before.items():
             signal.signal(known, handler)
 
@@ -207,7 +198,7 @@ def _progress(channel: Channel) -> str:
     )
 
 
-def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
+def _told(lived: tuple[LiveResult, ...], number: int = signal.SIGINT) -> int:
     """Print the summary and return the exit code."""
     watched = [one for one in lived if one.summary["frames"] or one.error is None]
     if watched:
@@ -219,7 +210,7 @@ def _told(lived: tuple[LiveResult, ...], number: int | None) -> int:
             warn(_named(one.source, problem))
         if one.folder is not None:
             print(f"{one_line(one.source.name)}: {one.folder}")
-    if number is not None and number != signal.SIGINT:
+    if number != signal.SIGINT:
         raise Ended(number)
     return 1 if any(one.error is not None or _cut_short(one) for one in lived) else 0
 

@@ -96,47 +96,30 @@ def as_planned(args: argparse.Namespace, *schedules: str | None) -> argparse.Nam
     """
     from clockseg.planning.schedule_file import read_schedule_file
 
-    plans = [(text, read_schedule_file(text).run) for text in schedules if text is not None and text.endswith(".toml")]
-    said: dict[str, tuple[str, Any]] = {}
-    for path, run in plans:
-        for option, text in run.items():
-            value = _value(path, option, text)
-            before = said.setdefault(option, (path, value))
-            if before[1] != value:
-                raise UsageError(
-                    f"{path} is a plan for --{option} {text}, {before[0]} for {_shown(before[1])}; give one at a time."
-                )
-    return changed(args, **{name: _agreed(args, name, *one) for name, one in said.items()})
+    said: dict[str, tuple[str, str]] = {}
+    for path in (text for text in schedules if text is not None and text.endswith(".toml")):
+        for option, text in read_schedule_file(path).run.items():
+            before, other = said.setdefault(option, (path, text))
+            if other != text:
+                raise UsageError(f"{path} is a plan for --{option} {text}, {before} for {other}; give one at a time.")
+    return changed(args, **{option: _agreed(args, option, *one) for option, one in said.items()})
 
 
-def _value(path: str, option: str, text: str) -> Any:
-    """Parse ``text`` as the option of that name would."""
-    if option != "size":
-        return text
+def _agreed(args: argparse.Namespace, option: str, path: str, text: str) -> Any:
+    """Return the value that a plan names for an option; ``UsageError`` if another one was given."""
     try:
-        return working_size(text)
+        value = working_size(text) if option == "size" else text
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{path}: {error}.") from None
-
-
-def _agreed(args: argparse.Namespace, option: str, path: str, value: Any) -> Any:
     given = getattr(args, option)
-    if given is None or isinstance(given, Unsaid) or _same(option, given, value):
+    if given is None or isinstance(given, Unsaid) or given == value:
         return value
+    if option == "network" and Path(given).exists() and Path(given).resolve() == Path(text).resolve():
+        return value
+    shown = "x".join(map(str, given)) if isinstance(given, tuple) else given
     raise UsageError(
-        f"--{option} {_shown(given)}, but {path} is a plan for {_shown(value)} only; leave --{option} "
-        "out, or run clockseg plan again for it."
+        f"--{option} {shown}, but {path} is a plan for {text} only; leave --{option} out, or run clockseg plan again for it."
     )
-
-
-def _same(option: str, given: Any, value: Any) -> bool:
-    if option != "network":
-        return bool(given == value)
-    return bool(given == value) or (Path(given).exists() and Path(given).resolve() == Path(value).resolve())
-
-
-def _shown(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def publish_schedule(

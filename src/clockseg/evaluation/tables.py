@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from clockseg.errors import UsageError
 from clockseg.files import whole
@@ -26,29 +26,32 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-_SCORES: dict[str, tuple[str, Callable[[Any], str]]] = {
+Columns: TypeAlias = dict[str, tuple[str, Callable[[Any], str]]]
+"""For each heading, the place of its value in the facts, and its format."""
+_LABELS: Columns = {
     "mIoU": ("mean_iu", percent),
     "kept": ("kept", percent),
     "agreement": ("agreement.mean_iu", percent),
+}
+_SCORES: Columns = {
+    **_LABELS,
     "pixels": ("agreement.pixel_acc", percent),
     "flicker": ("flicker.flicker", percent),
     "uncut flicker": ("uncut_flicker.flicker", percent),
     "lag": ("reaction_lag.median", str),
 }
-_ERRORS: dict[str, tuple[str, Callable[[Any], str]]] = {
+_ERRORS: Columns = {
     "relative error": ("agreement.relative_error", percent),
     "worst frame": ("agreement.worst_frame", percent),
 }
-_COSTS: dict[str, tuple[str, Callable[[Any], str]]] = {
+_COSTS: Columns = {
     "network rate": ("network_rate", percent),
     "ms/frame": ("seconds_per_frame", lambda seconds: f"{1000 * seconds:.2f}"),
     "relative time": ("relative_time", lambda share: f"{share:.3f}"),
     "relative mult-adds": ("relative_multiply_adds", lambda share: f"{share:.3f}"),
 }
-_STREAM: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "mIoU": ("mean_iu", percent),
-    "kept": ("kept", percent),
-    "agreement": ("agreement.mean_iu", percent),
+_STREAM: Columns = {
+    **_LABELS,
     "age ms": ("age_ms.median", lambda value: f"{value:.0f}"),
     "p95": ("age_ms.p95", lambda value: f"{value:.0f}"),
     "oldest ms": ("oldest_age_ms.median", lambda value: f"{value:.0f}"),
@@ -56,7 +59,6 @@ _STREAM: dict[str, tuple[str, Callable[[Any], str]]] = {
     "dropped": ("dropped", str),
     "on time": ("on_time_share", percent),
 }
-"""Columns of tables: for each heading, the place of its value in the facts, and its format."""
 
 
 def table(found: Sequence[Evaluated]) -> list[list[str]]:
