@@ -66,7 +66,7 @@ def frames_of(clip: Clip, net: StagedNetwork, account: Account, *, quiet: bool) 
 
     always = Tally(net.names)
     expected = len(clip.taken) if clip.taken is not None else clip.limit
-    decoded = clip.frames(problem=lambda text: account.cut_short(f"{clip.path}: {text}"))
+    decoded = clip.frames(problem=account.cut_short)
     with shown(clip.name, quiet=quiet) as show, closing(prefetch(decoded)) as frames:
         for done, frame in enumerate(frames, start=1):
             yield frame

@@ -118,7 +118,7 @@ class Clip:
         """Yield the frames in order, each decoded when it is asked for.
 
         ``vectors``: with the motion vectors of a video of which every frame is taken, if its decoder exports them. ``problem``
-        gets a sentence, at the end, on whatever of a video could not be decoded. ``VideoError`` for a picture or video that
+        gets the path and a sentence, at the end, on whatever of a video could not be decoded. ``VideoError`` for a picture or video that
         cannot be decoded at all, ``DataError`` for labels that do not fit their picture or their classes.
         """
         return self._pictures() if self.images else self._video_frames(problem, vectors)
@@ -143,7 +143,7 @@ class Clip:
             for frame in islice(kept, self.limit):
                 yield ClipFrame(frame.index, frame.picture, None, frame.pts_seconds, frame.vectors)
             for sentence in video.problems:
-                problem(sentence)
+                problem(f"{self.path}: {sentence}")
             self._files.check(self.path)
 
     def _pictures(self) -> Iterator[ClipFrame]:

@@ -173,7 +173,7 @@ def _evaluate_clip(
     runs = Interleaving(scorer.net, scorer.streams)
     expected = len(clip.taken) if clip.taken is not None else clip.limit
     # Decoding and networks take turns: a thread that decodes ahead would take time from what is timed.
-    frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=runs.reads_vectors)
+    frames = clip.frames(problem=warn, vectors=runs.reads_vectors)
     done = 0
     for ready in chain((runs(frame.picture, vectors=frame.vectors, item=frame) for frame in frames), [None]):
         for frame, outputs in runs.end() if ready is None else ready:

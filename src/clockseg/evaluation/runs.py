@@ -111,9 +111,8 @@ class Interleaving:
 
     def __call__(self, image: Any, *, vectors: Any = None, item: Any = None) -> list[tuple[Any, list[Any]]]:
         """Run one frame, and return the frames that are done in all streams: each ``item``, and all outputs for it."""
-        rgb(
-            image
-        )  # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
+        # A decoded picture is converted once, and not on the time of whichever stream is the first to read it.
+        rgb(image)
         order = list(range(len(self.streams)))
         # The order matters to caches. A shuffle, not a rotation: a rotation would fall in step with fixed periods.
         random.Random(self._done).shuffle(order)

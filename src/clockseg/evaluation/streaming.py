@@ -255,7 +255,7 @@ def _scored(
 def _decoded(clip: Clip, warn: Callable[[str], None]) -> list[ClipFrame]:
     frames: list[ClipFrame] = []
     size = 0
-    for frame in clip.frames(problem=lambda text: warn(f"{clip.path}: {text}")):
+    for frame in clip.frames(problem=warn):
         frames.append(frame)
         size += frame.image.nbytes
         if size > MOST_BYTES:

@@ -175,11 +175,11 @@ def velocity(
     ``warn`` gets a sentence on whatever could not be decoded.
     """
 
-    def one(clip: Clip) -> Shot:
-        frames = clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"))
-        return shot(net, clip.name, frames, ignore=255 if clip.classes is None else clip.classes.ignore)
-
-    return Velocity(net.name, net.names, tuple(map(one, clips)), first)
+    shots = (
+        shot(net, clip.name, clip.frames(problem=warn), ignore=255 if clip.classes is None else clip.classes.ignore)
+        for clip in clips
+    )
+    return Velocity(net.name, net.names, tuple(shots), first)
 
 
 LAYERS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul")

@@ -145,7 +145,7 @@ def screen(
     sessions = {ORACLE: Session(net.uncut(), frame_oracle)} | {k: Session(net, s) for k, s in schedules.items()}
     seen: list[tuple[int, float | None, bool]] = []
     given: list[list[tuple[_Packed, bool]]] = []
-    for frame in clip.frames(problem=lambda text: warn(f"{clip.path}: {text}")) if frames is None else frames:
+    for frame in clip.frames(problem=warn) if frames is None else frames:
         seen.append((frame.index, frame.pts_seconds, frame.labels is not None))
         given.append([_run(session, frame) for session in sessions.values()])
     if not seen:

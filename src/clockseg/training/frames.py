@@ -25,7 +25,7 @@ def unlabelled(clip: Clip) -> Clip:
 def decoded(clip: Clip, warn: Warn, *, vectors: bool = False) -> Iterator[ClipFrame]:
     """Yield the frames of ``clip`` up to the first that can't be decoded, of which ``warn`` is told."""
     try:
-        yield from clip.frames(problem=lambda text: warn(f"{clip.path}: {text}"), vectors=vectors)
+        yield from clip.frames(problem=warn, vectors=vectors)
     except (DataError, VideoError) as error:
         warn(f"{error} The rest of clip {clip.name} is left out.")
 
