@@ -47,8 +47,8 @@ FILE.toml holds the network and the schedule; use it with clockseg segment VIDEO
 
 SEEN = 8
 """Recorded frames after which the time of the plan is estimated."""
-RECORDINGS = 6
-"""Estimated time of the plan, in multiples of the time of recording."""
+TIMES, BESIDE = 4, 80
+"""Estimated time of a plan: so many times that of recording its frames and, for measuring costs and the command, so many more."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -142,7 +142,7 @@ def _planned(args: argparse.Namespace, clips: list[Clip], account: Account) -> P
         show(Progress("recording", done, of, Tally(("every",))))
         times.append(time.monotonic())
         if done == SEEN:
-            minutes = RECORDINGS * of * (times[-1] - times[0]) / (SEEN - 1) / 60
+            minutes = TIMES * (of + BESIDE) * (times[-1] - times[0]) / (SEEN - 1) / 60
             tell(f"planning on {of} frames takes about {max(1, round(minutes))} min")
 
     with shown("recording", quiet=args.quiet) as show:
