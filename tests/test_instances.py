@@ -12,14 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 import clockseg
 from blobs import NAMES, SIZE, Disc, blob_model, check_coco, found_masks, scene, scenes, shaped_model, write_blobs
 from clockseg.cli.main import main
-from clockseg.errors import DataError, NetworkError, UsageError
-from clockseg.instances.handover import Handover
+from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
-from clockseg.instances.matching import Tracker, assignment
+from clockseg.instances.matching import assignment
 from clockseg.instances.recognising import recognise
 from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
-from clockseg.instances.writing import decoded, encoded, joined_line
+from clockseg.instances.writing import decoded, encoded
 from clockseg.networks.cutting import cut_network
 from clockseg.networks.source import NOTHING_SAID, Said
 from clockseg.showing.kind import kind_of
@@ -535,18 +534,9 @@ def test_a_sidecar_with_other_instances_is_refused(network, tmp_path):
         clockseg.load(tmp_path / "net.onnx", engine=ENGINE)
 
 
-def test_pieces_of_a_video_count_frames_on():
-    mask = {"size": [1, 1], "counts": "01"}
-    line = json.dumps({"frame": 2, "size": [1, 1], "instances": [{"image_id": 2, "track_id": 1, "segmentation": mask}]})
-
-    told = json.loads(joined_line(line, 100))
-
-    assert (told["frame"], told["instances"][0]["image_id"], told["instances"][0]["track_id"]) == (102, 102, 1)
-
-
 @pytest.fixture(scope="module")
 def long_video(tmp_path_factory):
-    """A video in three pieces of 48 frames. In the first, a red disc comes and a green one goes; the third begins with a cut."""
+    """A video with key frames a minute apart, three times 48 frames. A red disc comes and a green one goes; then there is a cut."""
     path = tmp_path_factory.mktemp("long") / "long.mp4"
     discs = [
         Disc(0, lambda t: (40 + 2 * t if t > 20 else -99, 60)),
@@ -560,20 +550,19 @@ def long_video(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("carry", ["interpolate(flow)", "warp(flow)", "identity"])
-def test_an_object_keeps_its_identity_across_the_border_of_two_pieces(carry, net, long_video, tmp_path):
-    schedule = clockseg.parse_schedule(f"carried(skip_frame(5), {carry})")
+def test_a_long_video_is_one_piece_so_that_identities_go_on(net, long_video, tmp_path):
+    schedule = clockseg.parse_schedule("carried(skip_frame(5), interpolate(flow))")
     done = clockseg.segment(long_video, tmp_path / "out", net, schedule, write=["instances"])
 
     lines = list(clockseg.read_instances(tmp_path / "out"))
-    assert done.summary["starts"] == [0, 48, 96]
+    assert done.summary["starts"] == [0]
     assert [line["frame"] for line in lines] == list(range(144))
     seen = {(one["category"], one["track_id"]) for line in lines[:96] for one in line["instances"]}
     assert sorted(kind for kind, _ in seen) == sorted(NAMES)
     assert ("red", 3) in seen
 
 
-def test_an_object_seen_after_a_cut_at_a_border_gets_a_new_identity(long_video, tmp_path):
+def test_an_object_seen_after_a_cut_gets_a_new_identity(long_video, tmp_path):
     square = np.zeros((64, 80, 1), np.float32)
     square[20:40, 20:40] = 1
     net = clockseg.instance_network(lambda image: Instances.of(square, [0], [0.9], SIZE), NAMES)
@@ -587,46 +576,6 @@ def test_an_object_seen_after_a_cut_at_a_border_gets_a_new_identity(long_video, 
 
     ids = [line["instances"][0]["track_id"] for line in clockseg.read_instances(tmp_path / "out")]
     assert ids == [1] * 96 + [2] * 48
-
-
-def test_a_damaged_handover_is_told_with_what_to_do(tmp_path):
-    path = tmp_path / "handover.npz"
-    Handover(Instances.of(np.ones((4, 4, 1), np.float32), [1], [0.5], (8, 8), ids=[3]), Tracker(most=3)).write(path)
-    assert Handover.read(path).tracker.most == 3
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match=r"handover\.npz: damaged.*--overwrite"):
-        Handover.read(path)
-
-
-def test_jobs_and_resuming_give_the_bytes_of_one_pass(network, long_video, tmp_path, monkeypatch):
-    def run(name: str, *more: str) -> int:
-        given = [
-            "--network",
-            str(network),
-            "--engine",
-            ENGINE,
-            "--threads",
-            "1",
-            "--quiet",
-            "--out",
-            str(tmp_path / name),
-        ]
-        return main(["segment", str(long_video), *given, *more])
-
-    def stop(self, clip: object, progress: object) -> None:
-        if progress.done == 90 and (tmp_path / "resumed" / "long" / ".part" / "000000").exists():
-            raise KeyboardInterrupt
-
-    assert run("once") == 0
-    assert run("jobs", "--jobs", "2") == 0
-    with monkeypatch.context() as patched:
-        patched.setattr("clockseg.cli.outcomes.Report.progress", stop)
-        assert run("resumed") == 130
-    assert run("resumed", "--resume") == 0
-
-    for name in ("instances.jsonl", "overlay.mp4"):
-        found = {(tmp_path / out / "long" / name).read_bytes() for out in ("once", "jobs", "resumed")}
-        assert len(found) == 1
 
 
 # Uncut, by the name of the export.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from clockseg.clockwork.network import Stage, StagedNetwork
 from clockseg.clockwork.schedule import Schedule
@@ -13,13 +12,9 @@ from clockseg.clockwork.session import Session
 from clockseg.errors import UsageError
 from clockseg.graph.part import IMAGE
 from clockseg.graph.sidecar import Input, Sidecar
-from clockseg.instances.handover import Handover
 from clockseg.instances.heads import Head
 from clockseg.instances.sets import Instances
 from clockseg.types import Image, Size
-
-if TYPE_CHECKING:
-    pass
 
 STAGE = "network"
 """The name of the only stage."""
@@ -30,12 +25,11 @@ class Decoding:
     """The ``restore`` of an instance network: from the raw outputs of a frame to its ``Instances``.
 
     ``head``: None for a function that returns ``Instances`` itself. ``scaled``: the size of a frame's picture within the working
-    size. ``before``: the state at the end of the piece of the video before; None at its beginning.
+    size.
     """
 
     head: Head | None
     scaled: Callable[[Size], Size]
-    before: Handover | None = None
     kind: ClassVar[str] = "instances"
 
     def __call__(self, value: Any, image: Image) -> Instances:
@@ -55,14 +49,6 @@ class Decoding:
         from clockseg.instances.tracking import tracking
 
         return tracking(net, schedule, self, session, lookahead)
-
-
-def continued(net: StagedNetwork, before: Path) -> StagedNetwork:
-    """Return an instance network whose identities go on from a file that a ``Handover`` wrote."""
-    decoding = net.restore
-    if not isinstance(decoding, Decoding):
-        raise TypeError(f"network {net.name!r} gives no instances.")
-    return replace(net, restore=replace(decoding, before=Handover.read(before)))
 
 
 def instance_network(

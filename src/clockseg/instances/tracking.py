@@ -16,7 +16,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.errors import UsageError
-from clockseg.instances.handover import Handover
 from clockseg.instances.matching import Tracker
 from clockseg.instances.network import Decoding
 from clockseg.instances.sets import INSIDE, InstanceMaps, Instances
@@ -44,12 +43,7 @@ def tracking(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
     own = replace(net, restore=_as_decoded(decoding))
-    return Held(own, schedule, session(own, schedule), decoding.before)
-
-
-def _begun(before: Handover | None) -> Tracker:
-    """Return the identities with which a stream begins: those of the piece before go on."""
-    return Tracker() if before is None else replace(before.tracker, tracks=dict(before.tracker.tracks))
+    return Held(own, schedule, session(own, schedule))
 
 
 def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
@@ -67,10 +61,10 @@ def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
 class Held(Stream):
     """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session, before: Handover | None) -> None:
+    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
         super().__init__(net, schedule, session)
-        self.tracker = _begun(before)
-        self._shown = None if before is None else before.expected(None)
+        self.tracker = Tracker()
+        self._shown: Instances | None = None
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run one frame and return it."""
@@ -79,10 +73,6 @@ class Held(Stream):
         if any(shown.record.fired) or self._shown is None:
             self._shown = self.tracker.see(shown.output, self._shown)
         return [shown._replace(output=self._shown)]
-
-    def handover(self, output: Any) -> Handover:
-        """Return the state after the last frame, whose instances are ``output``."""
-        return Handover(output, self.tracker)
 
     def close(self) -> None:
         """Forget the clip; identities go on counting."""
@@ -103,8 +93,7 @@ class BothSides(Interpolated):
         decoding: Decoding,
     ) -> None:
         super().__init__(net, schedule, carry, session, lookahead)
-        self.decoding, self._before = decoding, decoding.before
-        self.tracker = _begun(decoding.before)
+        self.decoding, self.tracker = decoding, Tracker()
         self.sees_ahead = decoding.head is not None
         self.fuse, self.make_output = blended, lambda maps, image: maps.value()
 
@@ -117,17 +106,8 @@ class BothSides(Interpolated):
         """Decode the instances of a key frame, and match them with those of the one before, moved along the motion since."""
         found = self.decoding(value, seen.image)
         key, back = self.window.key, self.window.since_key(None if seen.motion is None else seen.motion.coarse())
-        expected = self.from_before(seen) if key is None or back is None else key.maps.moved(back).value()
+        expected = None if key is None or back is None else key.maps.moved(back).value()
         return InstanceMaps.of(self.tracker.see(found, expected))
-
-    def from_before(self, seen: Seen) -> Instances | None:
-        """Return the instances of the piece of the video before, moved to the first frame of this one; None on all others."""
-        before, self._before = self._before, None
-        return None if before is None else before.expected(seen.sight)
-
-    def handover(self, output: Any) -> Handover:
-        """Return the state after the last frame, whose instances are ``output``."""
-        return Handover(output, self.tracker, self.now.sight.grey)
 
     def rehearse(self, image: Any, vectors: Any) -> None:
         """Run the network on a frame that belongs to no clip."""
@@ -155,10 +135,8 @@ class Warped(BothSides):
         elif seen.motion is not None:
             self._back = seen.motion if self._back is None else seen.motion.after(self._back)
         if self._key is None or any(record.fired):
-            if self._key is None or self._back is None:
-                expected = self.from_before(seen)
-            else:
-                expected = self._key.moved(self._back).value()
+            key, back = self._key, self._back
+            expected = None if key is None or back is None else key.moved(back).value()
             found = self.tracker.see(self.decoding(value, seen.image), expected)
             self._key, self._back = InstanceMaps.of(found), None
             output = found

@@ -117,16 +117,3 @@ def class_map(entries: Iterable[dict[str, Any]], size: Size) -> Labels:
     for one in sorted(entries, key=lambda one: float(one["score"])):
         found[one["mask"]] = one["category_id"]
     return found
-
-
-def joined_line(line: str, frames: int) -> str:
-    """Return a line with its frame counted on from those of the pieces of a video before.
-
-    >>> joined_line('{"frame": 1, "instances": []}', 10)
-    '{"frame": 11, "instances": []}'
-    """
-    told = json.loads(line)
-    told["frame"] += frames
-    for one in told["instances"]:
-        one["image_id"] += frames
-    return json.dumps(told)

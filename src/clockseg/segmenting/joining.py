@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from clockseg.instances.writing import joined_line
 from clockseg.segmenting.pieces import Job, PieceResult
 from clockseg.segmenting.results import FILES
 from clockseg.segmenting.writer import renumbered
@@ -42,10 +41,8 @@ def join_pieces(
         name = FILES[kind]
         found = [_Found(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
         found = [one for one in found if one.path.exists()]
-        if kind == "trace":
-            _join_lines(found, made / name, renumbered)
-        elif kind == "instances":
-            _join_lines(found, made / name, joined_line)
+        if kind in ("trace", "instances"):
+            _join_lines(found, made / name)
         elif kind in ("png", "npy"):
             _join_pictures(found, made / name)
         elif kind == "overlay":
@@ -69,11 +66,11 @@ def _join_overlays(
     )
 
 
-def _join_lines(found: Iterable[_Found], path: Path, counted_on: Callable[[str, int], str]) -> None:
+def _join_lines(found: Iterable[_Found], path: Path) -> None:
     with path.open("w") as joined:
         for one in found:
             with one.path.open() as lines:
-                joined.writelines(counted_on(line.rstrip("\n"), one.start) + "\n" for line in lines)
+                joined.writelines(renumbered(line, one.start) for line in lines)
 
 
 def _join_pictures(found: Iterable[_Found], path: Path) -> None:

@@ -27,7 +27,7 @@ from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
-from clockseg.segmenting.results import HANDOVER, PIECE
+from clockseg.segmenting.results import PIECE
 from clockseg.segmenting.writer import ResultWriter
 from clockseg.showing.kind import checked_values, kind_of
 from clockseg.showing.seeing import Seen, Shown
@@ -221,7 +221,6 @@ def _run(
                 calm.see(frame.image, [np.asarray(output)])
 
         with Background(append) as background:
-            output: Any = None
             try:
                 for frame, output, record in run.over(islice(decoded, 0, None, job.every)):
                     before = time.perf_counter()
@@ -231,8 +230,6 @@ def _run(
                 if run.figures.tally.frames:
                     raise
                 empty = str(error)
-        if output is not None and (state := run.stream.handover(output)) is not None:
-            state.write(folder / HANDOVER)
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
     figures = replace(

@@ -33,8 +33,6 @@ FILES = {
 SUMMARY, REPORT = "summary.json", "report.html"
 PIECE = "piece.json"
 """The file in a piece's folder that holds its result; a piece that has it is complete."""
-HANDOVER = "handover.npz"
-"""The file in a piece's folder with which the next piece begins, for networks whose pieces depend on each other."""
 LONGEST = 160
 """Most bytes of a result folder's name: temporary names add to it, and file systems take 255."""
 _UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -273,11 +271,6 @@ class ResultFolder:
     def piece(self, number: int) -> Path:
         """Return the path of a piece's folder, which may not exist."""
         return self.part / f"{number:06d}"
-
-    def handover(self, number: int) -> Path | None:
-        """Return the file with which a piece begins: that of the last piece before it that has one."""
-        there = (self.piece(before) / HANDOVER for before in reversed(range(number)))
-        return next((path for path in there if path.exists()), None)
 
     def begun(self) -> bool:
         """Return True if there are complete pieces that a later run can use."""

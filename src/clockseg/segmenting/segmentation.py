@@ -108,8 +108,7 @@ class ClipRun:
     """One clip on its way to its result: it is planned, its pieces are segmented, and their files are joined.
 
     While it is ``ready``, take a step from ``next_step``, run it, and give its value to ``settle``. Steps of several pieces
-    may run at once, unless a ``limit`` decides which of them are needed or each needs those before it. Pieces that are complete
-    on disk are not run again.
+    may run at once, unless a ``limit`` decides which of them are needed. Pieces that are complete on disk are not run again.
     """
 
     input: Input
@@ -131,7 +130,7 @@ class ClipRun:
     @property
     def ready(self) -> bool:
         """True if there is a step that needs no result of those that are running."""
-        if self.planned is None or self.planned.in_order or self.limit is not None:
+        if self.planned is None or self.limit is not None:
             return not self.running
         return not self.running or bool(self.waiting)
 

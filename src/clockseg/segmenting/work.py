@@ -23,7 +23,6 @@ from clockseg.clockwork.trace import Progress
 from clockseg.errors import UsageError, VideoError
 from clockseg.files import printable
 from clockseg.graph.sidecar import MOST_CLASSES
-from clockseg.instances.network import continued
 from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
@@ -60,8 +59,7 @@ class Planned(NamedTuple):
     """A clip on its way into its result folder: what it is cut into, and (w, h) of its first frame if into several.
 
     ``identity``: that of the clip (``Clip.identity``) as it was cut; if it is another one later, the run fails.
-    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers. ``in_order``: True if each piece
-    needs those before it, since identities of instances go on.
+    ``scale``: the numbers for the ends of the overlay's colours, for networks that give numbers.
     """
 
     source: Path
@@ -71,7 +69,6 @@ class Planned(NamedTuple):
     expected: int | None
     identity: str | None = None
     scale: tuple[float, float] | None = None
-    in_order: bool = False
 
     def complete(self) -> dict[int, PieceResult]:
         """Return the results of the pieces that are complete on disk, by their numbers."""
@@ -117,14 +114,13 @@ class Work:
         job = self.job
         with self._open(source, job.start, job.end) as clip:
             _check_length(clip, job)
-            found = tuple(pieces(job, _boundaries(clip, job)))
+            found = tuple(pieces(job, self._boundaries(clip)))
             size = clip.size if len(found) > 1 else None
             clip.check_unchanged()
             mark = {"source": printable(str(clip.path.absolute())), "identity": clip.identity, **self.facts()}
             scale = self._scale(clip)
             result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
-            in_order = kind_of(self.net) == "instances"
-            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale, in_order)
+            return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale)
 
     def run(
         self,
@@ -139,9 +135,7 @@ class Work:
         job = replace(self.job, limit=left, scale=planned.scale)
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
-        before = planned.result.handover(piece.number)
-        net = self.net if before is None else continued(self.net, before)
-        return run_piece(clip, folder, net, self.schedule, job, size=planned.size, progress=progress)
+        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
 
     def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
@@ -201,6 +195,12 @@ class Work:
         low, high = np.percentile(numbers, ENDS)
         return float(low), float(high)
 
+    def _boundaries(self, clip: Clip) -> tuple[Fraction, ...]:
+        # Identities of instances go on from frame to frame, so such a video is one piece.
+        if clip.kind != "video" or kind_of(self.net) == "instances":
+            return ()
+        return boundaries(clip.path, start=self.job.start, end=self.job.end, stream=self.job.stream)
+
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         job = self.job
         vectors = self.schedule.carry.reads_vectors and job.every == 1
@@ -224,12 +224,6 @@ def _check_length(clip: Clip, job: Job) -> None:
             f"{clip.path}: its header says {hours:.1f} hours; at most {job.max_hours:g} are taken. Give an --end, or more "
             "--max-hours if it is really so long."
         )
-
-
-def _boundaries(clip: Clip, job: Job) -> tuple[Fraction, ...]:
-    if clip.kind != "video":
-        return ()
-    return boundaries(clip.path, start=job.start, end=job.end, stream=job.stream)
 
 
 def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ...]:

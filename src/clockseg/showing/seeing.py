@@ -88,13 +88,6 @@ class Stream:
         self.close()
         return []
 
-    def handover(self, output: Any) -> Any:
-        """Return what the stream of the video's next piece begins with, and can ``write`` itself; None: nothing.
-
-        ``output``: that of the last frame.
-        """
-        return None
-
     def close(self) -> None:
         """Forget the clip: outputs of waiting frames are not made."""
         self.session.reset()
