@@ -12,7 +12,7 @@ import numpy as np
 from clockseg.carry.interpolate import Interpolate
 from clockseg.carry.motion import Motion
 from clockseg.carry.warp import Warp
-from clockseg.clockwork.network import StagedNetwork
+from clockseg.clockwork.network import StagedNetwork, as_it_is
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.session import Session
 from clockseg.errors import UsageError
@@ -42,37 +42,26 @@ def tracking(
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
         )
-    own = replace(net, restore=_as_decoded(decoding))
-    return Held(own, schedule, session(own, schedule))
-
-
-def _as_decoded(decoding: Decoding) -> Callable[[Any, Any], Any]:
-    """Return a ``restore`` that decodes each value once."""
-    last: list[Any] = [None, None]
-
-    def restore(value: Any, image: Any) -> Any:
-        if last[0] is not value:
-            last[:] = value, decoding(value, image)
-        return last[1]
-
-    return restore
+    return Held(net, schedule, session(replace(net, restore=as_it_is), schedule), decoding)
 
 
 class Held(Stream):
     """The stream of the carry ``identity``: between key frames the instances of the last one are shown."""
 
-    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session) -> None:
+    def __init__(self, net: StagedNetwork, schedule: Schedule, session: Session, decoding: Decoding) -> None:
         super().__init__(net, schedule, session)
-        self.tracker = Tracker()
+        self.decoding, self.tracker = decoding, Tracker()
         self._shown: Instances | None = None
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run one frame and return it."""
-        [shown] = super().run(seen)
+        [(item, value, record)] = super().run(seen)
         self.tracker.frame += 1
-        if any(shown.record.fired) or self._shown is None:
-            self._shown = self.tracker.see(shown.output, self._shown)
-        return [shown._replace(output=self._shown)]
+        if any(record.fired) or self._shown is None:
+            begun = time.perf_counter()
+            self._shown = self.tracker.see(self.decoding(value, seen.image), self._shown)
+            record = with_seconds(record, finish=time.perf_counter() - begun)
+        return [Shown(item, self._shown, record)]
 
     def close(self) -> None:
         """Forget the clip; identities go on counting."""
