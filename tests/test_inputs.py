@@ -226,3 +226,11 @@ def test_a_start_after_the_last_frame_is_told(network, tmp_path, capsys):
 def test_the_first_piece_begins_where_the_video_does(tmp_path):
     path = sparse(tmp_path / "v.ts", [61.4 + step for step in range(70)])
     assert len(boundaries(path, start=Fraction(0))) == len(boundaries(path)) == 1
+
+
+def test_an_input_that_is_no_video_is_told_before_the_network_is_read(tmp_path, capsys):
+    made(tmp_path / "broken.onnx")
+    (tmp_path / "a.txt").write_text("no video")
+    assert segment(tmp_path / "broken.onnx", tmp_path / "a.txt", "--out", tmp_path / "out") == 1
+    assert "a.txt: not a video" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -124,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
     from clockseg.planning.schedule_file import NETWORK_FILES
     from clockseg.segmenting.inputs import inputs
     from clockseg.segmenting.segmentation import segment_many
+    from clockseg.video import open_clip
     from clockseg.video.decode import ALLOWED
 
     found = inputs(args.inputs, warn=lambda text: warn(printable(text)))
@@ -134,6 +135,9 @@ def run(args: argparse.Namespace) -> int:
     if network is not None:
         name = printable(network)
         raise UsageError(f"{name} is a network, not a video. Give it as --network {name}, beside the video.")
+    if len(found) == 1:
+        # Before the network is loaded, which takes longer.
+        open_clip(found[0].source, max_pixels=args.max_pixels, stream=args.stream).close()
     args = as_planned(args, args.schedule)
     fetch_network(args.network, quiet=args.quiet)
     how = Recipe(_pinned(args))

@@ -231,7 +231,11 @@ def path_of(network: str | Path) -> Path:
             f"{nearest(str(network), INSTALLED)}"
         )
     if not path.is_file():
-        raise NetworkError(f"there is no file {path}; give {', '.join(INSTALLED)}, or a file that exists.")
+        there = [one.name for one in path.parent.glob("*.*") if one.suffix in (".onnx", *UNCUT)]
+        raise UsageError(
+            f"there is no file {path}; give a file that exists, or a bundled network. "
+            f"{nearest(path.name, (*there, *INSTALLED))}"
+        )
     return path
 
 
