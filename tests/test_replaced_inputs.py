@@ -141,18 +141,18 @@ def test_a_video_in_pieces_that_is_replaced_leaves_nothing(net, dark, light, tmp
     done: list[int] = []
     run, finish = Work.run, Work.finish
 
-    def watched(self, planned, piece, **how):
+    def watched(self, on_progress, planned, piece, **how):
         if when == "first" and piece.number == 0:
             swap(dark, light)
-        found = run(self, planned, piece, **how)
+        found = run(self, on_progress, planned, piece, **how)
         done.append(piece.number)
         if (when, piece.number) in (("between", 1), ("last", 2)):
             swap(dark, light)
         return found
 
-    def finished(self, planned, results):
+    def finished(self, on_progress, planned, results):
         monkeypatch.setattr("clockseg.segmenting.work.join_pieces", lambda *a: swap(dark, light) or ())
-        return finish(self, planned, results)
+        return finish(self, on_progress, planned, results)
 
     monkeypatch.setattr(Work, "run", watched)
     if when == "joining":
@@ -179,8 +179,8 @@ def test_the_command_fails_tells_and_does_the_new_video_when_resumed(
     cut_at(monkeypatch, 0.2)
     out, run, after = tmp_path / "out", Work.run, [lambda: swap(dark, light)]
 
-    def watched(self, planned, piece, **how):
-        found = run(self, planned, piece, **how)
+    def watched(self, on_progress, planned, piece, **how):
+        found = run(self, on_progress, planned, piece, **how)
         if after:
             after.pop()()
         return found
@@ -196,8 +196,8 @@ def test_the_command_fails_tells_and_does_the_new_video_when_resumed(
 def test_a_clip_that_is_replaced_stops_no_other(network, dark, light, tmp_path, monkeypatch) -> None:
     other, out, run = video(tmp_path / "b.mkv", LIGHT), tmp_path / "out", Work.run
 
-    def watched(self, planned, piece, **how):
-        found = run(self, planned, piece, **how)
+    def watched(self, on_progress, planned, piece, **how):
+        found = run(self, on_progress, planned, piece, **how)
         if planned.source.name == dark.name:
             dark.touch()
         return found
@@ -231,23 +231,22 @@ def _png(folder: Path, image: np.ndarray) -> bytes:
     return (folder / "one.png").read_bytes()
 
 
-def test_what_a_result_is_of_is_what_was_read_not_what_is_there_at_the_end(net, dark, light, tmp_path) -> None:
+def test_what_a_result_is_of_is_what_was_read_not_what_is_there_at_the_end(
+    net, dark, light, tmp_path, monkeypatch
+) -> None:
     """A video replaced between the last look at it and the manifest's last line is not taken for the one that was segmented."""
     work = Work(net, skip_frame(2)(3), _job())
-    finish = work.finish
+    finish = Work.finish
 
-    class Late:
-        def __getattr__(self, name: str) -> object:
-            return getattr(work, name)
+    def late(self, on_progress, planned, results):
+        found = finish(self, on_progress, planned, results)
+        swap(dark, light)
+        return found
 
-        def finish(self, planned, results):
-            found = finish(planned, results)
-            swap(dark, light)
-            return found
-
+    monkeypatch.setattr(Work, "finish", late)
     given = [Input(str(dark), Path("clip"))]
     for _ in range(2):
-        [outcome] = segment_many(given, tmp_path / "out", lambda: Here(Late()), {}, resume=True)
+        [outcome] = segment_many(given, tmp_path / "out", lambda: Here(work), {}, resume=True)
         assert outcome.before is None
         assert outcome.error is None
 
@@ -313,8 +312,8 @@ def test_a_learned_clock_that_is_replaced_ends_the_run(net, dark, tmp_path, monk
     cut_at(monkeypatch, 0.2)
     run = Work.run
 
-    def watched(self, planned, piece, **how):
-        found = run(self, planned, piece, **how)
+    def watched(self, on_progress, planned, piece, **how):
+        found = run(self, on_progress, planned, piece, **how)
         _write_clock(clock, "Abs")
         return found
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import DataError, MissingDependency, UsageError, first_line, install
-from clockseg.segmenting.workers import OnProgress, Pool, Recipe, Serving, Step, WorkerLost, unpacked
+from clockseg.segmenting.work import OnProgress
+from clockseg.segmenting.workers import Pool, Recipe, Serving, Step, WorkerLost, unpacked
 
 POLL_SECONDS = 0.5
 """Interval at which the progress of a step is asked for."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.errors import DataError, UsageError
-from clockseg.files import whole
 from clockseg.segmenting.manifest import MANIFEST, writing
 from clockseg.showing.kind import Kind
 from clockseg.types import Array, Labels
@@ -37,7 +36,6 @@ LONGEST = 160
 """Most bytes of a result folder's name: temporary names add to it, and file systems take 255."""
 _UNFIT = "[\x00-\x1f\x7f-\x9f/\\\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 """Separators, control characters, characters that make a name look like another, and what is not UTF-8."""
-_MARK = "job.json"
 WRITES: dict[Kind, tuple[str, ...]] = {
     "labels": ("labels", "overlay", "trace", "png"),
     "values": ("values", "overlay", "trace", "npy"),
@@ -178,7 +176,7 @@ def is_result(folder: Path) -> bool:
     >>> is_result(Path("no-such-folder"))
     False
     """
-    if (folder / ".part" / _MARK).is_file():
+    if (folder / ".part").is_dir():
         return True
     try:
         return "source" in read_summary(folder)
@@ -228,13 +226,12 @@ class ResultFolder:
         source: Path,
         *,
         overwrite: bool,
-        mark: dict[str, Any] | None = None,
         resume: bool | None = None,
+        keep: bool = False,
     ) -> ResultFolder:
         """Create the folder.
 
-        ``mark``: plain values that identify the input and the options; with ``resume``, complete pieces of a run with the
-        same mark stay; None: the command has no ``--resume``. ``UsageError`` if there is a result and
+        ``resume``: None if the command has no ``--resume``; ``keep``: complete pieces stay. ``UsageError`` if there is a result and
         ``overwrite`` is not set, or if the result would overwrite its ``source``; ``DataError`` if the folder can't be created.
         """
         read, into = source.resolve(), path.resolve()
@@ -244,11 +241,9 @@ class ResultFolder:
         result = cls(path, tuple(folder for folder in (path, *path.parents) if not folder.exists()))
         with writing(path, "created"):
             path.mkdir(parents=True, exist_ok=True)
-            if not (resume and result._marked() == mark):
+            if not keep:
                 shutil.rmtree(result.part, ignore_errors=True)
-                result.part.mkdir()
-                with whole(result.part / _MARK) as part:
-                    part.write_text(json.dumps(mark))
+            result.part.mkdir(exist_ok=True)
         return result
 
     @classmethod
@@ -300,9 +295,3 @@ class ResultFolder:
         with suppress(OSError):
             for folder in self.made:
                 folder.rmdir()
-
-    def _marked(self) -> Any:
-        try:
-            return json.loads((self.part / _MARK).read_text())
-        except (OSError, ValueError):
-            return None

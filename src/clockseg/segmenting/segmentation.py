@@ -24,7 +24,7 @@ from clockseg.segmenting.manifest import Entry, Manifest, State, manifest, unwri
 from clockseg.segmenting.pieces import Job, Piece, PieceResult
 from clockseg.segmenting.results import SUMMARY, ResultFolder, apart, check_writes
 from clockseg.segmenting.work import Planned, Segmented, Work
-from clockseg.segmenting.workers import OnProgress, Workers
+from clockseg.segmenting.workers import Workers
 from clockseg.showing.kind import kind_of
 from clockseg.video import InputChanged
 from clockseg.video.drawing import STRIPS
@@ -116,6 +116,7 @@ class ClipRun:
     limit: int | None = None
     overwrite: bool = False
     resume: bool = False
+    keep: bool = False
     planned: Planned | None = None
     results: dict[int, PieceResult] = field(default_factory=dict)
     waiting: list[Piece] = field(default_factory=list)
@@ -138,14 +139,14 @@ class ClipRun:
         """Return the next step."""
         self.running += 1
         if self.planned is None:
-            source, folder = self.input.source, self.folder
-            return Step(partial(_plan, source=source, folder=folder, overwrite=self.overwrite, resume=self.resume))
+            plan = partial(Work.plan, source=self.input.source, folder=self.folder, overwrite=self.overwrite)
+            return Step(partial(plan, resume=self.resume, keep=self.keep))
         left = None if self.limit is None else self.limit - self.frames
         if self.waiting and (left is None or left > 0):
             piece = self.waiting.pop(0)
-            return Step(partial(_run, planned=self.planned, piece=piece, left=left), piece)
+            return Step(partial(Work.run, planned=self.planned, piece=piece, left=left), piece)
         results = tuple(result for _, result in sorted(self.results.items()))
-        return Step(partial(_finish, planned=self.planned, results=results))
+        return Step(partial(Work.finish, planned=self.planned, results=results))
 
     def settle(self, step: Step, value: Any) -> Segmented | None:
         """Take the value of a step; return the result of the clip if this was its last step."""
@@ -309,8 +310,10 @@ class _Run:
         input = next(coming, None)
         if input is None:
             return None
-        overwrite = self._may_replace(input)
-        clip = ClipRun(input, self._out / input.folder, self._limit, overwrite=overwrite, resume=self._resume)
+        before = self._manifest.entries.get(input.key)
+        same = before is not None and before.identity == source_identity(input.source)
+        replace, folder = self._may_replace(input), self._out / input.folder
+        clip = ClipRun(input, folder, self._limit, replace, self._resume, keep=self._resume and same)
         self._open.append(clip)
         self._put(clip, "running")
         return clip
@@ -325,8 +328,7 @@ class _Run:
         with self._lock:
             done = clip.settle(step, future.result())
         if done is None:
-            if step.piece is not None:
-                self._put(clip, "running")
+            self._put(clip, "running")
             return None
         self._open.remove(clip)
         self._put(clip, "done", done)
@@ -343,6 +345,7 @@ class _Run:
         return Outcome(clip.input, error=error)
 
     def _put(self, clip: ClipRun, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
+        before = self._manifest.entries.get(clip.input.key)
         summary = {} if done is None else done.summary
         # With a limit not all pieces are needed.
         pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
@@ -358,7 +361,8 @@ class _Run:
                 problems=() if done is None else done.problems,
                 error=error,
                 setting=self._setting,
-                identity=clip.planned.identity if clip.planned else source_identity(clip.input.source),
+                # Of the pieces that are there: a clip that is not planned yet has those of an earlier run, if any.
+                identity=clip.planned.identity if clip.planned else None if before is None else before.identity,
             )
         )
 
@@ -374,15 +378,3 @@ class _Run:
 
 def _tell(progress: Callable[[Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
     progress(clip.update(step, now))
-
-
-def _plan(work: Work, on_progress: OnProgress, *, source: str, folder: Path, overwrite: bool, resume: bool) -> Planned:
-    return work.plan(source, folder, overwrite=overwrite, resume=resume)
-
-
-def _run(work: Work, on_progress: OnProgress, *, planned: Planned, piece: Piece, left: int | None) -> PieceResult:
-    return work.run(planned, piece, left=left, progress=on_progress)
-
-
-def _finish(work: Work, on_progress: OnProgress, *, planned: Planned, results: tuple[PieceResult, ...]) -> Segmented:
-    return work.finish(planned, results)

@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import islice
 from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from clockseg.types import Array, Size
 from clockseg.video import Clip, Span, boundaries, open_clip
 from clockseg.video.overlay import ENDS, SAMPLED
 
+OnProgress: TypeAlias = Callable[[Progress], None]
 SAMPLES = 8
 """Frames from which the scale of colours of a network that gives numbers is taken."""
 
@@ -80,9 +81,9 @@ class Planned(NamedTuple):
 class Work:
     """A network, a schedule and a job, applied to each clip in steps that may run in different processes.
 
-    Call ``plan`` once, ``run`` for each piece, then ``finish``. Each step writes all of its files or none; what a step
-    needs of those before is on disk and in ``Planned``. Errors are those of ``segment``; after one, ``abandon`` the result folder or leave it to
-    be resumed.
+    Call ``plan`` once, ``run`` for each piece, then ``finish``. All take ``on_progress``, which is called as frames are done. Each
+    step writes all of its files or none; what it needs of those before is on disk and in ``Planned``. Errors are those of
+    ``segment``; after one, ``abandon`` the result folder or leave it to be resumed.
     """
 
     net: StagedNetwork
@@ -108,36 +109,35 @@ class Work:
         }
 
     def plan(
-        self, source: str | os.PathLike[str], folder: Path, *, overwrite: bool = False, resume: bool = False
+        self,
+        on_progress: OnProgress,
+        source: str | os.PathLike[str],
+        folder: Path,
+        *,
+        overwrite: bool = False,
+        resume: bool = False,
+        keep: bool = False,
     ) -> Planned:
-        """Open the clip, cut it into pieces and make its folder; with ``resume``, complete pieces stay."""
+        """Open the clip, cut it into pieces and make its folder; with ``keep``, complete pieces stay."""
         job = self.job
         with self._open(source, job.start, job.end) as clip:
             _check_length(clip, job)
             found = tuple(pieces(job, self._boundaries(clip)))
             size = clip.size if len(found) > 1 else None
             clip.check_unchanged()
-            mark = {"source": printable(str(clip.path.absolute())), "identity": clip.identity, **self.facts()}
             scale = self._scale(clip)
-            result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, mark=mark, resume=resume)
+            result = ResultFolder.begin(folder, clip.path, overwrite=overwrite, resume=resume, keep=keep)
             return Planned(clip.path, result, found, size, expected(clip, job), clip.identity, scale)
 
-    def run(
-        self,
-        planned: Planned,
-        piece: Piece,
-        *,
-        left: int | None = None,
-        progress: Callable[[Progress], None] = lambda progress: None,
-    ) -> PieceResult:
+    def run(self, on_progress: OnProgress, planned: Planned, piece: Piece, *, left: int | None = None) -> PieceResult:
         """Segment one piece; ``left``: the most frames still to be taken (None: all)."""
         clip = self._open(planned.source, piece.start, piece.end)
         job = replace(self.job, limit=left, scale=planned.scale)
         clip.check_unchanged(planned.identity)
         folder = planned.result.piece(piece.number)
-        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=progress)
+        return run_piece(clip, folder, self.net, self.schedule, job, size=planned.size, progress=on_progress)
 
-    def finish(self, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
+    def finish(self, on_progress: OnProgress, planned: Planned, results: Sequence[PieceResult]) -> Segmented:
         """Join the files of the pieces, and move them into the result folder."""
         begun = time.perf_counter()
         figures = reduce(add, [result.figures for result in results])

@@ -21,11 +21,10 @@ from typing import Any, Protocol, TypeAlias
 
 from clockseg.clockwork.trace import Progress
 from clockseg.errors import ClocksegError
-from clockseg.segmenting.work import Work
+from clockseg.segmenting.work import OnProgress, Work
 
 Recipe: TypeAlias = Callable[[], Work]
 """Makes a worker's ``Work``; for other processes it must be one that can be pickled."""
-OnProgress: TypeAlias = Callable[[Progress], None]
 Step: TypeAlias = Callable[[Work, OnProgress], Any]
 """A function at the top level of a module, or a ``partial`` of one."""
 TRIES = 3
