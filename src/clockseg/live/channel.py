@@ -204,7 +204,7 @@ class Channel:
         if latency is not None:
             self.latencies.add(latency)
         first = not self.figures.tally.frames
-        self.figures = self.figures.add(one.record, first=first, price=None, whole=None, joules=None)
+        self.figures = self.figures.add(one.record, first=first)
         seconds = waiting.seconds - self._began
         return Shown(waiting.frame, one.output, one.record, seconds, latency, waiting.dropped)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,51 +14,8 @@ from clockseg.clockwork.trace import Record, Tally
 from clockseg.evaluation.cost import Price
 from clockseg.evaluation.flicker import flicker_facts
 from clockseg.evaluation.metrics import Confusion
-from clockseg.evaluation.runs import Spent
 from clockseg.evaluation.values import Deviation
 from clockseg.execution.machine import machine, versions
-
-T = TypeVar("T", int, float)
-
-
-@dataclass(frozen=True)
-class FullPass:
-    """Cost of a frame on which every stage fires: the mean of each part over the frames on which it ran; addable.
-
-    ``first``: the parts of the first frame, a full pass, which stands for those that do not run again; ``sums`` and
-    ``counts``: of the frames after the first of each clip.
-
-    >>> from clockseg.clockwork.trace import Seconds
-    >>> full = FullPass().add(Record(True, (True, True), (None, None), (0, 0), Seconds((2.0, 1.0), fuse=0.5)), first=True)
-    >>> full = full.add(Record(False, (True, False), (None, None), (1, 0), Seconds((4.0, 0.0), fuse=0.7)), first=False)
-    >>> full.seconds, (full + full).seconds
-    (5.7, 5.7)
-    """
-
-    first: tuple[float, ...] = ()
-    sums: tuple[float, ...] = ()
-    counts: tuple[int, ...] = ()
-
-    def add(self, record: Record, *, first: bool) -> FullPass:
-        """Return this with one more frame; ``first`` if it is the first of its clip."""
-        parts = (*record.seconds.stages, record.seconds.fuse, record.seconds.finish)
-        if first:
-            return self + FullPass(parts, (0.0,) * len(parts), (0,) * len(parts))
-        ran = (*record.fired, any(record.fired), any(record.fired))
-        spent = tuple(part if counts else 0.0 for part, counts in zip(parts, ran, strict=True))
-        return self + FullPass(self.first, spent, tuple(map(int, ran)))
-
-    def __add__(self, other: FullPass) -> FullPass:
-        if not (self.first and other.first):
-            return self if self.first else other
-        return FullPass(self.first, _sums(self.sums, other.sums), _sums(self.counts, other.counts))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of a frame on which every stage fires."""
-        parts = zip(self.first, self.sums, self.counts, strict=True)
-        return sum(total / count if count else first for first, total, count in parts)
-
 
 BUSY = ("decoding", "motion", "network", "showing", "writing")
 """The activities of a run, which overlap. Showing is fusing and making outputs, writing is drawing and encoding."""
@@ -69,96 +27,116 @@ WAITED = ("frames", "writing")
 class Figures:
     """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
-    ``decoded``: frames of the input, taken or not. ``network_seconds``: of all parts, clocks and motion. ``spent`` and
-    ``uncut``: costs of what ran and of the uncut network, multiply-adds of all frames and energy of those after the first.
-    ``calm``: the counts from which flicker is computed, None if it was not requested. ``confidences``: the mean confidence on
-    each frame on which it was measured. ``busy`` and ``waited``: seconds of each of ``BUSY`` and ``WAITED``.
+    ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
+    ``uncut`` network, ``joules`` after the first frame, the ``confidence`` on the ``looked`` frames on which it was measured, seconds
+    ``busy`` and ``waited`` with each name of ``BUSY`` and ``WAITED``, and with the number of each part of the network its seconds on
+    ``first`` frames, on ``later`` ones on which it ran, and the number of these, ``ran``. ``calm``: the counts from which flicker is
+    computed, None if it was not requested.
 
-    >>> one = Figures(Tally(("a",), 1, 3, (1,)), decoded=3)
-    >>> (one + one).tally.frames, Figures.from_facts(one.facts()) == one
-    (6, True)
+    >>> from clockseg.clockwork.trace import Seconds
+    >>> figures = Figures(Tally(("a", "b")))
+    >>> seconds = Seconds((2.0, 1.0), fuse=0.5)
+    >>> figures = figures.add(Record(True, (True, True), (None, None), (0, 0), seconds), first=True)
+    >>> figures = figures.add(Record(False, (True, False), (None, None), (1, 0), Seconds((4.0, 0.0), fuse=0.7)), first=False)
+    >>> figures.full_seconds, (figures + figures).full_seconds, (figures + figures).tally.frames
+    (5.7, 5.7, 4)
     """
 
     tally: Tally
-    decoded: int = 0
-    network_seconds: float = 0.0
-    full: FullPass = field(default_factory=FullPass)
-    spent: Spent = field(default_factory=Spent)
-    uncut: Spent = field(default_factory=Spent)
+    sums: Mapping[str, float] = field(default_factory=dict)
     calm: Confusion | Deviation | None = None
-    confidences: tuple[float, ...] = ()
-    busy: tuple[float, ...] = (0.0,) * len(BUSY)
-    waited: tuple[float, ...] = (0.0,) * len(WAITED)
 
     def add(
         self,
         record: Record,
         *,
         first: bool,
-        price: Price | None,
-        whole: Price | None,
-        joules: float | None,
+        price: Price | None = None,
+        whole: Price | None = None,
+        joules: float | None = None,
         decode_seconds: float = 0.0,
     ) -> Figures:
         """Return the figures with one more frame; ``first`` if its session begins with it."""
-        spent = record.seconds
-        busy = (decode_seconds, spent.motion, sum(spent.stages) + spent.clock, spent.fuse + spent.finish, 0.0)
-        known = replace(
-            self,
-            busy=_sums(self.busy, busy),
-            tally=self.tally.add(record, first=first),
-            network_seconds=self.network_seconds + record.seconds.network,
-            full=self.full.add(record, first=first),
-        )
-        # Energy counts from the second frame, as seconds do: the first one pays for what is compiled.
-        joules = 0.0 if first and joules is not None else joules
-        return replace(known, spent=self.spent.add(price, joules), uncut=self.uncut.add(whole, None))
+        spent, fires = record.seconds, any(record.fired)
+        more = {
+            "network": spent.network,
+            "multiply_adds": math.nan if price is None else price.multiply_adds,
+            "uncut": math.nan if whole is None else whole.multiply_adds,
+            # Energy counts from the second frame, as seconds do: the first one pays for what is compiled.
+            "joules": math.nan if joules is None else 0.0 if first else joules,
+            "busy decoding": decode_seconds,
+            "busy motion": spent.motion,
+            "busy network": sum(spent.stages) + spent.clock,
+            "busy showing": spent.fuse + spent.finish,
+        }
+        parts = zip((*spent.stages, spent.fuse, spent.finish), (*record.fired, fires, fires), strict=True)
+        for number, (seconds, ran) in enumerate(parts):
+            if first:
+                more[f"first {number}"] = seconds
+            elif ran:
+                more |= {f"later {number}": seconds, f"ran {number}": 1}
+        return replace(self.plus(more), tally=self.tally.add(record, first=first))
+
+    def plus(self, more: Mapping[str, float]) -> Figures:
+        """Return the figures with ``more`` added to their sums."""
+        sums = {name: self.sums.get(name, 0.0) + more.get(name, 0.0) for name in {**self.sums, **more}}
+        return replace(self, sums=sums)
 
     def __add__(self, other: Figures) -> Figures:
         if not isinstance(other, Figures):
             return NotImplemented
         calm: Any = None if self.calm is None or other.calm is None else self.calm + other.calm  # type: ignore[operator]
-        return Figures(
-            self.tally + other.tally,
-            self.decoded + other.decoded,
-            self.network_seconds + other.network_seconds,
-            self.full + other.full,
-            self.spent + other.spent,
-            self.uncut + other.uncut,
-            calm,
-            self.confidences + other.confidences,
-            _sums(self.busy, other.busy),
-            _sums(self.waited, other.waited),
+        return replace(self.plus(other.sums), tally=self.tally + other.tally, calm=calm)
+
+    @property
+    def full_seconds(self) -> float:
+        """Seconds of a frame on which every stage fires: the mean of each part over the later frames on which it ran, else the first."""
+        total, count = self.sums.get, len(self.tally.stages) + 2
+        return sum(
+            total(f"later {number}", 0.0) / ran
+            if (ran := total(f"ran {number}"))
+            else total(f"first {number}", 0.0) / self.tally.clips
+            for number in range(count)
         )
 
     @property
     def confidence(self) -> float | None:
         """The mean confidence over the frames on which it was measured, 0..1; None if it never was."""
-        return sum(self.confidences) / len(self.confidences) if self.confidences else None
+        return self._per("confidence", self.sums.get("looked", 0.0))
+
+    def _per(self, name: str, count: float) -> float | None:
+        """Return a sum over a number, None if either is unknown."""
+        mean = self.sums.get(name, math.nan) / count if count else math.nan
+        return None if math.isnan(mean) else mean
 
     def summary(self, wall_seconds: float) -> dict[str, Any]:
         """Return the figures for ``summary.json``."""
-        tally, full = self.tally, self.full.seconds
+        tally, sums = self.tally, self.sums
         mean = tally.seconds_per_frame
         return {
             "frames": tally.frames,
             "fire_rate": tally.fire_rate,
             "network_rate": tally.network_rate,
-            "network_seconds": round(self.network_seconds, 6),
+            "network_seconds": round(sums.get("network", 0.0), 6),
             "wall_seconds": round(wall_seconds, 6),
             "fps": round(tally.frames / wall_seconds, 3),
-            "relative_time_estimate": None if mean is None else round(mean / full, 4),
-            "multiply_adds_per_frame": _rounded(self.spent.multiply_adds_per_frame, 0),
-            "relative_multiply_adds": _rounded(self.spent.relative_multiply_adds(self.uncut), 4),
-            "joules_per_frame": _rounded(replace(self.spent, frames=tally.later).joules_per_frame, 4),
+            "relative_time_estimate": None if mean is None else round(mean / self.full_seconds, 4),
+            "multiply_adds_per_frame": _rounded(self._per("multiply_adds", tally.frames), 0),
+            "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
+            "joules_per_frame": _rounded(self._per("joules", tally.later), 4),
             "flicker": None if self.calm is None else flicker_facts(self.calm),
             "confidence": _rounded(self.confidence, 3),
-            "busy_seconds": {name: round(one, 3) for name, one in zip(BUSY, self.busy, strict=True)},
-            "waited_seconds": {name: round(one, 3) for name, one in zip(WAITED, self.waited, strict=True)},
+            "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},
+            "waited_seconds": {name: round(sums.get(f"waited {name}", 0.0), 3) for name in WAITED},
         }
 
     def facts(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
+        """Return the figures as plain values for JSON.
+
+        >>> figures = Figures(Tally(("a",), 1, 3, (1,)), {"network": 2.0})
+        >>> Figures.from_facts(figures.facts()) == figures
+        True
+        """
         told = asdict(self)
         if isinstance(self.calm, Confusion):
             told["calm"] = {"counts": self.calm.counts.tolist()}
@@ -167,30 +145,12 @@ class Figures:
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Figures:
         """Restore figures from the values of ``facts``; ``KeyError`` or ``TypeError`` for anything else."""
-        calm = facts["calm"]
+        calm, tally = facts["calm"], facts["tally"]
         return cls(
-            **_tuples(facts)
-            | {
-                "tally": Tally(**_tuples(facts["tally"])),
-                "full": FullPass(**_tuples(facts["full"])),
-                "spent": _spent(facts["spent"]),
-                "uncut": _spent(facts["uncut"]),
-                "calm": None if calm is None else Deviation(**calm) if "apart" in calm else Confusion(**calm),
-            }
+            Tally(**tally | {name: tuple(tally[name]) for name in ("stages", "fires")}),
+            dict(facts["sums"]),
+            None if calm is None else Deviation(**calm) if "apart" in calm else Confusion(**calm),
         )
-
-
-def _sums(first: tuple[T, ...], second: tuple[T, ...]) -> tuple[T, ...]:
-    return tuple(a + b for a, b in zip(first, second, strict=True))
-
-
-def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
-
-
-def _spent(facts: dict[str, Any]) -> Spent:
-    price = facts["price"]
-    return Spent(facts["frames"], None if price is None else Price(**price), facts["joules"])
 
 
 def _rounded(value: float | None, places: int) -> float | None:

@@ -24,7 +24,7 @@ class _Found(NamedTuple):
 
 def starts_of(results: Sequence[PieceResult]) -> tuple[int, ...]:
     """Return the number of the frame with which each piece begins."""
-    return tuple(accumulate((result.figures.decoded for result in results[:-1]), initial=0))
+    return tuple(accumulate((result.decoded for result in results[:-1]), initial=0))
 
 
 def join_pieces(

@@ -110,13 +110,14 @@ def pieces(job: Job, boundaries: Sequence[Fraction]) -> Iterator[Piece]:
 class PieceResult:
     """The result of a piece.
 
-    ``figures``: sums over its frames; ``problems``: a sentence for each loss; ``carry``: the carry in use at its end;
-    ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``: the reason if there is no frame in
-    it, which is a loss only if there is none in the other pieces either; ``files``: the names of the images taken;
-    ``ended_at``: the time at which it was complete, in seconds since the epoch.
+    ``figures``: sums over its frames; ``decoded``: frames of the input, taken or not; ``problems``: a sentence for each loss;
+    ``carry``: the carry in use at its end; ``end_seconds``: the end of its last frame; ``wall_seconds``: elapsed time; ``empty``:
+    the reason if there is no frame in it, which is a loss only if there is none in the other pieces either; ``files``: the names
+    of the images taken; ``ended_at``: the time at which it was complete, in seconds since the epoch.
     """
 
     figures: Figures
+    decoded: int = 0
     problems: tuple[str, ...] = ()
     carry: str = ""
     end_seconds: float | None = None
@@ -232,16 +233,18 @@ def _run(
                 empty = str(error)
         # The pass stops early at the end of a limit.
         clip.check_unchanged()
-    figures = replace(
-        run.figures,
-        decoded=run.decoded,
-        calm=None if calm is None else calm.counted[0],
-        busy=(*run.figures.busy[:-1], background.seconds + out.drawing_seconds),
-        waited=(run.waited_for_frames, run.waited_for_writing),
-    )
-    problems = (*clip.problems, *out.problems)
+    waited = {"waited frames": run.waited_for_frames, "waited writing": run.waited_for_writing}
+    figures = run.figures.plus({"busy writing": background.seconds + out.drawing_seconds, **waited})
     return PieceResult(
-        figures, problems, run.carry, out.end_seconds, time.perf_counter() - begun, empty, tuple(out.files), time.time()
+        replace(figures, calm=None if calm is None else calm.counted[0]),
+        run.decoded,
+        (*clip.problems, *out.problems),
+        run.carry,
+        out.end_seconds,
+        time.perf_counter() - begun,
+        empty,
+        tuple(out.files),
+        time.time(),
     )
 
 
@@ -335,8 +338,7 @@ class _Run:
         if maps is None or stated(self.net) is None:
             return
         if looked_at(self._seen):
-            found = confidence_of(maps)
-            self.figures = replace(self.figures, confidences=(*self.figures.confidences, found))
+            self.figures = self.figures.plus({"confidence": confidence_of(maps), "looked": 1})
         self._seen += 1
 
     def _told(self, shown: Sequence[Shown], joules: float | None) -> Iterator[tuple[Frame, Array, Record]]:

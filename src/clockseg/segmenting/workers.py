@@ -33,18 +33,6 @@ PROGRESS_SECONDS = 0.5
 """Interval between two progress messages from another process."""
 
 
-class Workers(Protocol):
-    """Runs up to ``jobs`` steps at once; ``submit`` returns the future result of one, and ``close`` ends all at once.
-
-    ``on_progress`` is called in this process, in one thread at a time.
-    """
-
-    @property
-    def jobs(self) -> int: ...
-    def submit(self, step: Step, on_progress: OnProgress) -> Future[Any]: ...
-    def close(self) -> None: ...
-
-
 class Here:
     """Runs each step in this thread: ``submit`` returns when it has ended.
 
@@ -82,7 +70,10 @@ class Worker(Protocol):
 
 
 class Pool:
-    """``jobs`` workers, each of which ``begin`` makes. One that is lost is replaced, and its step is tried again."""
+    """``jobs`` workers, each of which ``begin`` makes. One that is lost is replaced, and its step is tried again.
+
+    ``on_progress`` is called in this process, in a thread for each worker.
+    """
 
     def __init__(self, begin: Callable[[], Worker], jobs: int) -> None:
         self.jobs, self._begin = jobs, begin
@@ -91,8 +82,7 @@ class Pool:
         for number in range(jobs):
             self._free.put(number)
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="clockseg-worker")
-        self._replacing, self._telling = threading.Lock(), threading.Lock()
-        self._closed = False
+        self._replacing, self._closed = threading.Lock(), False
 
     def submit(self, step: Step, on_progress: OnProgress) -> Future[Any]:
         """Run the step in the next worker that is free."""
@@ -107,15 +97,11 @@ class Pool:
         self._threads.shutdown()
 
     def _run(self, step: Step, on_progress: OnProgress) -> Any:
-        def tell(now: Progress) -> None:
-            with self._telling:
-                on_progress(now)
-
         number, tries = self._free.get(), 0
         try:
             while True:
                 try:
-                    return self._workers[number].run(step, tell)
+                    return self._workers[number].run(step, on_progress)
                 except WorkerLost:
                     tries += 1
                     if not self._replaced(number) or tries == TRIES:
@@ -130,6 +116,10 @@ class Pool:
                 self._workers[number].close()
                 self._workers[number] = self._begin()
             return not self._closed
+
+
+Workers: TypeAlias = Here | Pool
+"""Run up to ``jobs`` steps at once; ``submit`` returns the future result of one, and ``close`` ends all at once."""
 
 
 class Process:
