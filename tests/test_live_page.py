@@ -114,11 +114,11 @@ class TestWhoMaySeeIt:
 
     @given(st.text(max_size=40))
     def test_any_host_is_answered_to_or_not(self, text: str) -> None:
-        for address in (Address("127.0.0.1", 1), Address("0.0.0.0", 1, "secret")):
-            assert not address.answers_to(f"{text}.evil.example")
-            assert address.answers_to(text) in (True, False)
-            assert not Address("0.0.0.0", 1, "secret").admits(text if text != "secret" else "")
-            address.token_in(text, 1)
+        address = Address("127.0.0.1", 1)
+        assert not address.answers_to(f"{text}.evil.example")
+        assert address.answers_to(text) in (True, False)
+        assert not Address("0.0.0.0", 1, "secret").admits(text if text != "secret" else "")
+        address.token_in(text, 1)
 
     def test_with_a_token(self, net: StagedNetwork) -> None:
         # What binds to another host asks for a token; here it is bound to this machine, and asks all the same.

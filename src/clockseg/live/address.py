@@ -28,11 +28,6 @@ class Address:
     token: str = field(default="", repr=False)
 
     @property
-    def local(self) -> bool:
-        """True if only this machine can reach the address."""
-        return _loopback(self.host)
-
-    @property
     def family(self) -> socket.AddressFamily:
         """IPv6 or IPv4."""
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
@@ -44,22 +39,17 @@ class Address:
         return f"{place}?token={self.token}" if self.token else place
 
     def answers_to(self, named: str | None) -> bool:
-        """Return True if a request with this Host header is meant for this address.
+        """Return True if a request with this Host header is meant for this address: any is that brings the token.
 
-        A web page elsewhere may let a name of its own lead here (DNS rebinding), and would then read what is here as its
-        own; it can't choose the name under which a browser asks.
+        Without a token, a web page elsewhere may let a name of its own lead here (DNS rebinding), and would then read what is
+        here as its own; it can't choose the name under which a browser asks.
 
         >>> address = parse_address("8080")
         >>> address.answers_to("localhost:8080"), address.answers_to("evil.example:8080"), address.answers_to(None)
         (True, False, False)
         """
         found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?", named or "")
-        if found is None:
-            return False
-        host = found[1].strip("[]").lower().rstrip(".")
-        if host == "localhost" or _loopback(host):
-            return True
-        return not self.local and (_literal(host) or host in _own_names(self.host))
+        return bool(self.token) or (found is not None and _loopback(found[1].strip("[]").lower().rstrip(".")))
 
     def admits(self, token: str | None) -> bool:
         """Return True if the token is right; compared in constant time."""
@@ -102,17 +92,9 @@ def parse_address(text: str) -> Address:
 
 def _loopback(host: str) -> bool:
     # Of names only this one: any other may lead elsewhere tomorrow.
-    return host == "localhost" or (_literal(host) and ipaddress.ip_address(host).is_loopback)
-
-
-def _literal(host: str) -> bool:
+    if host == "localhost":
+        return True
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-    return True
-
-
-def _own_names(host: str) -> set[str]:
-    own = socket.gethostname().lower()
-    return {host, own, own.partition(".")[0], f"{own.partition('.')[0]}.local"}

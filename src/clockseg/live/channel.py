@@ -10,6 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Record, Tally
@@ -45,28 +47,24 @@ class Delays:
     """
 
     def __init__(self) -> None:
-        self._counts = [0] * _BINS
-        self._number = 0
+        self._counts = np.zeros(_BINS, np.int64)
         self.most = 0.0
 
     def __len__(self) -> int:
-        return self._number
+        return int(self._counts.sum())
 
     def add(self, seconds: float) -> None:
         """One more."""
         place = int(math.log(max(seconds, _LEAST) / _LEAST, _STEP) + 0.5)
         self._counts[min(place, _BINS - 1)] += 1
-        self._number += 1
         self.most = max(self.most, seconds)
 
     def quantile(self, share: float) -> float | None:
         """Return the quantile ``share`` of the delays (nearest rank, to half a percent); None without any."""
-        left = max(1, math.ceil(share * self._number))
-        for place, number in enumerate(self._counts):
-            left -= number
-            if left <= 0:
-                return float(min(self.most, _LEAST * _STEP**place))
-        return None
+        if not len(self):
+            return None
+        place = int(np.argmax(np.cumsum(self._counts) >= max(1, share * len(self))))
+        return float(min(self.most, _LEAST * _STEP**place))
 
     def facts(self) -> dict[str, Any]:
         """Median, 95th and 99th percentile and the most, in milliseconds; None without any.
@@ -75,12 +73,9 @@ class Delays:
         True
         """
         quantiles = {"median": 0.5, "p95": 0.95, "p99": 0.99}
-        found = {name: _milliseconds(self.quantile(share)) for name, share in quantiles.items()}
-        return found | {"most": _milliseconds(self.most if self._number else None)}
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else round(1000 * seconds, 3)
+        found = {name: self.quantile(share) for name, share in quantiles.items()}
+        found["most"] = self.most if len(self) else None
+        return {name: None if seconds is None else round(1000 * seconds, 3) for name, seconds in found.items()}
 
 
 class Shown(NamedTuple):
