@@ -10,13 +10,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clockseg
+from benchmarks.instance_scores import Score, score
 from blobs import NAMES, SIZE, Disc, blob_model, check_coco, found_masks, scene, scenes, shaped_model, write_blobs
 from clockseg.cli.main import main
 from clockseg.errors import NetworkError, UsageError
 from clockseg.instances.heads import Head
 from clockseg.instances.matching import assignment
 from clockseg.instances.recognising import recognise
-from clockseg.instances.scoring import Score, score
 from clockseg.instances.sets import Instances
 from clockseg.instances.writing import decoded, encoded
 from clockseg.networks.cutting import cut_network

@@ -22,12 +22,12 @@ import numpy as np
 import clockseg
 from benchmarks.harness import Facts, number, percent, table, where
 from benchmarks.inputs import data
+from benchmarks.instance_scores import Score
 from benchmarks.measuring import clockseg as clockseg_command
 from benchmarks.measuring import took, turns
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.datasets import read_data
 from clockseg.instances.matching import assignment
-from clockseg.instances.scoring import Score
 from clockseg.instances.sets import Instances, box_overlaps
 from clockseg.networks.cutting import cut_network
 from clockseg.video import OverlayWriter

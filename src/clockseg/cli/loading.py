@@ -34,8 +34,7 @@ def load_network(args: argparse.Namespace, *, instances: bool = False) -> Staged
     net = load(args.network, **engine_options(args))
     if kind_of(net) == "instances" and not instances:
         raise UsageError(
-            f"network {net.name!r} gives instances, and this command compares maps; segment and live take it. Masks are "
-            "scored against yours by clockseg.instances.scoring."
+            f"network {net.name!r} gives instances, and this command compares maps; segment and live take it."
         )
     tell_engine(args, net)
     return net
