@@ -25,7 +25,7 @@ MOST_CELLS = 16_000_000
 class Head:
     """The layout of an instance network's outputs, and the thresholds that apply.
 
-    ``layout``: one of ``LAYOUTS``. ``outputs``: the names of the tensors in the order of that layout. ``score``: the least score
+    ``layout``: one of ``_LAYOUTS``. ``outputs``: the names of the tensors in the order of that layout. ``score``: the least score
     of an instance, ``overlap``: the largest overlap of two boxes of a class before the lower one is suppressed, both 0..1.
     """
 
@@ -35,9 +35,9 @@ class Head:
     overlap: float = 0.7
 
     def __post_init__(self) -> None:
-        roles = LAYOUTS.get(self.layout)
-        if roles is None or len(self.outputs) != len(roles) or not all(isinstance(one, str) for one in self.outputs):
-            known = "; ".join(f"{name}: {', '.join(of)}" for name, of in LAYOUTS.items())
+        _, roles = _LAYOUTS.get(self.layout, (None, ()))
+        if not roles or len(self.outputs) != len(roles) or not all(isinstance(one, str) for one in self.outputs):
+            known = "; ".join(f"{name}: {', '.join(of)}" for name, (_, of) in _LAYOUTS.items())
             raise NetworkError(
                 f"instances have the layout {self.layout!r} with the outputs {', '.join(map(str, self.outputs))}; "
                 f"the layouts and their outputs are {known}."
@@ -68,7 +68,8 @@ class Head:
         arrays = [np.asarray(value[name]) for name in self.outputs]
         width, height = (int(side) for side in value[FRAME_SIZE])
         view = _View((width, height), picture, frame)
-        return _DECODERS[self.layout](self, arrays, view)
+        decode, _ = _LAYOUTS[self.layout]
+        return decode(self, arrays, view)
 
 
 @dataclass(frozen=True)
@@ -246,20 +247,12 @@ def _rcnn(head: Head, arrays: list[Array], view: _View) -> Instances:
     return view.instances(soft, labels[kept], scores[kept], boxes[kept].astype(np.float32))
 
 
-LAYOUTS = {
-    "yolo": ("boxes with class scores and coefficients", "prototypes"),
-    "yolov5": ("boxes with objectness, class scores and coefficients", "prototypes"),
-    "yolo-suppressed": ("boxes with score, class and coefficients", "prototypes"),
-    "detr": ("boxes", "logits", "masks"),
-    "queries": ("logits", "masks"),
-    "rcnn": ("boxes", "labels", "scores", "masks"),
+_LAYOUTS: dict[str, tuple[Callable[[Head, list[Array], _View], Instances], tuple[str, ...]]] = {
+    "yolo": (_yolo, ("boxes with class scores and coefficients", "prototypes")),
+    "yolov5": (_yolov5, ("boxes with objectness, class scores and coefficients", "prototypes")),
+    "yolo-suppressed": (_suppressed_yolo, ("boxes with score, class and coefficients", "prototypes")),
+    "detr": (_detr, ("boxes", "logits", "masks")),
+    "queries": (_queries, ("logits", "masks")),
+    "rcnn": (_rcnn, ("boxes", "labels", "scores", "masks")),
 }
-"""The layouts of instance heads, and the outputs that each has."""
-_DECODERS: dict[str, Callable[[Head, list[Array], _View], Instances]] = {
-    "yolo": _yolo,
-    "yolov5": _yolov5,
-    "yolo-suppressed": _suppressed_yolo,
-    "detr": _detr,
-    "queries": _queries,
-    "rcnn": _rcnn,
-}
+"""The layouts of instance heads: how each is decoded, and its outputs."""

@@ -147,13 +147,12 @@ def _shown(clip: Clip) -> tuple[int, int]:
 
 def _referenced(run: Run, page: Path) -> Picture | None:
     """Return the source itself if browsers play it and its frames have times."""
-    if run.source is None or run.source.is_dir() or not run.timed:
+    if run.source is None or run.source.is_dir() or run.times is None:
         return None
     with open_clip(run.source) as clip:
         if clip.kind != "video" or not _played(run.source):
             return None
-        times = np.array([line["pts_seconds"] for line in run.trace], float)
-        return Picture(times, _shown(clip), url=relative_url(run.source, page))
+        return Picture(run.times, _shown(clip), url=relative_url(run.source, page))
 
 
 def _played(path: Path) -> bool:

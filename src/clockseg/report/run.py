@@ -80,23 +80,15 @@ class Run:
         return np.array([line["frame"] for line in self.trace] or range(self.frames), np.int64)
 
     @cached_property
-    def timed(self) -> bool:
-        """True if all frames have timestamps that increase."""
-        times = [line.get("pts_seconds") for line in self.trace]
-        return bool(times) and None not in times and bool((np.diff(np.array(times, float)) > 0).all())
+    def times(self) -> Array | None:
+        """Float64 [frames]: the time of each in the input, in seconds; None unless all have times that increase."""
+        times = np.array([line.get("pts_seconds") for line in self.trace], float)
+        return times if len(times) and (np.diff(times, prepend=-np.inf) > 0).all() else None
 
     @cached_property
     def seconds(self) -> Array:
         """Float64 [frames]: the time of each, from 0; at ``IMAGES_FPS`` if they have no usable times."""
-        if not self.timed:
-            return np.arange(self.frames) / IMAGES_FPS
-        times = np.array([line["pts_seconds"] for line in self.trace], float)
-        return np.asarray(times - times[0])
-
-    @property
-    def moments(self) -> Array:
-        """Int64 [frames]: the times in the input in microseconds, for a run whose frames have times."""
-        return np.array([round(1_000_000 * line["pts_seconds"]) for line in self.trace], np.int64)
+        return np.arange(self.frames) / IMAGES_FPS if self.times is None else self.times - self.times[0]
 
     @property
     def numeric(self) -> bool:

@@ -32,8 +32,9 @@ def places(run: Run, first: Run) -> Array:
     """
     if not run.frames:
         return np.full(first.frames, -1, np.int64)
-    timed = run.timed and first.timed
-    there, wanted = (run.moments, first.moments) if timed else (run.numbers, first.numbers)
+    there, wanted = run.numbers, first.numbers
+    if run.times is not None and first.times is not None:
+        there, wanted = (np.round(1_000_000 * times) for times in (run.times, first.times))
     found = np.searchsorted(there, wanted).clip(0, run.frames - 1)
     return np.where(there[found] == wanted, found, -1)
 

@@ -95,7 +95,7 @@ def _facts(runs: Sequence[Run], target: Path, video: Choice, note: Callable[[str
         "version": __version__,
         "frames": first.frames,
         "numbers": packed(first.numbers.astype(np.uint32)),
-        "timed": first.timed,
+        "timed": first.times is not None,
         "seconds": packed(first.seconds.astype(np.float64)),
         "carried": CARRIED,
         "parts": PARTS,

@@ -20,9 +20,8 @@ from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import Schedule, check
 from clockseg.clockwork.trace import Progress
-from clockseg.errors import UsageError, VideoError
+from clockseg.errors import VideoError
 from clockseg.files import printable
-from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import doubt, run_facts, stated
 from clockseg.segmenting.joining import join_pieces, starts_of
 from clockseg.segmenting.pieces import (
@@ -92,7 +91,6 @@ class Work:
 
     def __post_init__(self) -> None:
         check(self.net, self.schedule)
-        _check_classes(self.net)
         class_numbers(self.net, self.job.classes)
         if self.job.flicker:
             flickers(self.net)
@@ -233,12 +231,3 @@ def _problems(planned: Planned, results: Sequence[PieceResult]) -> tuple[str, ..
     starts = [float(piece.start or 0) for piece in planned.pieces]
     told = zip(starts, results, strict=False)
     return tuple(f"from {start:.2f} s on: {text}" for start, result in told for text in result.problems)
-
-
-def _check_classes(net: StagedNetwork) -> None:
-    count = len(net.sidecar.classes) if net.sidecar is not None else MOST_CLASSES
-    if count > MOST_CLASSES:
-        raise UsageError(
-            f"network {net.name!r} has {count} classes in its sidecar; label maps hold 1 to {MOST_CLASSES} classes "
-            "(one byte per pixel, 255 for none). Give a network of class scores."
-        )
