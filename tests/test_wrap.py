@@ -7,7 +7,9 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import copy
+import inspect
 import pickle
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 
 from clockseg.errors import NetworkError, UsageError
 from clockseg.wrapping import wrap
-from clockseg.wrapping.call import Calls, Outcome
+from clockseg.wrapping.call import Outcome, asked_for
 from clockseg.wrapping.staging import Normalisation
 
 transformers = pytest.importorskip(
@@ -314,12 +316,12 @@ def test_what_a_call_asks_for() -> None:
             return args[0]
 
     free, frame = Free().eval(), torch.zeros(1, 3, 2, 2)
-    calls = Calls.of(free, free.forward)
-    assert calls.asked((frame,), {"scale": None, "return_dict": True}) == (frame, {"return_dict": True}, ())
-    assert calls.asked((frame, frame), {}) == (None, {}, ("1",))
-    assert calls.asked((frame,), {"scale": 2}) == (None, {}, ("scale",))
-    assert calls.asked((frame[0],), {}).frames is None
-    assert calls.asked((), {}).frames is None
+    asked = partial(asked_for, free, inspect.signature(free.forward))
+    assert asked((frame,), {"scale": None, "return_dict": True}) == (frame, {"return_dict": True}, ())
+    assert asked((frame, frame), {}) == (None, {}, ("1",))
+    assert asked((frame,), {"scale": 2}) == (None, {}, ("scale",))
+    assert asked((frame[0],), {}).frames is None
+    assert asked((), {}).frames is None
 
 
 @torch.inference_mode()

@@ -62,19 +62,19 @@ def wrap(
     True
     """
     _check(module, batch)
-    from clockseg.wrapping.clocked import Clocked, Wrapping
+    from clockseg.wrapping.clocked import Clocked
     from clockseg.wrapping.staging import Normalisation, Staging
 
     chosen = parse_schedule(schedule) if isinstance(schedule, str) and schedule != RECOMMENDED else schedule
-    how = Wrapping(
+    return Clocked(
+        module,
         None if isinstance(chosen, str) else chosen,
         parse_carry(carry) if isinstance(carry, str) else carry,
         Staging(engine, precision, threads, at, stages, None if output is None else str(output)),
         None if processor is None else Normalisation.of(processor),
         batch,
         tolerance,
-    )
-    return Clocked(module, how).on()
+    ).on()
 
 
 def _check(module: Any, batch: Any) -> None:

@@ -30,54 +30,42 @@ class Asked(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The calls of ``module``, whose own forward is ``plain``."""
+def asked_for(
+    module: nn.Module, signature: inspect.Signature, given: tuple[Any, ...], named: Mapping[str, Any]
+) -> Asked:
+    """Classify a call of ``module``, whose own forward has this ``signature``.
 
-    module: nn.Module
-    plain: Callable[..., Any]
-    signature: inspect.Signature
-
-    @classmethod
-    def of(cls, module: nn.Module, plain: Callable[..., Any]) -> Calls:
-        """Return the calls with the signature of ``plain``."""
-        return cls(module, plain, inspect.signature(plain))
-
-    def asked(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Asked:
-        """Classify a call.
-
-        The module itself must answer in training mode, while it is traced or compiled, if gradients of the frame are needed,
-        and if another argument is given that is not None or False (labels, masks, hidden states).
-        """
-        if self.module.training or torch.jit.is_tracing() or torch.compiler.is_compiling():
-            return Asked(None)
-        try:
-            arguments = self.signature.bind(*given, **named).arguments
-        except TypeError:
-            return Asked(None)
-        frames, rest = _first(self.signature, arguments)
-        wanted = isinstance(frames, Tensor) and frames.ndim == 4 and len(frames) > 0
-        if not wanted or (frames.requires_grad and torch.is_grad_enabled()):
-            return Asked(None)
-        form = {FORM: rest.pop(FORM)} if rest.get(FORM) is not None else {}
-        rest.pop(FORM, None)
-        beside = tuple(name for name, value in rest.items() if value is not None and value is not False)
-        return Asked(None if beside else frames, form, beside)
+    The module itself must answer in training mode, while it is traced or compiled, if gradients of the frame are needed,
+    and if another argument is given that is not None or False (labels, masks, hidden states).
+    """
+    if module.training or torch.jit.is_tracing() or torch.compiler.is_compiling():
+        return Asked(None)
+    try:
+        arguments = signature.bind(*given, **named).arguments
+    except TypeError:
+        return Asked(None)
+    frames, rest = _first(signature, arguments)
+    wanted = isinstance(frames, Tensor) and frames.ndim == 4 and len(frames) > 0
+    if not wanted or (frames.requires_grad and torch.is_grad_enabled()):
+        return Asked(None)
+    form = {FORM: rest.pop(FORM)} if rest.get(FORM) is not None else {}
+    rest.pop(FORM, None)
+    beside = tuple(name for name, value in rest.items() if value is not None and value is not False)
+    return Asked(None if beside else frames, form, beside)
 
 
 def _first(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the first argument, and all others, including those of ``**kwargs``."""
-    name, kind = next(((one.name, one.kind) for one in signature.parameters.values()), ("", None))
     rest: dict[str, Any] = {}
     for key, value in arguments.items():
-        if signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
+        kind = signature.parameters[key].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
             rest |= value
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            rest |= dict(zip((key, *map(str, range(1, len(value)))), value, strict=False))
         else:
             rest[key] = value
-    found = rest.pop(name, None)
-    if kind is inspect.Parameter.VAR_POSITIONAL and found:
-        return found[0], rest | dict(zip(map(str, range(1, len(found))), found[1:], strict=True))
-    return found, rest
+    return rest.pop(next(iter(signature.parameters), ""), None), rest
 
 
 class Forward:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clockseg.carry import Flow, Warp
+from clockseg.carry import Carry, Flow, Warp
 from clockseg.clocks import PICTURE
 from clockseg.clocks.rates import skip_frame
 from clockseg.clockwork.network import StagedNetwork
@@ -23,24 +24,12 @@ from clockseg.clockwork.schedule import Schedule, ScheduleLike, carried, check, 
 from clockseg.clockwork.session import Session
 from clockseg.clockwork.trace import Record, Tally
 from clockseg.errors import UsageError
-from clockseg.wrapping.call import Asked, Calls, Forward, Outcome
+from clockseg.wrapping.call import Asked, Forward, Outcome, asked_for
 from clockseg.wrapping.staging import Normalisation, Staging, check_same
 
 SHAPES = 4
 """The most frame shapes that stay ready; the least recently used one is dropped."""
 Batch: TypeAlias = Literal["streams", "frames"]
-
-
-@dataclass(frozen=True)
-class Wrapping:
-    """Options of a wrapped module; see ``clockseg.wrap``. ``schedule``: None for one chosen for the network."""
-
-    schedule: ScheduleLike | None
-    carry: Any
-    staging: Staging
-    normalisation: Normalisation | None
-    batch: Batch | None
-    tolerance: float
 
 
 class Pictured(np.ndarray):  # type: ignore[type-arg]
@@ -67,11 +56,21 @@ class _Ready:
 class Clocked:
     """Control of a wrapped ``module``, returned by ``clockseg.wrap``: switches its clock on and off and reports what ran.
 
-    A ``with`` block over it switches it off at its end.
+    A ``with`` block over it switches it off at its end. ``schedule``: None for one chosen for the network.
     """
 
-    def __init__(self, module: nn.Module, how: Wrapping) -> None:
-        self.module, self.how = module, how
+    def __init__(
+        self,
+        module: nn.Module,
+        schedule: ScheduleLike | None,
+        carry: Carry | None,
+        staging: Staging,
+        normalisation: Normalisation | None,
+        batch: Batch | None,
+        tolerance: float,
+    ) -> None:
+        self.module, self._asked, self._carry, self._staging = module, schedule, carry, staging
+        self._normalisation, self._batch, self._tolerance = normalisation, batch, tolerance
         self.passed = 0
         """Calls that the module itself answered."""
         self._told = False
@@ -92,7 +91,7 @@ class Clocked:
             return self
         if isinstance(own, Forward):
             raise UsageError("the module is wrapped already; call off() on the earlier wrapper first.")
-        self._calls = Calls.of(self.module, self.module.forward)
+        self._plain, self._signature = self.module.forward, inspect.signature(self.module.forward)
         self.module.forward = Forward(self._call, self.module, own)  # type: ignore[method-assign,assignment]
         self.reset()
         return self
@@ -150,13 +149,12 @@ class Clocked:
 
     def _call(self, *given: Any, **named: Any) -> Any:
         """Run a call in place of the module's forward."""
-        plain = self._calls.plain
         if getattr(self._inside, "busy", False):
-            return plain(*given, **named)
-        asked = self._calls.asked(given, named)
+            return self._plain(*given, **named)
+        asked = asked_for(self.module, self._signature, given, named)
         if asked.frames is None:
             self._pass(asked)
-            return plain(*given, **named)
+            return self._plain(*given, **named)
         with self._lock, self._plainly(), torch.no_grad():
             return self._run(asked.frames.detach(), asked.form)
 
@@ -184,7 +182,7 @@ class Clocked:
         ready = self._at(frames[:1])
         key = tuple(asked.items())
         if key not in ready.forms:
-            ready.forms[key] = Outcome.of(self._calls.plain(frames[:1], **asked), self.how.staging.output)
+            ready.forms[key] = Outcome.of(self._plain(frames[:1], **asked), self._staging.output)
         made = [session(self._image(frame)) for session, frame in zip(self._sessions(ready, frames), frames.split(1))]
         # A copy, because the caller may write into it; made here, outside of any inference mode.
         joined = torch.cat([tensor.to(frames.device, frames.dtype) for tensor in made])
@@ -195,7 +193,7 @@ class Clocked:
             raise UsageError(
                 "autocast is on around a wrapped module; leave it out and give precision='bf16' to clockseg.wrap."
             )
-        if len(frames) > 1 and self.how.batch is None:
+        if len(frames) > 1 and self._batch is None:
             raise UsageError(
                 f"a batch of {len(frames)}: give clockseg.wrap its meaning: batch='streams' (each item is the next frame of its "
                 "own video) or batch='frames' (frames of one video, in order)."
@@ -203,7 +201,7 @@ class Clocked:
 
     def _sessions(self, ready: _Ready, frames: Tensor) -> list[Session]:
         """Return one session for each frame."""
-        streams = len(frames) if self.how.batch == "streams" else 1
+        streams = len(frames) if self._batch == "streams" else 1
         if not ready.sessions:
             ready.sessions += [Session(ready.net, ready.schedule) for _ in range(streams)]
         if len(ready.sessions) != streams:
@@ -212,9 +210,9 @@ class Clocked:
 
     def _image(self, frame: Tensor) -> Any:
         """Return the image of a frame that a session sees."""
-        if self.how.normalisation is None:
+        if self._normalisation is None:
             return frame
-        found = self.how.normalisation.picture(frame).view(Pictured)
+        found = self._normalisation.picture(frame).view(Pictured)
         found.tensor = frame
         return found
 
@@ -234,25 +232,25 @@ class Clocked:
     def _made(self, frame: Tensor) -> _Ready:
         """Divide the module and compare it with itself on this frame; on failure it is left as it was."""
         try:
-            net = self.how.staging.net(self.module, frame)
-            form = Outcome.of(given := self._calls.plain(frame), self.how.staging.output)
-            check_same(net(frame), form.tensor(given), self.how.tolerance)
+            net = self._staging.net(self.module, frame)
+            form = Outcome.of(given := self._plain(frame), self._staging.output)
+            check_same(net(frame), form.tensor(given), self._tolerance)
             schedule = self._schedule(net)
         except Exception:
             self.off()
             raise
-        return _Ready(_pictured(net, self.how.normalisation), schedule, _weights(self.module), forms={(): form})
+        return _Ready(_pictured(net, self._normalisation), schedule, _weights(self.module), forms={(): form})
 
     def _schedule(self, net: StagedNetwork) -> Schedule:
         # Without a schedule: every third frame, warped in between if there are pictures to estimate motion from.
-        recommended = skip_frame(3) if self.how.normalisation is None else carried(skip_frame(3), Warp(Flow()))
-        chosen = self.how.schedule or recommended
-        if self.how.carry is not None:
-            chosen = carried(chosen, self.how.carry)
+        recommended = skip_frame(3) if self._normalisation is None else carried(skip_frame(3), Warp(Flow()))
+        chosen = self._asked or recommended
+        if self._carry is not None:
+            chosen = carried(chosen, self._carry)
         schedule = schedule_for(chosen, len(net))
         check(net, schedule)
         pictures = any(PICTURE in watched for watched in schedule.watched)
-        if (schedule.carry.estimates_motion or pictures) and self.how.normalisation is None:
+        if (schedule.carry.estimates_motion or pictures) and self._normalisation is None:
             raise UsageError(
                 f"the schedule reads the picture (carry {schedule.carry}), so the normalisation of frames must be known: give "
                 "processor=, the image processor that prepares them, or a pair (mean, std)."
