@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from clockseg.execution.recording import record, replay
     from clockseg.instances.network import instance_network
     from clockseg.instances.sets import Instances
-    from clockseg.instances.writing import read_instances
     from clockseg.networks.candidates import candidates
     from clockseg.networks.cutting import cut
     from clockseg.networks.load import load
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from clockseg.planning.planner import plan
     from clockseg.planning.schedule_file import read_schedule_file
     from clockseg.planning.tuning import tune
-    from clockseg.segmenting.results import read_labels, read_summary, read_trace, read_values
+    from clockseg.segmenting.results import read_instances, read_labels, read_summary, read_trace, read_values
     from clockseg.segmenting.segmentation import segment
     from clockseg.showing.stream import run
     from clockseg.wrapping import wrap
@@ -66,7 +65,7 @@ _HOMES = {
     "clockseg.carry": ("parse_carry",),
     "clockseg.planning.planner": ("plan",),
     "clockseg.wrapping": ("wrap",),
-    "clockseg.segmenting.results": ("read_labels", "read_summary", "read_trace", "read_values"),
+    "clockseg.segmenting.results": ("read_instances", "read_labels", "read_summary", "read_trace", "read_values"),
     "clockseg.clocks": (
         "adaptive",
         "at_least_every",
@@ -84,7 +83,6 @@ _HOMES = {
     "clockseg.execution.recording": ("record", "replay"),
     "clockseg.instances.network": ("instance_network",),
     "clockseg.instances.sets": ("Instances",),
-    "clockseg.instances.writing": ("read_instances",),
     "clockseg.clocks.rates": (
         "alternating",
         "exponential",

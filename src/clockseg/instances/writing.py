@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from clockseg.errors import DataError
 from clockseg.instances.sets import Instances, within
 from clockseg.types import Array, Labels, Size
 
@@ -85,30 +82,6 @@ def instance_line(frame: int, found: Instances, names: Sequence[str]) -> str:
             }
         )
     return json.dumps({"frame": frame, "size": list(found.size), "instances": entries}, allow_nan=False)
-
-
-def read_instances(result: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a result folder's ``instances.jsonl`` (or of the file): frame, its size (W, H), and its instances, each
-    with its ``mask``, bool [H, W].
-
-    ``DataError`` names a line that is damaged.
-    """
-    path = Path(result)
-    path = path / "instances.jsonl" if path.is_dir() else path
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path}: can't be read ({error}). Give a folder with instances that clockseg segment wrote."
-        ) from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            told = json.loads(line)
-            for one in told["instances"]:
-                one["mask"] = decoded(one["segmentation"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}, line {number}: no instances ({error}). Segment the video again.") from None
-        yield told
 
 
 def class_map(entries: Iterable[dict[str, Any]], size: Size) -> Labels:

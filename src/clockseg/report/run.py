@@ -14,8 +14,17 @@ import numpy as np
 
 from clockseg.errors import DataError
 from clockseg.files import from_printable, whole
-from clockseg.instances.writing import class_map, read_instances
-from clockseg.segmenting.results import FILES, SUMMARY, check_result, read_labels, read_summary, read_trace, read_values
+from clockseg.instances.writing import class_map
+from clockseg.segmenting.results import (
+    FILES,
+    SUMMARY,
+    check_result,
+    read_instances,
+    read_labels,
+    read_summary,
+    read_trace,
+    read_values,
+)
 from clockseg.types import Array, Labels
 from clockseg.video import Heat
 from clockseg.video.overlay import HEAT_COLOURS, colours_of

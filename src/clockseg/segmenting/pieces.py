@@ -24,7 +24,7 @@ from clockseg.evaluation.cost import Meter
 from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
 from clockseg.execution.machine import release_memory
-from clockseg.files import MAX_HOURS, MAX_PIXELS, part_name
+from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside
 from clockseg.graph.sidecar import MOST_CLASSES
 from clockseg.segmenting.figures import Figures, confidence_of, looked_at, stated
 from clockseg.segmenting.results import PIECE
@@ -170,21 +170,16 @@ def run_piece(
     ``size``: (w, h) of the whole video's first frame, to which labels and overlay are resized (None: of this clip's). A
     piece without a frame is complete too, and its ``empty`` gives the reason.
     """
-    part = part_name(folder)
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
     try:
-        result = _run(clip, part, net, schedule, job, size, progress)
-        result.write(part)
-        shutil.rmtree(folder, ignore_errors=True)
-        part.replace(folder)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+        with folder_beside(folder, "Give an --out that is writable and has room.") as part:
+            result = _run(clip, part, net, schedule, job, size, progress)
+            result.write(part)
+            shutil.rmtree(folder, ignore_errors=True)
+            part.rename(folder)
+        return result
     finally:
         # Each piece has threads of its own, whose free memory is scattered and would add up from piece to piece.
         release_memory()
-    return result
 
 
 def _run(
@@ -197,12 +192,12 @@ def _run(
     progress: Callable[[Progress], None],
 ) -> PieceResult:
     begun = time.perf_counter()
-    run = _Run(net, schedule, clip.name, expected(clip, job), progress, job.setting.get("digest") or "")
+    run = _Run(net, schedule, clip, job, progress)
     calm = flickers(net) if job.flicker else None
     empty = ""
     with clip, ExitStack() as stack:
         stop = None if job.limit is None else (job.limit - 1) * job.every + 1
-        decoded = stack.enter_context(closing(prefetch(run.counted(islice(iter(clip), stop)))))
+        decoded = stack.enter_context(closing(prefetch(run.counted(islice(clip, stop)))))
         writer = ResultWriter(
             folder,
             job.writes,
@@ -286,21 +281,14 @@ class _Run:
     """A network over the frames of a clip, and the sums of its records."""
 
     def __init__(
-        self,
-        net: StagedNetwork,
-        schedule: Schedule,
-        name: str,
-        expected: int | None,
-        progress: Callable[[Progress], None],
-        setting: str,
+        self, net: StagedNetwork, schedule: Schedule, clip: Clip, job: Job, progress: Callable[[Progress], None]
     ) -> None:
-        self.net, self.stream = net, stream(net, schedule)
-        self.carry = str(schedule.carry)
+        self.net, self.stream, self.carry = net, stream(net, schedule), str(schedule.carry)
         self.decoded, self.waited_for_frames, self.waited_for_writing = 0, 0.0, 0.0
         self.figures = Figures(Tally(net.names))
         self._schedule, self._seen = schedule, 0
-        self._name, self._expected, self._progress = name, expected, progress
-        self._meter, self._energy = Meter(net, setting), counting(net.engine)
+        self._name, self._expected, self._progress = clip.name, expected(clip, job), progress
+        self._meter, self._energy = Meter(net, job.setting.get("digest") or ""), counting(net.engine)
 
     def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """Yield the frames, counting them as they are decoded."""
@@ -347,14 +335,14 @@ class _Run:
             if kind_of(self.net) == "values":
                 height, width = frame.picture.shape[:2]
                 checked_values(output, self.net, (width, height))
-            self._count(frame, record, 0.0 if number and joules is not None else joules)
+            prices = self._meter.prices(frame.picture)
+            self.figures = self.figures.add(
+                record,
+                first=not self.figures.tally.frames,
+                price=None if prices is None else prices.frame(record),
+                whole=None if prices is None else prices.whole,
+                joules=0.0 if number and joules is not None else joules,
+                decode_seconds=frame.decode_seconds,
+            )
             self._progress(Progress(self._name, self.figures.tally.frames, self._expected, self.figures.tally))
             yield frame, output, record
-
-    def _count(self, frame: Frame, record: Record, joules: float | None) -> None:
-        first = not self.figures.tally.frames
-        prices = self._meter.prices(frame.picture)
-        price, whole = (None, None) if prices is None else (prices.frame(record), prices.whole)
-        self.figures = self.figures.add(
-            record, first=first, price=price, whole=whole, joules=joules, decode_seconds=frame.decode_seconds
-        )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clockseg.errors import DataError, UsageError
+from clockseg.instances.writing import decoded
 from clockseg.segmenting.manifest import MANIFEST, writing
 from clockseg.showing.kind import Kind
 from clockseg.types import Array, Labels
@@ -85,14 +86,22 @@ def read_trace(result: str | os.PathLike[str]) -> list[dict[str, Any]]:
     ...     [line["fired"] for line in read_trace(folder)]
     [[True, True], [True, False]]
     """
-    path = _file_of(result, FILES["trace"])
-    lines = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    return [told for _, told in _lines(_file_of(result, FILES["trace"]))]
+
+
+def read_instances(result: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a result folder's ``instances.jsonl`` (or of the file): frame, its size (W, H), and its instances, each
+    with its ``mask``, bool [H, W].
+
+    ``DataError`` names a line that is damaged.
+    """
+    for place, told in _lines(_file_of(result, FILES["instances"])):
         try:
-            lines.append(json.loads(line))
-        except ValueError as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error}). Segment the video again.") from None
-    return lines
+            for one in told["instances"]:
+                one["mask"] = decoded(one["segmentation"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{place}: no instances ({error}). Segment the video again.") from None
+        yield told
 
 
 def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
@@ -105,10 +114,7 @@ def read_summary(result: str | os.PathLike[str]) -> dict[str, Any]:
     0.25
     """
     path = _file_of(result, SUMMARY)
-    try:
-        found: dict[str, Any] = json.loads(_text(path))
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON ({error}). Segment the video again.") from None
+    found: dict[str, Any] = _json(_text(path), path)
     return found
 
 
@@ -136,6 +142,20 @@ def _text(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: can't be read ({error}). Give a folder that clockseg segment wrote.") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the place of each line of a JSON lines file, for errors, and its content."""
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        place = f"{path}, line {number}"
+        yield place, _json(line, place)
+
+
+def _json(text: str, place: str | Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{place}: not JSON ({error}). Segment the video again.") from None
 
 
 def check_writes(write: Iterable[str] | None, kind: Kind = "labels") -> tuple[str, ...]:
