@@ -37,7 +37,7 @@ def tracking(
     if isinstance(schedule.carry, Interpolate):
         return BothSides(net, schedule, schedule.carry, session, lookahead, decoding)
     if isinstance(schedule.carry, Warp):
-        return Warped(net, schedule, Interpolate(schedule.carry.motion, keys=1), session, None, decoding)
+        return Warped(net, schedule, schedule.carry, session, decoding)
     if schedule.carry.estimates_motion:
         raise UsageError(
             f"the carry {schedule.carry} can't move instances; use identity, warp(flow) or interpolate(flow)."
@@ -105,45 +105,24 @@ class BothSides(Interpolated):
 
 
 class Warped(BothSides):
-    """The stream of the carry ``warp``: masks of the last key frame are moved along the motion since then."""
+    """The stream of the carry ``warp``: each frame is made at once, from the last key frame alone."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._key: Maps | None = None
-        self._back: Motion | None = None
+    def __init__(
+        self, net: StagedNetwork, schedule: Schedule, carry: Warp, session: Callable[..., Session], decoding: Decoding
+    ) -> None:
+        super().__init__(net, schedule, Interpolate(carry.motion, keys=1), session, 0, decoding)
+        self.fuse = lambda parts: (blended(parts).value(), parts[0].motion)
+        self.make_output = lambda moved, image: explained(*moved)
 
     def run(self, seen: Seen) -> list[Shown]:
         """Run the network if a clock fires, and return the frame."""
-        self.begin(seen)
-        self.tracker.frame += 1
-        value = self.session(seen.image).value
-        record = self.session.record
-        begun = time.perf_counter()
-        if record.fill:
-            self._key = self._back = None
-        elif seen.motion is not None:
-            self._back = seen.motion if self._back is None else seen.motion.after(self._back)
-        if self._key is None or any(record.fired):
-            key, back = self._key, self._back
-            expected = None if key is None or back is None else key.moved(back).value()
-            found = self.tracker.see(self.decoding(value, seen.image), expected)
-            self._key, self._back = InstanceMaps.of(found), None
-            output = found
-        else:
-            moved: Instances = self._key.value() if self._back is None else self._key.moved(self._back).value()
-            output = moved if self._back is None else explained(moved, self._back)
-        record = with_seconds(record, motion=seen.seconds, fuse=time.perf_counter() - begun)
-        return [Shown(seen.item, output, record._replace(propagated="" if any(record.fired) else "output"))]
-
-    def close(self) -> None:
-        """Forget the clip; identities go on counting."""
-        super().close()
-        self._key = self._back = None
+        [(item, output, record)] = super().run(seen)
+        return [Shown(item, output, record._replace(propagated="output" if record.propagated else ""))]
 
 
-def explained(found: Instances, motion: Motion) -> Instances:
+def explained(found: Instances, motion: Motion | None) -> Instances:
     """Return the instances of which ``motion``, along which they were moved, explains at least the share ``EXPLAINED``."""
-    if not len(found):
+    if motion is None or not len(found):
         return found
     height, width, _ = found.soft.shape
     near = 255 * motion.unexplained_map(height, width)[0, 0] <= RESIDUAL
