@@ -62,17 +62,15 @@ class _Actor:
         self._ray.kill(self._actor)
 
 
-class _Remote:
+class _Remote(Serving):
     """The code that runs in an actor."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._serving = Serving(recipe)
-        self._now: Progress | None = None
+    _now: Progress | None = None
 
     def take(self, step: Step) -> tuple[Any, Exception | None]:
         """Run a step."""
         self._now = None
-        return self._serving.packed(step, self._note)
+        return self.packed(step, self._note)
 
     def progress(self) -> Progress | None:
         """Return the progress of the current step."""

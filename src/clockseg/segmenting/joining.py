@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from clockseg.segmenting.pieces import Job, PieceResult
 from clockseg.segmenting.results import FILES
@@ -14,12 +14,8 @@ from clockseg.segmenting.writer import renumbered
 from clockseg.video import Clip
 from clockseg.video.join import join, linked
 
-
-class _Found(NamedTuple):
-    """A file of a piece, and the number of the clip's frame with which the piece begins."""
-
-    path: Path
-    start: int
+_Found: TypeAlias = tuple[Path, int]
+"""A file of a piece, and the number of the clip's frame with which the piece begins."""
 
 
 def starts_of(results: Sequence[PieceResult]) -> tuple[int, ...]:
@@ -39,8 +35,8 @@ def join_pieces(
     problems: tuple[str, ...] = ()
     for kind in job.writes:
         name = FILES[kind]
-        found = [_Found(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
-        found = [one for one in found if one.path.exists()]
+        every = [(folder / name, start) for folder, start in zip(folders, starts_of(results), strict=True)]
+        found = [(path, start) for path, start in every if path.exists()]
         if kind in ("trace", "instances"):
             _join_lines(found, made / name)
         elif kind in ("png", "npy"):
@@ -48,7 +44,7 @@ def join_pieces(
         elif kind == "overlay":
             problems = _join_overlays(found, made / name, results, clip, job)
         else:
-            join([one.path for one in found], made / name)
+            join([path for path, _ in found], made / name)
     return problems
 
 
@@ -58,7 +54,7 @@ def _join_overlays(
     ends = [result.end_seconds for result in results if result.end_seconds is not None]
     cut = job.limit is not None or job.end is not None
     return join(
-        [one.path for one in found],
+        [file for file, _ in found],
         path,
         audio_from=clip.path if clip.has_audio and clip.kind == "video" else None,
         start_seconds=job.start,
@@ -68,15 +64,15 @@ def _join_overlays(
 
 def _join_lines(found: Iterable[_Found], path: Path) -> None:
     with path.open("w") as joined:
-        for one in found:
-            with one.path.open() as lines:
-                joined.writelines(renumbered(line, one.start) for line in lines)
+        for piece, start in found:
+            with piece.open() as lines:
+                joined.writelines(renumbered(line, start) for line in lines)
 
 
 def _join_pictures(found: Iterable[_Found], path: Path) -> None:
     path.mkdir()
-    for one in found:
-        for picture in one.path.iterdir():
+    for folder, start in found:
+        for picture in folder.iterdir():
             # Only videos, whose frames have numbers for names, are cut into several pieces.
-            name = f"{int(picture.stem) + one.start:06d}{picture.suffix}" if one.start else picture.name
+            name = f"{int(picture.stem) + start:06d}{picture.suffix}" if start else picture.name
             linked(picture, path / name)

@@ -206,7 +206,7 @@ def segment_many(
     fails does not stop the others. After an interruption, complete pieces stay for a later run.
     """
     with manifest(out) as known:
-        run = _Run(out, known, setting, limit, overwrite=overwrite, resume=resume)
+        run = _Run(out, known, setting, limit, overwrite, resume)
         waiting = []
         for input in run.named(inputs):
             outcome = run.known(input)
@@ -221,28 +221,23 @@ def segment_many(
             run.leave()
 
 
+@dataclass
 class _Run:
     """A run over many clips: which of them are open, and what the manifest says of each."""
 
-    def __init__(
-        self,
-        out: Path,
-        known: Manifest,
-        setting: dict[str, Any],
-        limit: int | None,
-        *,
-        overwrite: bool,
-        resume: bool,
-    ) -> None:
-        self._out, self._manifest, self._setting, self._limit = out, known, setting, limit
-        self._overwrite, self._resume = overwrite, resume
-        self._open: list[ClipRun] = []
-        # Progress is told by the threads of workers.
-        self._lock = threading.Lock()
+    out: Path
+    manifest: Manifest
+    setting: dict[str, Any]
+    limit: int | None
+    overwrite: bool
+    resume: bool
+    open: list[ClipRun] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Of progress, which is told by the threads of workers."""
 
     def named(self, inputs: Sequence[Input]) -> list[Input]:
         """Return the inputs with the folders that an earlier run gave them."""
-        known = {key: Path(entry.folder) for key, entry in self._manifest.entries.items()} if self._resume else {}
+        known = {key: Path(entry.folder) for key, entry in self.manifest.entries.items()} if self.resume else {}
         new = apart((input.folder for input in inputs if input.key not in known), taken=known.values())
         return [input._replace(folder=known[input.key] if input.key in known else next(new)) for input in inputs]
 
@@ -252,7 +247,7 @@ class _Run:
         if before is not None:
             return Outcome(input, before=before)
         try:
-            ResultFolder.check_free(self._out / input.folder, overwrite=self._may_replace(input), resume=self._resume)
+            ResultFolder.check_free(self.out / input.folder, overwrite=self._may_replace(input), resume=self.resume)
         except UsageError as error:
             # The manifest goes on saying what the result is.
             return Outcome(input, error=error)
@@ -260,15 +255,15 @@ class _Run:
 
     def _may_replace(self, input: Input) -> bool:
         """True also for a result that an earlier run began: it may have been killed while the files got their names."""
-        return self._overwrite or (self._resume and input.key in self._manifest.entries)
+        return self.overwrite or (self.resume and input.key in self.manifest.entries)
 
     def _done_before(self, input: Input) -> Entry | None:
-        entry = self._manifest.entries.get(input.key)
-        if entry is None or not self._resume:
+        entry = self.manifest.entries.get(input.key)
+        if entry is None or not self.resume:
             return None
         self._check_setting(entry)
         same = entry.identity == source_identity(input.source)
-        there = (self._out / entry.folder / SUMMARY).is_file()
+        there = (self.out / entry.folder / SUMMARY).is_file()
         return entry if entry.state == "done" and same and there else None
 
     def through(
@@ -291,7 +286,7 @@ class _Run:
 
     def leave(self) -> None:
         """Clean up after a run that ends early: clips without a complete piece leave nothing, others keep their pieces."""
-        for clip in self._open:
+        for clip in self.open:
             # The interrupted step may be the one that made the folder.
             result = ResultFolder(clip.folder, (clip.folder,)) if clip.planned is None else clip.planned.result
             if not result.begun():
@@ -299,43 +294,43 @@ class _Run:
             self._put(clip, "waiting")
 
     def _tell(self, on_progress: Callable[[Input, Progress], None], clip: ClipRun, step: Step, now: Progress) -> None:
-        with self._lock:
+        with self.lock:
             on_progress(clip.input, clip.update(step, now))
 
     def _next(self, coming: Iterator[Input]) -> ClipRun | None:
         """Return a clip with a step to run: one already begun if there is one, so that few are open at once."""
-        for clip in self._open:
+        for clip in self.open:
             if clip.ready:
                 return clip
         input = next(coming, None)
         if input is None:
             return None
-        before = self._manifest.entries.get(input.key)
+        before = self.manifest.entries.get(input.key)
         same = before is not None and before.identity == source_identity(input.source)
-        replace, folder = self._may_replace(input), self._out / input.folder
-        clip = ClipRun(input, folder, self._limit, replace, self._resume, keep=self._resume and same)
-        self._open.append(clip)
+        replace, folder = self._may_replace(input), self.out / input.folder
+        clip = ClipRun(input, folder, self.limit, replace, self.resume, keep=self.resume and same)
+        self.open.append(clip)
         self._put(clip, "running")
         return clip
 
     def _settle(self, clip: ClipRun, step: Step, future: Future[Any]) -> Outcome | None:
         """Record the result of a step; return the outcome of its clip if that is now known."""
-        if clip not in self._open:  # another of its pieces failed meanwhile
+        if clip not in self.open:  # another of its pieces failed meanwhile
             return None
         error = future.exception()
         if isinstance(error, Exception):
             return self._failed(clip, error)
-        with self._lock:
+        with self.lock:
             done = clip.settle(step, future.result())
         if done is None:
             self._put(clip, "running")
             return None
-        self._open.remove(clip)
+        self.open.remove(clip)
         self._put(clip, "done", done)
         return Outcome(clip.input, done)
 
     def _failed(self, clip: ClipRun, error: Exception) -> Outcome:
-        self._open.remove(clip)
+        self.open.remove(clip)
         # Pieces of a file that was replaced are of no use to a later run.
         useless = isinstance(error, UsageError | InputChanged) or not clip.frames
         if clip.planned is not None and useless:
@@ -345,11 +340,11 @@ class _Run:
         return Outcome(clip.input, error=error)
 
     def _put(self, clip: ClipRun, state: State, done: Segmented | None = None, *, error: str | None = None) -> None:
-        before = self._manifest.entries.get(clip.input.key)
+        before = self.manifest.entries.get(clip.input.key)
         summary = {} if done is None else done.summary
         # With a limit not all pieces are needed.
         pieces = len(clip.results) if done else len(clip.planned.pieces) if clip.planned else None
-        self._manifest.put(
+        self.manifest.put(
             Entry(
                 clip.input.key,
                 str(clip.input.folder),
@@ -360,18 +355,18 @@ class _Run:
                 figures={name: summary[name] for name in FIGURES if name in summary},
                 problems=() if done is None else done.problems,
                 error=error,
-                setting=self._setting,
+                setting=self.setting,
                 # Of the pieces that are there: a clip that is not planned yet has those of an earlier run, if any.
                 identity=clip.planned.identity if clip.planned else None if before is None else before.identity,
             )
         )
 
     def _check_setting(self, entry: Entry) -> None:
-        for name in self._setting:
-            there, here = entry.setting.get(name), self._setting[name]
+        for name in self.setting:
+            there, here = entry.setting.get(name), self.setting[name]
             if there != here:
                 raise UsageError(
-                    f"{self._out}: its manifest is of another run: {name} {there!r} there, {here!r} now. Give what it was made "
+                    f"{self.out}: its manifest is of another run: {name} {there!r} there, {here!r} now. Give what it was made "
                     "with, another --out, or --overwrite in place of --resume."
                 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from clockseg.clockwork.network import same
 from clockseg.errors import UsageError
 from clockseg.graph.torch_export import pick
 
@@ -79,17 +79,8 @@ class Forward:
         return self.clocked(*given, **named)
 
     def __reduce__(self) -> Any:
-        if self.own is not None:
-            return _same, (self.own,)
-        return _bound, (type(self.module).forward, self.module)
-
-
-def _bound(function: Callable[..., Any], module: nn.Module) -> Any:
-    return types.MethodType(function, module)
-
-
-def _same(value: Any) -> Any:
-    return value
+        # While the module is made again, its forward is that of its class.
+        return (getattr, (self.module, "forward")) if self.own is None else (same, (self.own,))
 
 
 @dataclass(frozen=True)
