@@ -10,7 +10,8 @@ import numpy as np
 
 from clockseg.carry.motion import sampled
 from clockseg.errors import NetworkError
-from clockseg.instances.sets import INSIDE, Instances, box_overlaps
+from clockseg.instances.sets import INSIDE, Instances
+from clockseg.libraries import opencv
 from clockseg.types import FRAME_SIZE, Array, Size
 
 MOST = 100
@@ -138,18 +139,16 @@ def _best(scores: Array, least: float, most: int) -> Array:
     return order[scores[order] >= least]
 
 
-def suppressed(boxes: Array, classes: Array, overlap: float) -> Array:
-    """Return the indices of boxes, sorted by score, that no earlier box of their class overlaps by more than ``overlap``.
+def suppressed(boxes: Array, classes: Array, scores: Array, overlap: float) -> Array:
+    """Return the indices of boxes, sorted by score, that no better box of their class overlaps by more than ``overlap``.
 
-    >>> suppressed(np.float32([[0, 0, 9, 9], [0, 0, 9, 8], [0, 0, 9, 9]]), np.array([1, 1, 2]), 0.5).tolist()
+    >>> boxes = np.float32([[0, 0, 9, 9], [0, 0, 9, 8], [0, 0, 9, 9]])
+    >>> suppressed(boxes, np.array([1, 1, 2]), np.array([0.9, 0.8, 0.7]), 0.5).tolist()
     [0, 2]
     """
-    near = (box_overlaps(boxes, boxes) > overlap) & (classes[:, None] == classes[None])
-    gone = np.zeros(len(boxes), bool)
-    for index in range(len(boxes)):
-        if not gone[index]:
-            gone[index + 1 :] |= near[index, index + 1 :]
-    return np.nonzero(~gone)[0][:MOST]
+    sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    found = opencv().dnn.NMSBoxesBatched(sides.tolist(), scores.tolist(), classes.tolist(), -1.0, overlap)
+    return np.asarray(found, np.int64).reshape(-1)[:MOST]
 
 
 def is_channels_first(rows: tuple[int, ...], cells: tuple[int, ...]) -> bool:
@@ -202,7 +201,7 @@ def _from_rows(head: Head, rows: Array, prototypes: Array, view: _View) -> Insta
     kept = _best(scores, head.score, MOST_ROWS)
     kinds = rows[kept, 4 : 4 + classes].argmax(axis=1)
     boxes = _corners(rows[kept, :4])
-    last = suppressed(boxes, kinds, head.overlap)
+    last = suppressed(boxes, kinds, scores[kept], head.overlap)
     kept = kept[last]
     return _with_prototypes(view, rows[kept], prototypes, 4 + classes, boxes[last], (kinds[last], scores[kept]))
 

@@ -69,7 +69,7 @@ class Line:
             if not self._waiting:
                 return None
             if self.drop == "latest" and now - self._waiting[0].seconds > self.latency_seconds:
-                self._give_up()
+                self.give_up()
             taken = self._waiting.popleft()
             self._changed.notify_all()
             return taken
@@ -77,9 +77,6 @@ class Line:
     def give_up(self) -> None:
         """Give up all that wait but the newest."""
         with self._changed:
-            self._give_up()
-
-    def _give_up(self) -> None:
-        while len(self._waiting) > 1:
-            self._waiting.popleft()
-            self.dropped += 1
+            while len(self._waiting) > 1:
+                self._waiting.popleft()
+                self.dropped += 1

@@ -56,18 +56,14 @@ class OnTime:
         fired = _fired(past, tick)
         room = self.room()
         asked, inner = Budget(fps=room.fps, signal=self.signal)(tick, past.inner)
-        late = fired is not None and room.left_seconds < _needed(fired, room.latency_seconds) and not asked.refill
+        needed = None if fired is None else fired if fired <= room.latency_seconds else FRESH * room.latency_seconds
+        late = needed is not None and room.left_seconds < needed and not asked.refill
         return (asked._replace(fire=False) if late else asked), _State(past.frames + 1, fired, inner)
 
     @property
     def parts(self) -> tuple[Clock, ...]:
         """The budget."""
         return (Budget(fps=1.0, signal=self.signal),)
-
-
-def _needed(fired_seconds: float, latency_seconds: float) -> float:
-    """Return the time that must be left for a frame to fire."""
-    return fired_seconds if fired_seconds <= latency_seconds else FRESH * latency_seconds
 
 
 def _fired(past: _State, tick: Tick) -> float | None:
