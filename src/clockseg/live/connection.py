@@ -20,7 +20,7 @@ from clockseg.errors import UsageError, VideoError
 from clockseg.files import MAX_PIXELS
 from clockseg.live.line import Arrived
 from clockseg.live.source import ALLOWED, Source
-from clockseg.video import Clip, open_clip
+from clockseg.video import open_clip
 from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, open_for_reading, pictures, reason
 from clockseg.video.fields import deinterlaced
@@ -67,7 +67,11 @@ def connect(
     """
     if source.kind == "file":
         with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
-            yield Connection(clip.fps, played(clip, pause, ready), lambda: True, lambda: "; ".join(clip.problems))
+            if clip.kind == "images":
+                raise Gone(f"{clip.path}: images have no frame rate; use clockseg segment for images.")
+            arriving = (Arrived(frame, time.perf_counter()) for frame in clip)
+            frames = paced(arriving, pause, ready, period=float(1 / (clip.fps or 25)))
+            yield Connection(clip.fps, frames, lambda: True, lambda: "; ".join(clip.problems))
             clip.check_unchanged()
         return
     container = _opened(source, dict(options or {}), max_pixels)
@@ -142,20 +146,6 @@ class Burst:
         if self._first_seconds is None:
             self._first_seconds = seconds
         return seconds - self._first_seconds - (self._now() - began) > self.AHEAD_SECONDS
-
-
-def played(
-    clip: Clip,
-    pause: Callable[[float], bool],
-    ready: Callable[[], object] = lambda: None,
-    *,
-    now: Callable[[], float] = time.perf_counter,
-) -> Iterator[Arrived]:
-    """The frames of ``clip`` at its own speed: each comes when it is due, or when it is decoded, if that is later."""
-    if clip.kind == "images":
-        raise Gone(f"{clip.path}: images have no frame rate; use clockseg segment for images.")
-    period = float(1 / (clip.fps or 25))
-    return paced((Arrived(frame, now()) for frame in clip), pause, ready, period=period, now=now)
 
 
 def paced(
