@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from clockseg.errors import UsageError
 from clockseg.files import printable
-from clockseg.segmenting.results import FILES, apart, clip_name, folder_name, is_result
+from clockseg.segmenting.results import FILES, apart, folder_name, is_result
 from clockseg.video.read import IMAGE_SUFFIXES, natural_key
 
 _VIDEOS = """3g2 3gp asf avi dav divx dv f4v flv gif h264 h265 hevc ivf m2ts m2v m4v mjpeg mjpg mkv mov mp4 mpeg mpg mts mxf nut
@@ -99,7 +99,7 @@ def _of_path(text: str, warn: Warn) -> Iterator[tuple[str, Path]]:
     videos = [file for file in media if file.suffix.lower() in VIDEO_SUFFIXES]
     images = [file for file in media if file.suffix.lower() in IMAGE_SUFFIXES and file.parent == path]
     if not videos:
-        yield text, Path(clip_name(path))
+        yield text, Path(folder_name((path.name if path.is_dir() else path.stem) or "clip"))
     for video in videos:
         inside = video.relative_to(path)
         yield str(Path(text) / inside), Path(*map(folder_name, (*inside.parts[:-1], inside.stem)))

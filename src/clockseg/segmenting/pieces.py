@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,16 +94,6 @@ class Piece(NamedTuple):
     number: int
     start: Fraction | None
     end: Fraction | None
-
-
-def pieces(job: Job, boundaries: Sequence[Fraction]) -> Iterator[Piece]:
-    """Yield the pieces between ``boundaries``, which lie inside the requested part.
-
-    >>> [(piece.start, piece.end) for piece in pieces(Job(("labels",)), [Fraction(60)])]
-    [(None, Fraction(60, 1)), (Fraction(60, 1), None)]
-    """
-    edges = (job.start, *boundaries, job.end)
-    return (Piece(number, *edge) for number, edge in enumerate(pairwise(edges)))
 
 
 @dataclass(frozen=True)

@@ -204,16 +204,6 @@ def is_result(folder: Path) -> bool:
         return False
 
 
-def clip_name(clip: str | os.PathLike[str]) -> str:
-    """Return the preferred name of a clip's result folder: the stem of a file, the name of a folder of images.
-
-    >>> clip_name("a/x.mp4"), clip_name("/")
-    ('x', 'clip')
-    """
-    path = Path(os.path.abspath(clip))
-    return folder_name((path.name if path.is_dir() else path.stem) or "clip")
-
-
 def apart(names: Iterable[Path], *, taken: Iterable[Path] = ()) -> Iterator[Path]:
     """Yield the names, adding ``-2``, ``-3`` and so on to those that are ``taken`` or repeated.
 

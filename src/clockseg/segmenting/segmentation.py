@@ -243,9 +243,12 @@ class _Run:
 
     def known(self, input: Input) -> Outcome | None:
         """Return the outcome of an input that needs no work: an earlier run did it, or its folder holds another result."""
-        before = self._done_before(input)
+        before = self.manifest.entries.get(input.key) if self.resume else None
         if before is not None:
-            return Outcome(input, before=before)
+            self._check_setting(before)
+            same = before.identity == source_identity(input.source)
+            if before.state == "done" and same and (self.out / before.folder / SUMMARY).is_file():
+                return Outcome(input, before=before)
         try:
             ResultFolder.check_free(self.out / input.folder, overwrite=self._may_replace(input), resume=self.resume)
         except UsageError as error:
@@ -256,15 +259,6 @@ class _Run:
     def _may_replace(self, input: Input) -> bool:
         """True also for a result that an earlier run began: it may have been killed while the files got their names."""
         return self.overwrite or (self.resume and input.key in self.manifest.entries)
-
-    def _done_before(self, input: Input) -> Entry | None:
-        entry = self.manifest.entries.get(input.key)
-        if entry is None or not self.resume:
-            return None
-        self._check_setting(entry)
-        same = entry.identity == source_identity(input.source)
-        there = (self.out / entry.folder / SUMMARY).is_file()
-        return entry if entry.state == "done" and same and there else None
 
     def through(
         self, inputs: Sequence[Input], workers: Workers, on_progress: Callable[[Input, Progress], None]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from itertools import islice
+from itertools import islice, pairwise
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -32,7 +32,6 @@ from clockseg.segmenting.pieces import (
     elapsed,
     expected,
     flickers,
-    pieces,
     run_piece,
 )
 from clockseg.segmenting.results import ResultFolder
@@ -120,7 +119,8 @@ class Work:
         job = self.job
         with self._open(source, job.start, job.end) as clip:
             _check_length(clip, job)
-            found = tuple(pieces(job, self._boundaries(clip)))
+            edges = pairwise((job.start, *self._boundaries(clip), job.end))
+            found = tuple(Piece(number, *edge) for number, edge in enumerate(edges))
             size = clip.size if len(found) > 1 else None
             clip.check_unchanged()
             scale = self._scale(clip)

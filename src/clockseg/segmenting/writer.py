@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +23,7 @@ from clockseg.instances.sets import Instances
 from clockseg.instances.writing import instance_line
 from clockseg.segmenting.results import FILES, folder_name
 from clockseg.showing.kind import kind_of
-from clockseg.types import Array, Labels, Size
+from clockseg.types import Array, Size
 from clockseg.video import Background, Frame, Heat, LabelWriter, ValueWriter, write_npy, write_png
 from clockseg.video.drawing import STRIPS, Drawing
 from clockseg.video.maps import LARGEST
@@ -65,7 +65,9 @@ class ResultWriter(CloseOrAbort):
         self._appends: list[Append] = []
         self._values: ValueWriter | None = None
         self._drawing: Background[Frame, Any, Record] | None = None
-        self._kept = None if classes is None else only(classes)
+        # The table that keeps these ids and makes all others 255.
+        ids = np.arange(256)
+        self._kept = None if classes is None else np.where(np.isin(ids, classes), ids, 255).astype(np.uint8)
         self._instances = None if classes is None or kind_of(net) != "instances" else tuple(classes)
         with ExitStack() as stack:
             self._trace = stack.enter_context((folder / FILES["trace"]).open("w")) if "trace" in writes else None
@@ -130,18 +132,6 @@ class ResultWriter(CloseOrAbort):
         """Close the files as they are."""
         aborted = RuntimeError("aborted")
         self._open.__exit__(type(aborted), aborted, None)
-
-
-def only(classes: Iterable[int]) -> Labels:
-    """Return the table, uint8 [256], that keeps these ids and makes all others 255.
-
-    >>> only([0, 2])[:4].tolist()
-    [0, 255, 2, 255]
-    """
-    table = np.full(256, 255, np.uint8)
-    kept = list(classes)
-    table[kept] = kept
-    return table
 
 
 def _maps(video: LabelWriter | ValueWriter) -> Append:
