@@ -63,10 +63,6 @@ class Watching:
         if self.of not in get_args(Of):
             raise UsageError(f'of={self.of!r}; give "labels", "scores", "features" or "pixels".')
 
-    def reference_of(self, tick: Tick) -> Any:
-        """Return the map to compare with."""
-        return tick.reference if self.reference == "fired" else tick.previous
-
     @property
     def gates_after(self) -> int | None:
         """The watched stage; 0 for the picture."""
@@ -126,7 +122,7 @@ class Change(Watching):
         """Decide by the change, 0..1; ``state`` keeps label maps, so that the argmax of each map is computed once."""
         if self.watch is not None:
             tick = tick.at(Watch("scores", self.watch))
-        past = self.reference_of(tick)
+        past = tick.reference if self.reference == "fired" else tick.previous
         seen = {id(map_): found for map_, found in state or ()}
         old = seen.get(id(past))
         now = labels(tick.watched)
@@ -176,7 +172,8 @@ class Difference(Watching):
 
     def __call__(self, tick: Tick, state: Any) -> tuple[Decision, Any]:
         tick = tick.at(self.watched(tick.stage))
-        signal = relative_difference(tick.watched, self.reference_of(tick))
+        past = tick.reference if self.reference == "fired" else tick.previous
+        signal = relative_difference(tick.watched, past)
         return Decision(signal >= self.threshold, signal), None
 
 

@@ -14,10 +14,6 @@ from clockseg.errors import UsageError, whole_number
 Made = TypeVar("Made", bound=Clock)
 
 
-def _no_clocks(name: str) -> UsageError:
-    return UsageError(f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8)).")
-
-
 @dataclass(frozen=True)
 class _Combined:
     """Asks all of its clocks on every frame; its signal is the first that one of them gives."""
@@ -29,7 +25,10 @@ class _Combined:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise _no_clocks(name_of(self).lower())
+            name = name_of(self).lower()
+            raise UsageError(
+                f"{name} of no clocks; give at least one, such as {name}(adaptive(0.25), at_least_every(8))."
+            )
         object.__setattr__(self, "parts", tuple(as_clock(part) for part in self.parts))
         declared_gate(self)
         compared = next((one for one in map(facts, self.parts) if one.threshold is not None), Facts())
@@ -100,8 +99,6 @@ class PerStage:
 
 def per_stage(name: str, make: Callable[[tuple[Clock, ...]], Made], given: tuple[Any, ...]) -> Made | PerStage:
     """Return ``make(clocks)``, or one for each of the last stages if one of ``given`` is a ``PerStage``."""
-    if not given:
-        raise _no_clocks(name)
     counts = sorted({len(one.clocks) for one in given if isinstance(one, PerStage)})
     if len(counts) > 1:
         raise UsageError(f"{name} of {counts[0]} and of {counts[-1]} clocks; give equal numbers, or one.")

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.auto import auto, installed
-from clockseg.engines.model_cache import clear_cache
 from clockseg.engines.onnxruntime import onnxruntime, providers
 from clockseg.engines.openvino import openvino
 from clockseg.engines.torch import torch
 from clockseg.errors import UsageError, nearest
-from clockseg.execution.cache import cache_directory
+from clockseg.execution.cache import cache_directory, clear_cache
 from clockseg.execution.timed import Times, timed
 from clockseg.libraries import CPU_ENGINES, GRAPH_ENGINES
 

@@ -18,9 +18,8 @@ from clockseg import libraries
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
-from clockseg.engines.model_cache import model_folder, prune
 from clockseg.errors import UsageError
-from clockseg.execution.cache import cache_limit
+from clockseg.execution.cache import cache_limit, model_folder, prune
 from clockseg.execution.machine import cores, machine, threads_or_all
 from clockseg.files import whole
 from clockseg.graph.part import Built
@@ -57,7 +56,11 @@ def openvino(
     def compile(built: Built) -> Runner:
         core = libraries.openvino_core()
         folder = model_folder("openvino", built.digest) if cache else None
-        file = None if folder is None else folder / f"{_digest(f'{bits} {options} {built.inner}')}.blob"
+        file = (
+            None
+            if folder is None
+            else folder / f"{hashlib.sha256(f'{bits} {options} {built.inner}'.encode()).hexdigest()[:16]}.blob"
+        )
         made = None if file is None else _read(core, file, options)
         if made is None:
             model = core.read_model(built.model)
@@ -70,10 +73,6 @@ def openvino(
 
     bits = f"openvino {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
     return compiled(net, compile, "openvino" if precision == "f32" else f"openvino {precision}", same_bits=bits)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _read(core: Any, file: Path, options: dict[str, Any]) -> Any:

@@ -9,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from clockseg.errors import ClocksegError
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph import extraction
 from clockseg.graph.cost import node_work
-from clockseg.graph.part import Built, GraphPart
 from clockseg.graph.static import Static, fix_declared
 from clockseg.libraries import openvino_core
-from clockseg.types import Array, Size
+from clockseg.types import Array
 
 SECONDS, MOST_RUNS = 1.0, 100
 """A network is run again until so long has passed, or so often, whatever comes first."""
@@ -26,39 +24,26 @@ _ORIGINAL = "originalLayersNames"
 """Under this name a compiled node tells the nodes that it was made from."""
 
 
-def node_seconds(
-    part: GraphPart, size: Size, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
-) -> dict[str, float]:
-    """Node of ``part``'s graph at ``size`` (WIDTH, HEIGHT) -> seconds, the median over at least ``repeat`` runs on noise.
-
-    Of a small network there are more, up to a second's worth: its times vary most.
-    For the uncut network, a ``StagedNetwork``'s ``whole`` from ``load(.., engine=None)``. What the engine fuses is
-    shared by multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for.
-    Nodes of the frame's preprocessing and of the argmax are left out.
-    """
-    built = part.build(size)
-    model = onnx.load_model_from_string(built.model)
-    static = fix_declared(model)
-    work = {name: value for name, value in node_work(static).items() if not name.startswith("clockseg.")}
-    runs = [_shared(run, work) for run in _runs(built, precision, threads, repeat)]
-    return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
-
-
 def graph_seconds(
     static: Static, frame: str, output: str, *, precision: str = "f32", threads: int | None = None, repeat: int = 5
 ) -> dict[str, float] | None:
-    """Return ``node_seconds`` of a graph from ``frame`` to ``output``; None where OpenVINO isn't installed or can't run it."""
-    width, height = static.shape(frame)[:1:-1]
-    ends = (frame,), (output,)
-    part = GraphPart("whole", *ends, lambda _: extraction.built(extraction.extract(static, *ends, name="whole")))
+    """Return seconds by node of a graph from ``frame`` to ``output``, the median over at least ``repeat`` runs on noise.
+
+    Of a small network there are more, up to a second's worth: its times vary most. What the engine fuses is shared by
+    multiply-adds among the nodes it was made from, and what it adds (reordering) goes to the node it is for. None where
+    OpenVINO isn't installed or can't run it.
+    """
     try:
-        return node_seconds(part, (width, height), precision=precision, threads=threads, repeat=repeat)
+        model = extraction.extract(static, (frame,), (output,), name="whole")
+        work = node_work(fix_declared(model))
+        runs = [_shared(run, work) for run in _runs(model.SerializeToString(), precision, threads, repeat)]
     except (ClocksegError, RuntimeError):
         return None
+    return {name: statistics.median(run.get(name, 0.0) for run in runs) for name in work}
 
 
 def _runs(
-    built: Built, precision: str, threads: int | None, repeat: int
+    model: bytes, precision: str, threads: int | None, repeat: int
 ) -> Iterator[list[tuple[Sequence[str], float]]]:
     """For each run, in the order they ran: the nodes that something was made from, and its seconds."""
     options = {
@@ -69,7 +54,7 @@ def _runs(
         "PERF_COUNT": True,
     }
     core = openvino_core()
-    compiled = core.compile_model(core.read_model(built.model), "CPU", options)
+    compiled = core.compile_model(core.read_model(model), "CPU", options)
     request = compiled.create_infer_request()
     inputs = {port.get_any_name(): _noise(port) for port in compiled.inputs}
     names = {node.friendly_name: _names(node) for node in compiled.get_runtime_model().get_ops()}

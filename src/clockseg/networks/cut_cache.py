@@ -16,8 +16,8 @@ from typing import Any, cast
 import clockseg.graph
 from clockseg import __version__
 from clockseg.clockwork.network import StagedNetwork
-from clockseg.engines.model_cache import model_folder
 from clockseg.errors import DataError
+from clockseg.execution.cache import model_folder
 from clockseg.files import whole
 from clockseg.graph.part import Built, GraphFusion, GraphPart
 from clockseg.types import Size
