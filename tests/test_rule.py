@@ -117,7 +117,7 @@ def test_cuts_of_several_tensors() -> None:
 
 def test_a_tensor_may_pass_through_a_cut() -> None:
     net = graph("a = conv x\nb = conv a\nc = cat a b\ny = conv c")
-    with pytest.raises(NetworkError, match=r"bypasses cut 2 .* also reads 'a'\. Name it in cut 2 as well: 'b', 'a'"):
+    with pytest.raises(NetworkError, match=r"bypasses cut 2 .* also reads 'a'\. Name that in cut 2 as well: 'b', 'a'"):
         divide(net, [["a"], ["b"], ["c"]], output="y")
     found = divide(net, [["a"], ["b", "a"], ["c"]], output="y")
     assert found.stages[1].trunk == ("b", "a")
@@ -136,7 +136,7 @@ def test_an_enlargement_that_several_groups_read_is_held_large() -> None:
         ([["x"], ["pool4"]], "'x' is the network's input"),
         (
             [["pool4"], ["pool3"]],
-            "out of order: 'pool3' comes before 'pool4'. Give them from the frame on: 'pool3', 'pool4'",
+            "'pool3' isn't reached from the cut before it, 'pool4': they are out of order.*from the frame on",
         ),
         ([["pool3"], ["pool3"]], "stage 2 would be empty"),
         ([["score_pool3"], ["pool4"]], "isn't reached from the cut before it.*different branches"),

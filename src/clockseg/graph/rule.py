@@ -81,34 +81,19 @@ def check_on_the_way(
             through.update(node.outputs)
             bypass += [tensor for tensor in reads if tensor not in through]
     late = [name for name in cuts[index] if name not in through]
+    cut, first = _join(cuts[index]), _join(cuts[index - 1])
     if len(late) == len(cuts[index]):
-        raise NetworkError(_unreached(graph, cuts, index))
-    if bypass or late:
-        raise NetworkError(_bypassed(graph, cuts, index, bypass or late))
-
-
-def _unreached(graph: Graph, cuts: Sequence[Sequence[str]], index: int) -> str:
-    nodes, _ = graph.back(cuts[index - 1], frozenset())
-    made = {tensor for node in nodes for tensor in node.outputs}
-    if made.issuperset(cuts[index]):
-        every = graph.ordered(name for cut in cuts for name in cut)
-        return (
-            f"the cuts are out of order: {_join(cuts[index])} comes before {_join(cuts[index - 1])}. "
-            f"Give them from the frame on: {_join(every)}."
+        raise NetworkError(
+            f"cut {cut} isn't reached from the cut before it, {first}: they are out of order, or lie on different branches. "
+            "Name tensors that follow each other on the trunk, from the frame on."
         )
-    return (
-        f"cut {_join(cuts[index])} isn't reached from the cut before it, {_join(cuts[index - 1])}: "
-        "they lie on different branches. Name tensors that follow each other on the trunk."
-    )
-
-
-def _bypassed(graph: Graph, cuts: Sequence[Sequence[str]], index: int, bypass: Iterable[str]) -> str:
-    names = graph.ordered(bypass)
-    cut, before = _join(cuts[index]), _join(cuts[index - 1])
-    start = f"the trunk bypasses cut {index} ({before}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
-    if set(names) & set(graph.inputs):
-        return f"{start}, the frame itself. Name a later tensor of that branch in cut {index}, or drop the cut."
-    return f"{start}. Name {'it' if len(names) == 1 else 'them'} in cut {index} as well: {_join([*cuts[index - 1], *names])}."
+    if names := graph.ordered(bypass or late):
+        start = f"the trunk bypasses cut {index} ({first}): stage {index + 1}, up to {cut}, also reads {_join(names)}"
+        if set(names) & set(graph.inputs):
+            raise NetworkError(
+                f"{start}, the frame itself. Name a later tensor of that branch in cut {index}, or drop the cut."
+            )
+        raise NetworkError(f"{start}. Name that in cut {index} as well: {_join([*cuts[index - 1], *names])}.")
 
 
 def check_reached(graph: Graph, cuts: Sequence[Sequence[str]], output: str, owners: dict[str, frozenset[int]]) -> None:
