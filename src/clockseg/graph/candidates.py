@@ -50,20 +50,6 @@ class Trunk:
         before = [index for index in range(end) if (index, end) in self._sparing]
         return (*(index for index in before if not any(self._wide(index, other) for other in before)), end)
 
-    @cached_property
-    def told(self) -> tuple[int, ...]:
-        """The chain, and cuts of several tensors that lead to another end."""
-        several = [index for index, cut in enumerate(self.places) if len(cut) > 1 and self.last(index) is not None]
-        return tuple(sorted({*self.chain, *several}))
-
-    def last(self, first: int) -> int | None:
-        """Return the last cut that goes with ``first``: the end, or where that can't be, the one that spares most; or None."""
-        end = self.chain[-1]
-        if first == end or (first, end) in self._sparing:
-            return None if first == end else end
-        others = [last for one, last in self._sparing if one == first]
-        return min(others, key=lambda last: (not self.pairs[first, last].reaching[0], self.bytes(last)), default=None)
-
     def bytes(self, index: int) -> int:
         """Return the bytes of a place's tensors as float32."""
         return sum(_BYTES * math.prod(self.shapes[tensor]) for tensor in self.places[index])
@@ -132,7 +118,7 @@ class Candidate:
     ``stride``, ``channels``: of the first tensor; None where its shape doesn't tell. ``bytes``: of all, as float32.
     ``above``: the share (0..1) of the work that makes them, ``seconds_above`` the same of measured time. ``every_frame``:
     the share that runs on a frame on which stage 1 fires alone, with stage 1 up to here and the last stage up to
-    ``then``, mostly the end of the trunk; ``skip``: whether what is fresh then reaches the output while the rest holds. For the
+    ``then``, the end of the trunk; ``skip``: whether what is fresh then reaches the output while the rest holds. For the
     end itself ``then`` is empty, and all runs.
 
     >>> Candidate(("a",), ((1, 8, 16, 16),), 4, 8, 8192, 0.25, None, 0.3, True, ("b",)).below
@@ -184,11 +170,12 @@ def candidates(
     """
     trunk = trunk_of(graph, shapes, work, output=output)
     timed = None if seconds is None else Load(graph, seconds, output)
-    return tuple(_candidate(trunk, index, timed) for index in trunk.told)
+    return tuple(_candidate(trunk, index, timed) for index in trunk.chain)
 
 
 def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
-    cut, last = trunk.places[index], trunk.last(index)
+    cut, end = trunk.places[index], trunk.chain[-1]
+    row = trunk.pairs.get((index, end))
     sizes = tuple(trunk.shapes[tensor] for tensor in cut)
     grid = trunk.grids.get(cut[0])
     return Candidate(
@@ -199,9 +186,9 @@ def _candidate(trunk: Trunk, index: int, timed: Load | None) -> Candidate:
         trunk.bytes(index),
         trunk.above[index],
         None if timed is None else timed.share(timed.needs(cut)),
-        1.0 if last is None else trunk.pairs[index, last].running[0],
-        last is not None and trunk.pairs[index, last].reaching[0],
-        () if last is None else trunk.places[last],
+        1.0 if row is None else row.running[0],
+        row is not None and row.reaching[0],
+        () if row is None else trunk.places[end],
     )
 
 
