@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import onnx
 from onnx import helper
@@ -16,87 +14,72 @@ from clockseg.errors import NetworkError, UsageError
 from clockseg.graph.nodes import subgraphs
 
 BYTES, NODES, TENSOR_BYTES = "CLOCKSEG_MAX_NETWORK_BYTES", "CLOCKSEG_MAX_NODES", "CLOCKSEG_MAX_TENSOR_BYTES"
-"""Environment variables that allow more, or less."""
+"""Environment variables that allow more, or less: of a file and its external data, and of any tensor at the working size."""
+_DEFAULTS = {BYTES: 2_000_000_000, NODES: 100_000, TENSOR_BYTES: 4_000_000_000}
+"""ONNX itself holds at most 2 GiB in one file."""
 MOST_DEPTH = 20
 """Graphs inside of graphs, as branches of an If or bodies of a Loop; no reader takes many more."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """``network_bytes``: of a file and its external data; ``nodes``; ``tensor_bytes``: of any tensor at the working size.
+def limit(variable: str) -> int:
+    """Return the limit that the environment sets, else the default; ``UsageError`` for anything but a whole number.
 
-    ONNX itself holds at most 2 GiB in one file.
+    >>> limit(NODES)
+    100000
     """
-
-    network_bytes: int = 2_000_000_000
-    nodes: int = 100_000
-    tensor_bytes: int = 4_000_000_000
-
-    @classmethod
-    def here(cls) -> Self:
-        """Return the limits that the environment sets, else the defaults; ``UsageError`` for anything but a whole number.
-
-        >>> Limits.here() == Limits()
-        True
-        """
-        said = {"network_bytes": BYTES, "nodes": NODES, "tensor_bytes": TENSOR_BYTES}
-        return cls(**{name: _number(variable) for name, variable in said.items() if os.environ.get(variable)})
-
-    def check_bytes(self, path: Path, size: int) -> None:
-        """Raise ``NetworkError`` if a network's file and its external data, ``size`` bytes, are larger."""
-        if size > self.network_bytes:
-            raise NetworkError(
-                f"{path} has {size:,} bytes with its external data; at most {self.network_bytes:,} are read. {_allow(BYTES)}"
-            )
-
-    def check_nodes(self, graph: onnx.GraphProto) -> None:
-        """Raise ``NetworkError`` if there are more nodes, those of inner graphs counted, or if graphs are nested too deep."""
-        left, level = self.nodes, [graph]
-        for _ in range(MOST_DEPTH):
-            left -= sum(len(one.node) for one in level)
-            if left < 0:
-                raise NetworkError(f"the network has more than {self.nodes:,} nodes. {_allow(NODES)}")
-            level = [inner for one in level for node in one.node for inner in subgraphs(node)]
-            if not level:
-                return
-        raise NetworkError(f"the network has graphs nested {MOST_DEPTH} deep or deeper; export it traced.")
-
-    def check_tensor(self, name: str, kind: int, shape: Iterable[int]) -> None:
-        """Raise ``NetworkError`` if a tensor of that type and shape takes more bytes, or if there is no such shape.
-
-        >>> Limits().check_tensor("x", 1, (1, 3, 100_000, 100_000))
-        Traceback (most recent call last):
-            ...
-        clockseg.errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
-        4,000,000,000 are taken. A smaller --size helps. If you trust the network and have the memory, set
-        CLOCKSEG_MAX_TENSOR_BYTES higher.
-        """
-        sides = tuple(shape)
-        if min(sides, default=0) < 0:
-            raise NetworkError(
-                f"tensor {name!r} would have the shape {_by(sides)}, and a size can't be negative. Export the network again."
-            )
-        size = math.prod(sides) * _item_bytes(kind)
-        if size > self.tensor_bytes:
-            raise NetworkError(
-                f"tensor {name!r} would be {_by(sides)} and take {size:,} bytes; at most {self.tensor_bytes:,} are taken. "
-                f"A smaller --size helps. {_allow(TENSOR_BYTES)}"
-            )
-
-
-def _number(variable: str) -> int:
-    text = os.environ[variable]
+    text = os.environ.get(variable) or str(_DEFAULTS[variable])
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
         raise UsageError(f"{variable} is {text!r}; give a whole number of at least 1, or unset it.")
     return int(text)
 
 
+def check_bytes(path: Path, size: int) -> None:
+    """Raise ``NetworkError`` if a network's file and its external data, ``size`` bytes, are larger than allowed."""
+    if size > limit(BYTES):
+        raise NetworkError(
+            f"{path} has {size:,} bytes with its external data; at most {limit(BYTES):,} are read. {_allow(BYTES)}"
+        )
+
+
+def check_nodes(graph: onnx.GraphProto) -> None:
+    """Raise ``NetworkError`` if there are too many nodes, those of inner graphs counted, or if graphs are nested too deep."""
+    left, level = limit(NODES), [graph]
+    for _ in range(MOST_DEPTH):
+        left -= sum(len(one.node) for one in level)
+        if left < 0:
+            raise NetworkError(f"the network has more than {limit(NODES):,} nodes. {_allow(NODES)}")
+        level = [inner for one in level for node in one.node for inner in subgraphs(node)]
+        if not level:
+            return
+    raise NetworkError(f"the network has graphs nested {MOST_DEPTH} deep or deeper; export it traced.")
+
+
+def check_tensor(name: str, kind: int, shape: Iterable[int]) -> None:
+    """Raise ``NetworkError`` if a tensor of that type and shape takes too many bytes, or if there is no such shape.
+
+    >>> check_tensor("x", 1, (1, 3, 100_000, 100_000))
+    Traceback (most recent call last):
+        ...
+    clockseg.errors.NetworkError: tensor 'x' would be 1x3x100000x100000 and take 120,000,000,000 bytes; at most
+    4,000,000,000 are taken. A smaller --size helps. If you trust the network and have the memory, set
+    CLOCKSEG_MAX_TENSOR_BYTES higher.
+    """
+    sides = tuple(shape)
+    by = "x".join(map(str, sides))
+    if min(sides, default=0) < 0:
+        raise NetworkError(
+            f"tensor {name!r} would have the shape {by}, and a size can't be negative. Export the network again."
+        )
+    size = math.prod(sides) * _item_bytes(kind)
+    if size > limit(TENSOR_BYTES):
+        raise NetworkError(
+            f"tensor {name!r} would be {by} and take {size:,} bytes; at most {limit(TENSOR_BYTES):,} are taken. "
+            f"A smaller --size helps. {_allow(TENSOR_BYTES)}"
+        )
+
+
 def _allow(variable: str) -> str:
     return f"If you trust the network and have the memory, set {variable} higher."
-
-
-def _by(sides: tuple[int, ...]) -> str:
-    return "x".join(map(str, sides))
 
 
 def _item_bytes(kind: int) -> int:

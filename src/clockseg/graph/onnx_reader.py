@@ -12,7 +12,7 @@ from onnx import external_data_helper, inliner
 from clockseg.errors import DataError, NetworkError, first_line
 from clockseg.files import whole_together
 from clockseg.graph import sidecar
-from clockseg.graph.limits import Limits
+from clockseg.graph.limits import check_bytes, check_nodes
 from clockseg.graph.neutral import (
     CHANNELWISE,
     CONCAT,
@@ -131,13 +131,11 @@ _EXPECTED = "Give a complete ONNX file, NAME.onnx, as torch.onnx.export and othe
 
 def read(path: Path) -> onnx.ModelProto:
     """Read and check the model at ``path``, load its external data, inline its local functions and name every node."""
-    limits = Limits.here()
     try:
-        size = path.stat().st_size
-        limits.check_bytes(path, size)
+        check_bytes(path, path.stat().st_size)
         model = onnx.load_model(path, format="protobuf", load_external_data=False)
-        limits.check_nodes(model.graph)
-        _load_external(model, path, limits)
+        check_nodes(model.graph)
+        _load_external(model, path)
         in_order(model.graph)
         onnx.checker.check_model(model)
     except OSError as error:
@@ -147,7 +145,7 @@ def read(path: Path) -> onnx.ModelProto:
             raise
         raise NetworkError(f"{path} is not a valid ONNX file: {first_line(error)}. {_EXPECTED}") from error
     model = _tidy(model)
-    limits.check_nodes(model.graph)
+    check_nodes(model.graph)
     return model
 
 
@@ -163,7 +161,7 @@ def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
+def _load_external(model: onnx.ModelProto, path: Path) -> None:
     """Load tensors kept in other files if all is within the limits; ``onnx`` refuses files outside the model's own folder."""
     folder = path.resolve().parent
     tensors = list(_kept_outside(model))
@@ -172,7 +170,7 @@ def _load_external(model: onnx.ModelProto, path: Path, limits: Limits) -> None:
     }
     # Each tensor is loaded by itself: many may name the same bytes.
     loaded = sum(sizes.get(one.location, 0) if one.length is None else one.length for one in tensors)
-    limits.check_bytes(path, path.stat().st_size + max(loaded, sum(sizes.values())))
+    check_bytes(path, path.stat().st_size + max(loaded, sum(sizes.values())))
     try:
         external_data_helper.load_external_data_for_model(model, str(folder))
     except onnx.checker.ValidationError as error:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from clockseg.errors import NetworkError, nearest
 from clockseg.graph.neutral import CROP, ENLARGE, POINT, Graph, Node
@@ -153,6 +154,11 @@ class StageCut:
     held: tuple[str, ...]
     scores: str | None
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The tensors that other parts read, the trunk's first."""
+        return tuple(dict.fromkeys([*self.trunk, *self.held]))
+
 
 @dataclass(frozen=True)
 class GroupCut:
@@ -249,6 +255,11 @@ class _Work:
     owners: dict[str, Sources]
     output: str
 
+    @cached_property
+    def inside(self) -> set[str]:
+        """The names of the nodes in bodies."""
+        return {node.name for body in self.bodies for node in body}
+
     def division(self, scores: Sequence[str | None]) -> Division:
         finish, border = self._finish()
         fused = self._fused(finish, border)
@@ -262,10 +273,9 @@ class _Work:
 
     def _finish(self) -> tuple[tuple[str, ...], str]:
         """Return the nodes behind the last fusion, and the tensor they start from."""
-        inside = {node.name for body in self.bodies for node in body}
         chain: list[str] = []
         tensor = self.output
-        while (node := self.graph.maker.get(tensor)) and node.name not in inside and node.kind in _FINISHING:
+        while (node := self.graph.maker.get(tensor)) and node.name not in self.inside and node.kind in _FINISHING:
             reads = self.graph.reads(node)
             if len(reads) != 1 or tensor in self.graph.inputs:
                 break
@@ -302,11 +312,10 @@ class _Work:
 
     def _held_for(self, tensor: str, watched: frozenset[str | None]) -> str:
         """Return the watched tensor that ``tensor`` only enlarges or crops, or else ``tensor`` before enlargement."""
-        inside = {node.name for body in self.bodies for node in body}
         small = tensor
         while tensor not in watched:
             node = self.graph.maker.get(tensor)
-            if node is None or node.name in inside or node.kind not in (ENLARGE, CROP):
+            if node is None or node.name in self.inside or node.kind not in (ENLARGE, CROP):
                 return small
             reads = self.graph.reads(node)
             if len(reads) != 1:

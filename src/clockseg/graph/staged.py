@@ -118,7 +118,7 @@ class _Source:
     frames: bool
 
     def stage(self, cut: StageCut, static: Static) -> Stage:
-        body = self.part(f"{cut.name}.body", cut.inputs, tuple(dict.fromkeys([*cut.trunk, *cut.held])))
+        body = self.part(f"{cut.name}.body", cut.inputs, cut.outputs)
         features = floats_of(static, cut.trunk[0]) or AsFloats(cut.trunk[0])
         return Stage(cut.name, body, Pick(cut.held), AsFloats(cut.scores) if cut.scores else None, features)
 

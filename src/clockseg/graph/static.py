@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped,u
 from onnx import TensorProto, helper, numpy_helper
 
 from clockseg.errors import NetworkError
-from clockseg.graph.limits import Limits
+from clockseg.graph.limits import check_tensor
 from clockseg.graph.nodes import attribute, computed, is_diagonal, opset, reads, renamed
 from clockseg.graph.quantized import name_bytes
 from clockseg.types import Array
@@ -60,7 +60,6 @@ class Static:
     opsets: list[onnx.OperatorSetIdProto] = field(default_factory=list)
     ir_version: int = 10
     floats: frozenset[str] = frozenset()
-    limits: Limits = field(default_factory=Limits.here)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Return the shape of ``tensor``."""
@@ -84,7 +83,7 @@ class Static:
 
     def hold(self, weight: TensorProto) -> None:
         """Take ``weight`` as a constant of the graph."""
-        self.limits.check_tensor(weight.name, weight.data_type, weight.dims)
+        check_tensor(weight.name, weight.data_type, weight.dims)
         self.weights[weight.name] = weight
         self.types[weight.name] = (weight.data_type, tuple(weight.dims))
         if math.prod(weight.dims) <= MOST_FOLDED:
@@ -192,7 +191,7 @@ def walk(found: Static, node: onnx.NodeProto) -> None:
         shape = made.get(name)
         if shape is None:
             raise NetworkError(_shapeless(name, node))
-        found.limits.check_tensor(name, *shape)
+        check_tensor(name, *shape)
         found.types[name] = shape
     found.nodes.append(node)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -102,12 +102,9 @@ class _Sum:
 
     def _sliced(self, weight: fx.Node, axis: int, term: Term) -> fx.Node:
         """Return the channels of ``weight`` along ``axis`` that belong to the leaves of ``term``."""
-        bounds = list(pairwise(accumulate(self._channels(), initial=0)))
-        wanted = [bounds[leaf] for leaf in term.leaves]
-        runs = [wanted[0]]
-        for start, end in wanted[1:]:
-            runs = [*runs[:-1], (runs[-1][0], end)] if start == runs[-1][1] else [*runs, (start, end)]
-        pieces = [self._add("", weight, torch.ops.aten.slice.Tensor, weight, axis, start, end) for start, end in runs]
+        bounds = [0, *accumulate(self._channels())]
+        ends = [(bounds[leaf], bounds[leaf + 1]) for leaf in term.leaves]
+        pieces = [self._add("", weight, torch.ops.aten.slice.Tensor, weight, axis, start, end) for start, end in ends]
         return pieces[0] if len(pieces) == 1 else self._add("", weight, torch.ops.aten.cat.default, pieces, axis)
 
     def _add(self, name: str, like: fx.Node, target: Any, *args: Any) -> fx.Node:

@@ -40,7 +40,7 @@ class Dissected:
         """Return the inputs and outputs of the piece ``index`` of a kind."""
         if kind == "stage":
             stage = self.division.stages[index]
-            return stage.inputs, tuple(dict.fromkeys([*stage.trunk, *stage.held]))
+            return stage.inputs, stage.outputs
         if kind == "group":
             group = self.division.groups[index]
             return group.inputs, group.outputs
@@ -110,10 +110,8 @@ class Source:
 
     def _divided(self, program: Program) -> Dissected:
         program = split_up(program, splits(program.graph, self.cuts, output=program.output, shapes=program.shapes))
-        names = self.names or tuple(f"stage{index + 1}" for index in range(len(self.cuts)))
-        return Dissected(
-            program, divide(program.graph, self.cuts, output=program.output, names=names, scores=self.scores)
-        )
+        division = divide(program.graph, self.cuts, output=program.output, names=self.names, scores=self.scores)
+        return Dissected(program, division)
 
 
 @dataclass(frozen=True)
