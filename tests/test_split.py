@@ -19,7 +19,7 @@ from clockseg.graph.neutral import CHANNELWISE, CONCAT, CONVOLUTION, ENLARGE, PR
 from clockseg.graph.onnx_split import applied
 from clockseg.graph.rule import divide
 from clockseg.graph.sidecar import Input, Sidecar
-from clockseg.graph.split import Split, Term, every_split, rewritten, shared_work, splits
+from clockseg.graph.split import Split, Term, every_split, priced, rewritten, splits
 from clockseg.graph.staged import staged
 from clockseg.graph.static import fix
 
@@ -122,7 +122,7 @@ def test_work_is_shared_by_channels_and_positions() -> None:
     [split] = plan(SEGFORMER)
     shapes = {"a": (1, 2, 8, 8), "b": (1, 2, 4, 4), "c": (1, 4, 2, 2), "f": (1, 16, 8, 8)}
     shapes |= {"ub": (1, 2, 8, 8), "uc": (1, 4, 8, 8)}
-    found = shared_work(SEGFORMER, split, shapes, {"f": 800.0, "uc": 10.0})
+    _, found = priced(SEGFORMER, [split], shapes, {"f": 800.0, "uc": 10.0})
     assert found["f.term3.product"] == 200
     assert found["f.term2.product"] == 200 / 4
     assert found["f.term1.product"] == 400 / 16

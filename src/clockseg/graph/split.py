@@ -197,55 +197,44 @@ def _terms(
 
 def rewritten(graph: Graph, plan: Sequence[Split]) -> Graph:
     """Carry out ``plan`` on ``graph``."""
-    for split in plan:
-        nodes = [
-            new for node in graph.nodes for new in (_summed(graph, split) if node.name == split.product else [node])
-        ]
-        graph = Graph(tuple(nodes), graph.inputs, graph.integers)
-    return graph
-
-
-def _summed(graph: Graph, split: Split) -> list[Node]:
-    nodes = {node.name: node for node in graph.nodes}
-    made: list[Node] = []
-    for step in split.steps(lambda name: graph.reads(nodes[name])[0]):
-        if step.like:
-            like = nodes[step.like]
-            constants = [tensor for tensor in like.inputs if tensor not in graph.dynamic]
-            made.append(Node(step.name, (*step.inputs, *constants), (step.made,), like.kind, like.axis))
-        else:
-            kind = (CONCAT, split.axis) if step.term else OTHER
-            made.append(Node(step.name, step.inputs, (step.made,), *kind))
-    return made
+    return priced(graph, plan, {}, {})[0]
 
 
 def priced(
     graph: Graph, plan: Sequence[Split], shapes: Shapes, work: Mapping[str, float]
 ) -> tuple[Graph, dict[str, float]]:
-    """Carry out ``plan`` on ``graph``, and add the costs of the new nodes to ``work`` (node -> cost)."""
+    """Carry out ``plan`` on ``graph``, and add the costs of the new nodes to ``work`` (node -> cost).
+
+    These are shares of the nodes they replace, by channels and positions. Sums and joins cost nothing: an engine adds where
+    it multiplies.
+    """
     costs = dict(work)
     for split in plan:
-        costs |= shared_work(graph, split, shapes, costs)
-        graph = rewritten(graph, [split])
+        like = {node.name: node for node in graph.nodes}
+        reads = {name: graph.reads(node)[0] for name, node in like.items() if graph.reads(node)}
+        steps = list(split.steps(reads.__getitem__))
+        made = [_made(graph, split, step, like.get(step.like)) for step in steps]
+        costs |= {step.name: costs[step.like] * _share(split, step, shapes) for step in steps if step.like in costs}
+        nodes = [new for node in graph.nodes for new in (made if node.name == split.product else [node])]
+        graph = Graph(tuple(nodes), graph.inputs, graph.integers)
     return graph, costs
 
 
-def shared_work(graph: Graph, split: Split, shapes: Shapes, work: Mapping[str, float]) -> dict[str, float]:
-    """Return the cost of the nodes that ``split`` makes, as shares of the nodes they replace, by channels and positions.
+def _made(graph: Graph, split: Split, step: SplitNode, like: Node | None) -> Node:
+    if like is None:
+        return Node(step.name, step.inputs, (step.made,), *((CONCAT, split.axis) if step.term else OTHER))
+    constants = [tensor for tensor in like.inputs if tensor not in graph.dynamic]
+    return Node(step.name, (*step.inputs, *constants), (step.made,), like.kind, like.axis)
 
-    ``graph``: before it is carried out. Sums and joins cost nothing: an engine adds where it multiplies.
-    """
-    channels = [shapes[leaf][split.axis] for leaf in split.leaves]
-    nodes = {node.name: node for node in graph.nodes}
-    found: dict[str, float] = {}
-    for step in split.steps(lambda name: graph.reads(nodes[name])[0]):
-        if step.term is None or not step.like:
-            continue
-        first = step.term.leaves[0]
-        share = sum(channels[leaf] for leaf in step.term.leaves) / sum(channels)
-        if step.like == step.term.enlarge:
-            share = shapes[split.made][split.axis] / channels[first]
-        elif step.term.enlarge:
-            share *= math.prod(shapes[step.inputs[0]]) / math.prod(shapes[split.leaves[first]])
-        found[step.name] = work.get(step.like, 0.0) * share
-    return found
+
+def _share(split: Split, step: SplitNode, shapes: Shapes) -> float:
+    """Return the share of a node's cost that its copy ``step`` has."""
+    term, channels = step.term, [shapes[leaf][split.axis] for leaf in split.leaves]
+    if term is None:
+        return 0.0
+    if step.like == term.enlarge:
+        return shapes[split.made][split.axis] / channels[term.leaves[0]]
+    share = sum(channels[leaf] for leaf in term.leaves) / sum(channels)
+    if term.enlarge:
+        share *= math.prod(shapes[step.inputs[0]]) / math.prod(shapes[split.leaves[term.leaves[0]]])
+    return share
