@@ -35,7 +35,7 @@ class Session:
         check(net, self.schedule)
         self.memory: Memory | None = None
         self._states: tuple[Any, ...] | None = None
-        self.tally = Tally(net.names)
+        self.tally = Tally(net.names, fires=(0,) * len(net))
         own = Executor() if net.executor is None else net.executor(net, self.schedule)
         self._executor = own if executor is None else executor
 

@@ -67,16 +67,12 @@ class Tally:
     seconds: float = 0.0
     first_seconds: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not self.fires:
-            object.__setattr__(self, "fires", (0,) * len(self.stages))
-
     def add(self, record: Record, *, first: bool) -> Tally:
         """Return this tally with one more frame; ``first`` if it is the first of its clip."""
         seconds, frames = record.seconds.network, self.frames + 1
         if first:
             return replace(self, clips=self.clips + 1, frames=frames, first_seconds=self.first_seconds + seconds)
-        fires = tuple([count + fired for count, fired in zip(self.fires, record.fired, strict=True)])
+        fires = tuple([count + fired for count, fired in zip_longest(self.fires, record.fired, fillvalue=0)])
         network = self.network + any(record.fired)
         return replace(self, frames=frames, fires=fires, network=network, seconds=self.seconds + seconds)
 
@@ -94,7 +90,8 @@ class Tally:
     @property
     def fire_rate(self) -> dict[str, float | None]:
         """Per stage: firings after the first frame / (frames - 1); None for a clip of one frame."""
-        return {name: n / self.later if self.later else None for name, n in zip(self.stages, self.fires, strict=True)}
+        fires = zip(self.stages, self.fires or (0,) * len(self.stages), strict=True)
+        return {name: n / self.later if self.later else None for name, n in fires}
 
     @property
     def network_rate(self) -> float | None:
