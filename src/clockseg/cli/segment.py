@@ -135,10 +135,10 @@ def run(args: argparse.Namespace) -> int:
     if network is not None:
         name = printable(network)
         raise UsageError(f"{name} is a network, not a video. Give it as --network {name}, beside the video.")
+    args = as_planned(args, args.schedule)
     if len(found) == 1:
         # Before the network is loaded, which takes longer.
         open_clip(found[0].source, max_pixels=args.max_pixels, stream=args.stream).close()
-    args = as_planned(args, args.schedule)
     fetch_network(args.network, quiet=args.quiet)
     how = Recipe(_pinned(args))
     work = how()
