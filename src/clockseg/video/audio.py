@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Protocol
 
 import av
-from av.container import InputContainer, OutputContainer
+from av.container import OutputContainer
 
 from clockseg.video.decode import end_of, open_input, reason
 from clockseg.video.output import BACKWARDS_SECONDS
@@ -22,167 +22,113 @@ _AAC_LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "4.0", 5: "5.0", 6: "5.1", 
 _MP3_LOWEST_RATE = 16000
 
 
-class _Track(Protocol):
-    """Converts the packets of one input stream, the last of which is empty, to those of one output stream."""
-
-    def packets(self, packet: av.Packet) -> Iterator[av.Packet]: ...
-
-
 class Sound:
-    """The audio streams of ``path`` from ``start_seconds`` on, which becomes 0, added to ``output`` in step with the pictures.
+    """The audio streams of ``path`` from ``start_seconds`` on, which becomes 0, as streams of ``output``.
 
-    The input is read packet by packet, never further than requested. ``problems`` lists what can't be kept; sound never
-    stops a video.
+    ``problems`` lists what can't be kept; sound never stops a video.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], output: OutputContainer, *, start_seconds: Fraction = Fraction(0)
     ) -> None:
-        self._output = output
-        self._problems: dict[str, int] = {}
+        self._start, self._losses = start_seconds, Counter[str]()
         self._tracks: dict[int, _Track] = {}
-        self._lines: dict[int, _Line] = {}
-        self._waiting: av.Packet | None = None
-        self._packets: Iterator[av.Packet] = iter(())
-        self._input: InputContainer | None = None
         try:
             self._input = open_input(path)
         except (av.FFmpegError, OSError) as error:
-            self._note(f"there is no sound: {reason(error)}")
+            self._losses[f"there is no sound: {reason(error)}"] += 1
             return
         for stream in self._input.streams.audio:
             try:
-                self._tracks[stream.index], self._lines[stream.index] = self._track(stream), _Line()
+                self._tracks[stream.index] = _Track(stream, output, start_seconds)
             except (av.FFmpegError, ValueError) as error:
-                self._note(f"audio stream {stream.index} was left out: {reason(error)}")
-        if self._tracks:
-            self._packets = _from(self._input, list(self._tracks), start_seconds)
+                self._losses[f"audio stream {stream.index} was left out: {reason(error)}"] += 1
 
     @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each loss."""
-        return tuple(f"{text} ({times} times)" if times > 1 else text for text, times in self._problems.items())
+        return tuple(f"{text} ({times} times)" if times > 1 else text for text, times in self._losses.items())
 
-    def write(self, *, until_seconds: float | None) -> None:
-        """Write the packets before a time, or all that are left."""
-        while (packet := self._next()) is not None:
-            if until_seconds is not None and _seconds(packet) > until_seconds:
-                return
-            self._waiting = None
-            self._write(packet)
-
-    def close(self, *, complete: bool = False) -> None:
-        """Close the input; with ``complete``, first write what the encoders still hold."""
-        if self._input is None:
+    def packets(self, end_seconds: float | None) -> Iterator[av.Packet]:
+        """Yield the packets for the output up to a time, or all; the input is read packet by packet, as they are asked for."""
+        if not self._tracks:
             return
-        if complete:
+        with self._input:
+            for packet in self._read():
+                if end_seconds is not None and seconds_of(packet) > end_seconds:
+                    break
+                yield from self._converted(packet)
             for index in self._tracks:
-                self._write(end_of(self._input.streams[index]))
-        self._input.close()
+                yield from self._converted(end_of(self._input.streams[index]))
 
-    def _track(self, stream: av.AudioStream) -> _Track:
+    def _read(self) -> Iterator[av.Packet]:
+        """Yield the packets from the start on, shifted so that the start becomes 0."""
+        try:
+            if self._start:
+                self._input.seek(round(self._start * av.time_base))
+            for packet in self._input.demux(list(self._tracks)):
+                if packet.size and (not self._start or seconds_of(packet) >= self._start):
+                    yield self._tracks[packet.stream.index].placed(packet)
+        except av.FFmpegError as error:
+            self._losses[f"the sound ends early: {reason(error)}"] += 1
+
+    def _converted(self, packet: av.Packet) -> list[av.Packet]:
+        try:
+            return self._tracks[packet.stream.index].packets(packet)
+        except (av.FFmpegError, ValueError) as error:
+            self._losses[f"a piece of the sound was lost: {reason(error)}"] += 1
+            return []
+
+
+class _Track:
+    """An audio stream of the input and that of ``output``, which gets its packets from ``start`` on, unchanged or encoded as AAC."""
+
+    def __init__(self, stream: av.AudioStream, output: OutputContainer, start: Fraction) -> None:
         if stream.codec_context is None:
             raise ValueError("its codec is not known")
-        name = stream.codec_context.name
-        slow = name.startswith("mp3") and stream.codec_context.sample_rate < _MP3_LOWEST_RATE
-        return (_Copied if name in _COPIED and not slow else _Recoded)(stream, self._output)
-
-    def _next(self) -> av.Packet | None:
-        """Return the next packet, which stays the next one until it is written."""
-        while self._waiting is None:
-            try:
-                packet = next(self._packets, None)
-            except av.FFmpegError as error:
-                self._note(f"the sound ends early: {reason(error)}")
-                packet = None
-            if packet is None:
-                self._packets = iter(())
-                return None
-            # The empty packets at the end are made by close, also when the sound is cut before it.
-            self._waiting = self._lines[packet.stream.index].moved(packet) if packet.size else None
-        return self._waiting
-
-    def _write(self, packet: av.Packet) -> None:
-        try:
-            made = list(self._tracks[packet.stream.index].packets(packet))
-        except (av.FFmpegError, ValueError) as error:
-            self._note(f"a piece of the sound was lost: {reason(error)}")
-            return
-        for one in made:
-            self._output.mux(one)
-
-    def _note(self, text: str) -> None:
-        self._problems[text] = self._problems.get(text, 0) + 1
-
-
-class _Line:
-    """The time line of a stream: after a jump back by over a second (joined recordings), times continue from the last one."""
-
-    def __init__(self) -> None:
-        self._shift = 0
+        name, rate = stream.codec_context.name, stream.codec_context.sample_rate
+        self._copies = name in _COPIED and not (name.startswith("mp3") and rate < _MP3_LOWEST_RATE)
+        self._stream = output.add_stream_from_template(stream) if self._copies else _aac(stream, output)
+        self._shift = -round(start / stream.time_base)
         self._end: int | None = None
+        self._last: int | None = None
 
-    def moved(self, packet: av.Packet) -> av.Packet:
-        """Return the packet with its times on the time line."""
+    def placed(self, packet: av.Packet) -> av.Packet:
+        """Return the packet at its time in the output; after a jump back by over a second (joined recordings), times continue."""
         if packet.dts is None:
             return packet
         dts = packet.dts + self._shift
         if self._end is not None and (self._end - dts) * packet.time_base > BACKWARDS_SECONDS:
             self._shift += self._end - dts
-        packet.dts += self._shift
+            dts = self._end
         packet.pts = None if packet.pts is None else packet.pts + self._shift
-        self._end = packet.dts + (packet.duration or 0)
+        packet.dts, self._end = dts, dts + (packet.duration or 0)
         return packet
 
-
-class _Copied:
-    """Copies packets unchanged, except for any that come out of order, which are dropped."""
-
-    def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
-        self._stream = output.add_stream_from_template(stream)
-        self._last: int | None = None
-
-    def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
-        if packet.dts is None or (self._last is not None and packet.dts <= self._last):
-            return
-        self._last = packet.dts
-        packet.stream = self._stream
-        yield packet
+    def packets(self, packet: av.Packet) -> list[av.Packet]:
+        """Return the packets of the output that a packet becomes; an empty one ends the stream."""
+        if self._copies:
+            # Packets that come out of order are dropped.
+            if packet.dts is None or (self._last is not None and packet.dts <= self._last):
+                return []
+            self._last, packet.stream = packet.dts, self._stream
+            return [packet]
+        frames = [frame for frame in packet.decode() if isinstance(frame, av.AudioFrame)]
+        return [made for frame in (*frames, *([] if packet.size else [None])) for made in self._stream.encode(frame)]
 
 
-class _Recoded:
-    """Decodes packets and encodes them as AAC; the encoder's own resampler converts rate, format and layout."""
-
-    def __init__(self, stream: av.AudioStream, output: OutputContainer) -> None:
-        rate = stream.codec_context.sample_rate
-        rate = rate if rate in _AAC_RATES else 48000
-        layout = _AAC_LAYOUTS.get(stream.codec_context.layout.nb_channels, "stereo")
-        self._stream = output.add_stream("aac", rate=rate, layout=layout)
-        self._stream.codec_context.time_base = Fraction(1, rate)
-        self._stream.bit_rate = 64_000 * self._stream.codec_context.layout.nb_channels
-
-    def packets(self, packet: av.Packet) -> Iterator[av.Packet]:
-        for frame in packet.decode():
-            if isinstance(frame, av.AudioFrame):
-                yield from self._stream.encode(frame)
-        if not packet.size:
-            yield from self._stream.encode(None)
+def _aac(stream: av.AudioStream, output: OutputContainer) -> av.AudioStream:
+    """Add a stream of AAC; the encoder's own resampler converts rate, format and layout."""
+    rate = stream.codec_context.sample_rate
+    rate = rate if rate in _AAC_RATES else 48000
+    layout = _AAC_LAYOUTS.get(stream.codec_context.layout.nb_channels, "stereo")
+    made = output.add_stream("aac", rate=rate, layout=layout)
+    made.codec_context.time_base = Fraction(1, rate)
+    made.bit_rate = 64_000 * made.codec_context.layout.nb_channels
+    return made
 
 
-def _seconds(packet: av.Packet) -> float:
+def seconds_of(packet: av.Packet) -> float:
+    """Return the time of a packet."""
     time = packet.pts if packet.pts is not None else packet.dts
     return 0.0 if time is None else float(time * packet.time_base)
-
-
-def _from(container: InputContainer, streams: list[int], start: Fraction) -> Iterator[av.Packet]:
-    """Yield the packets from ``start`` on, shifted so that ``start`` becomes 0."""
-    if start:
-        container.seek(round(start * av.time_base))
-    for packet in container.demux(streams):
-        if start and packet.size:
-            if _seconds(packet) < start:
-                continue
-            shift = round(start / packet.time_base)
-            packet.pts = None if packet.pts is None else packet.pts - shift
-            packet.dts = None if packet.dts is None else packet.dts - shift
-        yield packet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-from av.container import InputContainer
 
-from clockseg.video.audio import Sound
+from clockseg.video.audio import Sound, seconds_of
 from clockseg.video.decode import open_input, video_stream
 from clockseg.video.output import FINE, PartialFile
 
@@ -40,8 +40,17 @@ def join(
     if len(pieces) == 1 and audio_from is None and not start_seconds:
         linked(pieces[0], Path(path))
         return ()
+    start, end = start_seconds or Fraction(0), audio_end_seconds
     with PartialFile(path, Path(path).suffix) as part, part.errors():
-        return _joined(pieces, part, audio_from, start_seconds or Fraction(0), audio_end_seconds)
+        pictures = _pictures(pieces, _like(pieces[0], part), part, start)
+        if audio_from is None:
+            part.container.mux(pictures)
+            return ()
+        sound = Sound(audio_from, part.container, start_seconds=start)
+        packets = sound.packets(None if end is None else end - float(start))
+        # In the order of their times: the muxer then has nothing to hold back.
+        part.container.mux(heapq.merge(packets, pictures, key=seconds_of))
+        return sound.problems
 
 
 def linked(source: Path, path: Path) -> None:
@@ -52,54 +61,33 @@ def linked(source: Path, path: Path) -> None:
         shutil.copyfile(source, path)
 
 
-def _joined(
-    pieces: Sequence[Path],
-    part: PartialFile,
-    audio_from: str | os.PathLike[str] | None,
-    start: Fraction,
-    audio_end_seconds: float | None,
-) -> tuple[str, ...]:
-    output, sound = part.container, None
-    stream: av.VideoStream | None = None
-    last: int | None = None
-    for piece in pieces:
-        with open_input(piece) as container:
-            if stream is None:
-                stream = _like(container, part)
-                sound = None if audio_from is None else Sound(audio_from, output, start_seconds=start)
-            for packet in _packets(container, start):
-                # Times of pieces meet; no two may be the same in units of the container.
-                packet.pts = packet.pts if last is None else max(packet.pts, last + 1)
-                packet.dts = last = packet.pts
-                if sound is not None:
-                    # Sound up to this picture comes first: the muxer then has nothing to hold back.
-                    sound.write(until_seconds=float(packet.pts * packet.time_base))
-                packet.stream = stream
-                if part.fine:
-                    packet.time_base *= FINE
-                output.mux(packet)
-    if sound is None:
-        return ()
-    sound.write(until_seconds=None if audio_end_seconds is None else audio_end_seconds - float(start))
-    sound.close(complete=True)
-    return sound.problems
-
-
-def _like(container: InputContainer, part: PartialFile) -> av.VideoStream:
-    """Add a stream to the output like that of the first piece."""
-    source = video_stream(container)
-    if source is None:
-        raise av.InvalidDataError(0, "a piece without a picture")
-    stream = part.container.add_stream_from_template(source, opaque=True)
-    stream.time_base = source.time_base
-    part.fine = part.path.suffix == ".mkv" and source.time_base is not None and source.time_base < _MILLISECOND
-    stream.metadata.update(source.metadata)
+def _like(piece: Path, part: PartialFile) -> av.VideoStream:
+    """Add a stream to the output like that of a piece."""
+    with open_input(piece) as container:
+        source = video_stream(container)
+        if source is None:
+            raise av.InvalidDataError(0, "a piece without a picture")
+        stream = part.container.add_stream_from_template(source, opaque=True)
+        stream.time_base = source.time_base
+        part.fine = part.path.suffix == ".mkv" and source.time_base is not None and source.time_base < _MILLISECOND
+        stream.metadata.update(source.metadata)
     return stream
 
 
-def _packets(container: InputContainer, start: Fraction) -> Iterator[av.Packet]:
-    """Yield the packets of a piece, shifted so that ``start`` becomes 0."""
-    for packet in container.demux(video_stream(container)):
-        if packet.size and packet.pts is not None:
-            packet.pts -= round(start / packet.time_base)
-            yield packet
+def _pictures(
+    pieces: Sequence[Path], stream: av.VideoStream, part: PartialFile, start: Fraction
+) -> Iterator[av.Packet]:
+    """Yield the packets of all pieces for the ``stream`` of the output, shifted so that ``start`` becomes 0."""
+    last: int | None = None
+    for piece in pieces:
+        with open_input(piece) as container:
+            for packet in container.demux(video_stream(container)):
+                if not packet.size or packet.pts is None:
+                    continue
+                # Times of pieces meet; no two may be the same in units of the container.
+                pts = packet.pts - round(start / packet.time_base)
+                packet.pts = packet.dts = last = pts if last is None else max(pts, last + 1)
+                packet.stream = stream
+                if part.fine:
+                    packet.time_base *= FINE
+                yield packet
