@@ -16,7 +16,7 @@ from clockseg import read_labels, read_summary, read_trace
 from clockseg.cli.main import main
 from clockseg.errors import VideoError
 from clockseg.video import LabelWriter, Span, ValueWriter, open_clip
-from clockseg.video.endings import ends_early
+from clockseg.video.decode import ends_early
 from clockseg.video.join import join
 from networks import write_tiny
 from video_making import data_folder, picture, write_video

@@ -22,8 +22,7 @@ from clockseg.errors import VideoError
 from clockseg.types import Size
 from clockseg.video.clip import WHOLE, Frame, Span
 from clockseg.video.colour import ToRGB
-from clockseg.video.decode import Damage, checked_stream, open_input, pictures, reason
-from clockseg.video.endings import ends_early
+from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures, reason
 from clockseg.video.fields import deinterlaced
 from clockseg.video.planar import decoded
 from clockseg.video.side_data import NO_CROP, Crop, crop_of, turned

@@ -17,8 +17,7 @@ from clockseg.files import MAX_PIXELS, SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video.movie import Movie
-from clockseg.video.stills import animated, animation_frames, animation_size, stills
-from clockseg.video.tiff import pages
+from clockseg.video.stills import animated, animation_frames, animation_size, pages, stills
 
 _IMAGES = "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd"
 IMAGE_SUFFIXES = tuple(f".{name}" for name in _IMAGES.split())
