@@ -15,7 +15,7 @@ import pytest
 from clockseg.errors import VideoError
 from clockseg.video import Frame, Span, open_clip
 from clockseg.video.colour import ToRGB
-from clockseg.video.side_data import upright
+from clockseg.video.side_data import UPRIGHT
 from video_axes import webp
 from video_making import MS, data_folder, picture, stream_times, write_video
 
@@ -104,7 +104,7 @@ def test_rotation(tmp_path, rotation, flip):
 
 def test_upright_leaves_a_picture_without_a_matrix_alone():
     image = picture(4, 2)
-    assert np.array_equal(upright(image, None), image)
+    assert np.array_equal(UPRIGHT(image), image)
 
 
 def rgb_of(yuv: tuple[int, int, int], matrix: int, full: bool, depth: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image
 from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
-from clockseg.video.side_data import NO_CROP, Crop, SideDataReader, display_matrix, upright
+from clockseg.video.side_data import NO_CROP, UPRIGHT, Crop, SideDataReader, Turn, turn_of
 
 YCGCO = 8
 """The number of the YCgCo matrix in ITU-T H.273, used in lossless screen recordings."""
@@ -67,7 +67,7 @@ class ToRGB:
     """Converts pictures to upright uint8 RGB [h, w, 3], in the colours of BT.709.
 
     Matrix, range, primaries and transfer are the picture's own; without them BT.709 from 720 lines up, BT.601 below, limited
-    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``matrix``: how the last picture
+    range. HDR becomes SDR, wide gamuts are brought to BT.709 (``ToSDR``). Alpha is dropped. ``turn``: how the last picture
     was turned. One swscale context serves all frames: one a frame lets the memory grow.
     """
 
@@ -77,12 +77,12 @@ class ToRGB:
         self._sdr: dict[Signal, ToSDR] = {}
         self.side_data = SideDataReader()
         self._shape: tuple[int, int, int] | None = None
-        self.matrix: tuple[int, ...] | None = None
+        self.turn = UPRIGHT
         self._peak_nits = PEAK_NITS
         self._lock = threading.Lock()
 
     def __call__(self, picture: av.VideoFrame) -> Image:
-        return self.convert(picture, self.look(picture), self.matrix)
+        return self.convert(picture, self.look(picture), self.turn)
 
     def look(self, picture: av.VideoFrame) -> Signal:
         """Return the signal of the next picture, which ``convert`` takes; pictures are looked at in the order of the stream."""
@@ -91,12 +91,12 @@ class ToRGB:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:  # where its side data may have changed
-            self._shape, self.matrix = shape, display_matrix(picture, self.side_data)
+            self._shape, self.turn = shape, turn_of(picture, self.side_data)
             self._peak_nits = peak_of(picture, self.side_data) if picture.color_trc == PQ else PEAK_NITS
         return signal_of(picture, peak_nits=self._peak_nits)
 
-    def convert(self, picture: av.VideoFrame, signal: Signal, matrix: tuple[int, ...] | None) -> Image:
-        """Convert a picture and turn it by ``matrix``; threads take turns."""
+    def convert(self, picture: av.VideoFrame, signal: Signal, turn: Turn) -> Image:
+        """Convert a picture and turn it; threads take turns."""
         with self._lock:
             if signal.plain:
                 image = self._rgb(picture, signal, 8)
@@ -104,7 +104,7 @@ class ToRGB:
                 if signal not in self._sdr:
                     self._sdr[signal] = ToSDR(signal)
                 image = self._sdr[signal](self._rgb(picture, signal, 16))
-        return upright(self.crop(image), matrix)
+        return turn(self.crop(image))
 
     def is_plain(self, picture: av.VideoFrame, signal: Signal) -> bool:
         """Return True if the picture, the last one looked at, is 8-bit YUV 4:2:0 of limited range as it is to be shown.
@@ -112,7 +112,7 @@ class ToRGB:
         That is: upright, uncropped, and in the primaries and the transfer of BT.709.
         """
         planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
-        as_stored = self.matrix is None and self.crop == NO_CROP
+        as_stored = self.turn == UPRIGHT and self.crop == NO_CROP
         return planar and as_stored and picture.colorspace != YCGCO and signal.plain
 
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:

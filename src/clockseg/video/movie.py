@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, repeat
 from pathlib import Path
 from time import perf_counter
 
@@ -25,7 +26,7 @@ from clockseg.video.colour import ToRGB
 from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures, reason
 from clockseg.video.fields import deinterlaced
 from clockseg.video.planar import decoded
-from clockseg.video.side_data import NO_CROP, Crop, crop_of, turned
+from clockseg.video.side_data import NO_CROP, Crop, Turn, crop_of
 
 # More than any encoder reorders by.
 _AHEAD = 8
@@ -40,21 +41,15 @@ def in_order(found: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
     """Yield the pictures as they come, with their times sorted."""
     waiting: deque[av.VideoFrame] = deque()
     times: list[int] = []
-    for picture in found:
-        waiting.append(picture)
-        if picture.pts is not None:
-            heapq.heappush(times, picture.pts)
-        if len(waiting) > _AHEAD:
-            yield _first(waiting, times)
-    while waiting:
-        yield _first(waiting, times)
-
-
-def _first(waiting: deque[av.VideoFrame], times: list[int]) -> av.VideoFrame:
-    picture = waiting.popleft()
-    if picture.pts is not None:
-        picture.pts = heapq.heappop(times)
-    return picture
+    for picture in chain(found, repeat(None, _AHEAD)):
+        if picture is not None:
+            waiting.append(picture)
+            if picture.pts is not None:
+                heapq.heappush(times, picture.pts)
+        if waiting and (picture is None or len(waiting) > _AHEAD):
+            first = waiting.popleft()
+            first.pts = None if first.pts is None else heapq.heappop(times)
+            yield first
 
 
 EXPORTING = frozenset(
@@ -87,21 +82,20 @@ def vectors_of(picture: av.VideoFrame, index: int, stream: av.VideoStream, to_rg
     for name in BLOCK.names or ():
         blocks[name] = told[name]
     size, reordered = (picture.width, picture.height), bool(stream.codec_context.has_b_frames)
-    return Vectors(index, blocks, size, coded_axes(size, to_rgb.matrix, to_rgb.crop), reordered)
+    return Vectors(index, blocks, size, coded_axes(size, to_rgb.turn, to_rgb.crop), reordered)
 
 
-def coded_axes(size: Size, matrix: tuple[int, ...] | None, crop: Crop = NO_CROP) -> tuple[float, ...]:
+def coded_axes(size: Size, turn: Turn, crop: Crop = NO_CROP) -> tuple[float, ...]:
     """Return the affine map from the upright, cropped picture to the coded one of ``size`` (w, h): see ``Vectors``.
 
-    >>> coded_axes((4, 2), (0, 1, 0, -1, 0, 0, 0, 0, 1))  # a quarter turn clockwise: the right edge, x = 2, was the top
+    >>> coded_axes((4, 2), Turn(swapped=True, mirrored=True))  # a quarter turn clockwise: the right edge, x = 2, was the top
     (0, 1, 0, -1, 0, 2)
     """
     left, right, top, bottom = crop.within(size)
-    a, b, _, c, d = (1, 0, 0, 0, 1) if matrix is None else matrix[:5]
-    right_way, down_way = (b, c) if turned(matrix) else (a, d)
-    x, at_x = (-1, size[0] - right) if right_way < 0 else (1, left)
-    y, at_y = (-1, size[1] - bottom) if down_way < 0 else (1, top)
-    return (0, x, at_x, y, 0, at_y) if turned(matrix) else (x, 0, at_x, 0, y, at_y)
+    leftwards, upwards = (turn.flipped, turn.mirrored) if turn.swapped else (turn.mirrored, turn.flipped)
+    x, at_x = (-1, size[0] - right) if leftwards else (1, left)
+    y, at_y = (-1, size[1] - bottom) if upwards else (1, top)
+    return (0, x, at_x, y, 0, at_y) if turn.swapped else (x, 0, at_x, 0, y, at_y)
 
 
 Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
@@ -196,7 +190,7 @@ def converted(
             perf_counter() - begun,
             vectors=vectors_of(picture, index, stream, to_rgb) if vectors else None,
             duration=picture.duration or None,
-            pixel_aspect=1 / aspect if turned(to_rgb.matrix) else aspect,
+            pixel_aspect=1 / aspect if to_rgb.turn.swapped else aspect,
         )
 
 

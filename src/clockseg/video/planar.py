@@ -15,6 +15,7 @@ from clockseg.carry.flow import shrunk
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import STRETCHED, ToRGB, matrix_of
 from clockseg.video.hdr import Signal
+from clockseg.video.side_data import UPRIGHT
 
 FORMAT = "yuv420p"
 # Luma weights of red and blue of the matrices that an overlay may have (ITU-R BT.601 and BT.709).
@@ -50,7 +51,7 @@ class Decoded:
     def __init__(self, frame: av.VideoFrame, to_rgb: ToRGB, signal: Signal) -> None:
         self.frame, self.shape = frame, (frame.height, frame.width, 3)
         self.nbytes = frame.height * frame.width * 3
-        self._convert, self._lock = partial(to_rgb.convert, frame, signal, None), threading.Lock()
+        self._convert, self._lock = partial(to_rgb.convert, frame, signal, UPRIGHT), threading.Lock()
         self._image: Image | None = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Image:
@@ -70,7 +71,7 @@ def decoded(picture: av.VideoFrame, to_rgb: ToRGB) -> Image | Decoded:
     signal = to_rgb.look(picture)
     if to_rgb.is_plain(picture, signal):
         return Decoded(picture, to_rgb, signal)
-    return to_rgb.convert(picture, signal, to_rgb.matrix)
+    return to_rgb.convert(picture, signal, to_rgb.turn)
 
 
 def rgb(picture: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from logging import NullHandler, getLogger
 from typing import NamedTuple
 
@@ -92,47 +92,43 @@ def crop_of(container: InputContainer, stream: VideoStream) -> Crop:
     return Crop(*map(int, found.groups())) if found else NO_CROP
 
 
-# The first two numbers of the matrix for 0, 1, 2, 3 quarter turns counter-clockwise.
-_QUARTERS = ((1, 0), (0, -1), (-1, 0), (0, 1))
+class Turn(NamedTuple):
+    """The orientation in which a picture is shown: width and height swapped, and then mirrored and put upside down."""
+
+    swapped: bool = False
+    mirrored: bool = False
+    flipped: bool = False
+
+    def __call__(self, image: Image) -> Image:
+        """Return a picture as it is shown.
+
+        >>> Turn.of((0, 1, 0, -1, 0, 0, 0, 0, 1))(np.array([[1, 2]], np.uint8)).tolist()  # a quarter turn clockwise
+        [[1], [2]]
+        """
+        image = image.swapaxes(0, 1) if self.swapped else image
+        return np.ascontiguousarray(image[:: -1 if self.flipped else 1, :: -1 if self.mirrored else 1])
+
+    @classmethod
+    def of(cls, matrix: Sequence[int]) -> Turn:
+        """Return the orientation nearest to a display matrix.
+
+        The matrix (a b u / c d v / x y w) sends a point (x, y) to (ax + cy, bx + dy), y downwards.
+        """
+        a, b, _, c, d = matrix[:5]
+        swapped = abs(b) + abs(c) > abs(a) + abs(d)
+        right, down = (c, b) if swapped else (a, d)
+        return cls(swapped, right < 0, down < 0)
 
 
-def display_matrix(picture: av.VideoFrame, reader: SideDataReader) -> tuple[int, ...] | None:
-    """Return the nine numbers of the picture's display matrix, or None."""
+UPRIGHT = Turn()
+# For 0, 1, 2, 3 quarter turns counter-clockwise.
+_QUARTERS = (UPRIGHT, Turn(True, False, True), Turn(False, True, True), Turn(True, True, False))
+
+
+def turn_of(picture: av.VideoFrame, reader: SideDataReader) -> Turn:
+    """Return the orientation in which a picture is to be shown."""
     listed = reader.of(picture)
     if listed is None:
-        a, b = _QUARTERS[round(picture.rotation / 90) % 4]
-        return a, b, 0, -b, a, 0, 0, 0, 1
+        return _QUARTERS[round(picture.rotation / 90) % 4]
     data = listed.get(Type.DISPLAYMATRIX)
-    return None if data is None else tuple(np.frombuffer(bytes(data), dtype=np.int32).tolist())
-
-
-def turned(matrix: tuple[int, ...] | None) -> bool:
-    """Return True if a display matrix swaps width and height.
-
-    >>> turned((0, 1, 0, -1, 0, 0, 0, 0, 1))
-    True
-    """
-    if matrix is None:
-        return False
-    a, b, _, c, d = matrix[:5]
-    return abs(b) + abs(c) > abs(a) + abs(d)
-
-
-def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
-    """Rotate and mirror ``image`` by its display matrix, to the nearest quarter turn.
-
-    The matrix (a b u / c d v / x y w) sends a point (x, y) to (ax + cy, bx + dy), y downwards: its signs tell which of
-    the eight orientations it is.
-
-    >>> upright(np.array([[1, 2]], np.uint8), (0, 1, 0, -1, 0, 0, 0, 0, 1)).tolist()  # a quarter turn clockwise
-    [[1], [2]]
-    """
-    if matrix is None:
-        return np.ascontiguousarray(image)
-    a, b, _, c, d = matrix[:5]
-    right, down = a, d
-    if turned(matrix):
-        image = image.swapaxes(0, 1)
-        right, down = c, b
-    image = image[:: -1 if down < 0 else 1, :: -1 if right < 0 else 1]
-    return np.ascontiguousarray(image)
+    return UPRIGHT if data is None else Turn.of(np.frombuffer(bytes(data), dtype=np.int32).tolist())
