@@ -56,47 +56,51 @@ def text_width(text: str, scale: float, font: int = _FONT) -> int:
 class Band(ABC):
     """A band that shows when the network ran, with a column for each frame: the newest is framed, older ones move left.
 
-    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels (even) high.
+    ``size`` is that of the picture above, (w, h); the band is as wide, and ``height`` pixels (even) high. A column has a cell
+    in each of ``rows``, one for all stages or one a stage: solid as far as stages fired. A fill is one cell of all rows.
     """
+
+    _fill_colour = _FIRED
 
     def __init__(self, size: tuple[int, int], stages: int, *, rows: int) -> None:
         if stages < 1:
             raise UsageError("a band of no stages. Give at least one.")
-        self._paper, self._stages = _Paper(size, rows, edges=2), stages
+        self._paper, self._stages, self._rows = _Paper(size, rows, edges=2), stages, rows
         self.height = self._paper.height
         self._pitch = self._paper.row * 5 // 8
         self._left, self._right = self._paper.edge, self._paper.width - self._paper.edge
         # The columns of the frames so far, which move to the left.
-        self._past, self._most = self._paper.blank, 1
+        self._past = self._paper.blank
 
     def draw(self, fired: Sequence[bool], fill: bool) -> Image:
         """Draw the band after one more frame, uint8 RGB [height, w, 3]; ``fired`` has a bool for each stage, in order."""
         if len(fired) != self._stages:
             raise UsageError(f"fired has {len(fired)} entries for {self._stages} stages. Give one per stage.")
         states = tuple(map(bool, fired))
-        past, pitch = self._past, self._pitch
-        columns = past[:, max(0, self._right - self._most * pitch) : self._right]
+        pitch, most = self._pitch, max(1, (self._right - self._left) // self._pitch)
+        columns = self._past[:, max(0, self._right - most * pitch) : self._right]
         columns[:, :-pitch] = columns[:, pitch:].copy()
         columns[:, -pitch:] = _BACK
-        self._column(past, self._right - pitch, states, fill)
-        canvas, half = past.copy(), self._paper.edge // 2
+        self._column(self._right - pitch, [sum(states) / len(states)] if self._rows == 1 else states, fill)
+        canvas, half = self._past.copy(), self._paper.edge // 2
         newest = (self._right - pitch - 3, half), (self._right, self.height - half - 1)
         cv2.rectangle(canvas, *newest, _NOW, 1)
         self._words(canvas, states, fill)
         return canvas
 
-    def _keep(self, pixels: int) -> None:
-        """Set how many pixels of columns are shown."""
-        self._most = max(1, pixels // self._pitch)
-
-    def _cell(self, row: int) -> tuple[int, int]:
-        """Return the first and the last line of pixels of the cells in a row."""
-        gap, top = self._paper.row // 5, self._paper.edge + row * self._paper.row
-        return top + gap, top + self._paper.row - gap - 1
-
-    @abstractmethod
-    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
-        """Draw the column of a frame."""
+    def _column(self, x: int, shares: Sequence[float], fill: bool) -> None:
+        """Draw the column of a frame; ``shares``: how much of each row's cell is solid."""
+        right, gap = x + self._pitch - 3, self._paper.row // 5
+        tops = [self._paper.edge + row * self._paper.row + gap for row in range(self._rows)]
+        high = self._paper.row - 2 * gap - 1
+        if fill:
+            cv2.rectangle(self._past, (x, tops[0]), (right, tops[-1] + high), self._fill_colour, cv2.FILLED)
+            return
+        for top, share in zip(tops, shares, strict=True):
+            bottom, solid = top + high, max(1, round(share * high))
+            cv2.rectangle(self._past, (x, top), (right, bottom), _FIRED if share else _HELD, 1)
+            if share:
+                cv2.rectangle(self._past, (x, bottom - solid), (right, bottom), _FIRED, cv2.FILLED)
 
     @abstractmethod
     def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
@@ -118,7 +122,6 @@ class Activity(Band):
         paper = self._paper
         room = paper.needed("network ran: 10 of 10 frames, in part: 10 of 10") + 3 * paper.edge
         self._left = room if room < _WORDS_SHARE * paper.width else paper.edge
-        self._keep(self._right - self._left)
         self._frames = self._whole = self._partly = 0
 
     @property
@@ -137,15 +140,6 @@ class Activity(Band):
         self._partly += not fill and any(states) and not all(states)
         if self._left > self._paper.edge:
             self._paper.write(canvas, self.words, self._paper.edge, self._paper.edge)
-
-    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
-        share = 1.0 if fill else sum(states) / len(states)
-        top, bottom = self._cell(0)
-        right = x + self._pitch - 3
-        cv2.rectangle(canvas, (x, top), (right, bottom), _FIRED if share else _HELD, 1)
-        if share:
-            high = max(1, round(share * (bottom - top)))
-            cv2.rectangle(canvas, (x, bottom - high), (right, bottom), _FIRED, cv2.FILLED)
 
 
 def often(count: int, frames: int) -> str:
@@ -177,6 +171,8 @@ class Strip(Band):
     True
     """
 
+    _fill_colour = _FILL
+
     def __init__(self, size: tuple[int, int], stages: Sequence[str]) -> None:
         super().__init__(size, len(stages), rows=len(stages))
         paper = self._paper
@@ -189,17 +185,7 @@ class Strip(Band):
         self._worded = states < _STATES_SHARE * paper.width
         if self._worded:
             self._right = paper.width - states
-        self._keep(self._right - self._left - paper.edge)
-
-    def _column(self, canvas: Image, x: int, states: tuple[bool, ...], fill: bool) -> None:
-        right = x + self._pitch - 3
-        for row, state in enumerate(states):
-            top, bottom = self._cell(row)
-            colour = _FILL if fill else _FIRED if state else _HELD
-            cv2.rectangle(canvas, (x, top), (right, bottom), colour, cv2.FILLED if state else 1)
-        if fill:
-            ends = (x, self._cell(0)[0]), (right, self._cell(len(states) - 1)[1])
-            cv2.rectangle(canvas, *ends, _FILL, cv2.FILLED)
+        self._left += paper.edge
 
     def _words(self, canvas: Image, states: tuple[bool, ...], fill: bool) -> None:
         if not self._worded:
