@@ -42,15 +42,15 @@ def join(
         return ()
     start, end = start_seconds or Fraction(0), audio_end_seconds
     with PartialFile(path, Path(path).suffix) as part, part.errors():
-        pictures = _pictures(pieces, _like(pieces[0], part), part, start)
-        if audio_from is None:
-            part.container.mux(pictures)
-            return ()
-        sound = Sound(audio_from, part.container, start_seconds=start)
-        packets = sound.packets(None if end is None else end - float(start))
-        # In the order of their times: the muxer then has nothing to hold back.
-        part.container.mux(heapq.merge(packets, pictures, key=seconds_of))
-        return sound.problems
+        packets = _pictures(pieces, _like(pieces[0], part), part, start)
+        sound = None if audio_from is None else Sound(audio_from, part.container, start_seconds=start)
+        if sound is not None:
+            # In the order of their times: the muxer then has nothing to hold back.
+            of_sound = sound.packets(None if end is None else end - float(start))
+            packets = heapq.merge(of_sound, packets, key=seconds_of)
+        for packet in packets:
+            part.container.mux(packet)
+        return () if sound is None else sound.problems
 
 
 def linked(source: Path, path: Path) -> None:

@@ -20,7 +20,6 @@ from clockseg.video.clip import Frame, Span
 from clockseg.video.colour import ToRGB, check_pixels
 from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures
 
-
 # FFmpeg decodes the first page of a TIFF alone.
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _SUBFILE_TYPE, _WIDTH, _HEIGHT = 254, 256, 257
