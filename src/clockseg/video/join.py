@@ -13,7 +13,7 @@ import av
 
 from clockseg.video.audio import Sound, seconds_of
 from clockseg.video.decode import open_input, video_stream
-from clockseg.video.output import FINE, PartialFile
+from clockseg.video.output import FINE, PartialFile, partial_file
 
 _MILLISECOND = Fraction(1, 1000)
 
@@ -41,7 +41,7 @@ def join(
         linked(pieces[0], Path(path))
         return ()
     start, end = start_seconds or Fraction(0), audio_end_seconds
-    with PartialFile(path, Path(path).suffix) as part, part.errors():
+    with partial_file(Path(path), Path(path).suffix) as part:
         packets = _pictures(pieces, _like(pieces[0], part), part, start)
         sound = None if audio_from is None else Sound(audio_from, part.container, start_seconds=start)
         if sound is not None:

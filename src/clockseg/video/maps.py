@@ -18,7 +18,7 @@ import numpy as np
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Labels, Size
 from clockseg.video.decode import Damage, open_input, pictures, reason, video_stream
-from clockseg.video.output import FrameWriter, written
+from clockseg.video.output import FrameWriter, writing, written
 
 Format = Literal["gray", "gray16le"]
 # Matroska counts in milliseconds.
@@ -53,7 +53,7 @@ class GreyWriter(FrameWriter):
         duration_seconds: float | None,
         metadata: Mapping[str, str] = {},
     ) -> None:
-        with self._part.errors():
+        with writing(self._part.path):
             self._stream = self._stream or self._start(values.shape[::-1], metadata)
             frame = av.VideoFrame.from_ndarray(values, format=self._pixels)
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it

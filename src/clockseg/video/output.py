@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import av
+from av.container import OutputContainer
 
 from clockseg.errors import VideoError
-from clockseg.files import part_name, whole
-from clockseg.video.decode import open_for_writing, reason
+from clockseg.files import whole
+from clockseg.video.decode import reason
 
 BACKWARDS_SECONDS = 1
 """A longer jump back is taken for a transition between joined recordings."""
@@ -137,58 +139,46 @@ _MILLISECONDS, _MICROSECONDS = bytes.fromhex("2ad7b1830f4240"), bytes.fromhex("2
 _HEAD_BYTES = 4096
 
 
-class PartialFile(CloseOrAbort):
-    """An output container, ".mkv" or ".mp4", written as ``.NAME.part`` in the folder of ``path``.
+@dataclass
+class PartialFile:
+    """An output container that is being written, in the place of ``path``.
 
-    ``close`` gives it its name, ``abort`` removes it. VideoError if the folder can't be written. ``fine``: the times of a
-    Matroska file count microseconds. FFmpeg's muxer knows milliseconds only: it is given microseconds as if they were
-    milliseconds, and ``close`` corrects the unit in the file.
+    ``fine``: the times of a Matroska file count microseconds. FFmpeg's muxer knows milliseconds only: it is given microseconds
+    as if they were milliseconds, and at the end the unit in the file is corrected.
     """
 
-    fine = False
+    path: Path
+    container: OutputContainer
+    fine: bool = False
 
-    def __init__(self, path: str | os.PathLike[str], ending: str) -> None:
-        self.path = Path(path)
-        container_format, options = _CONTAINERS[ending]
-        self.temporary = part_name(self.path)
-        with self.errors():
-            # FFmpeg opens the file only at the first packet; better to fail now.
-            self.temporary.open("wb").close()
-            self.container = open_for_writing(
-                f"file:{self.temporary}",
-                format=container_format,
-                # No random identifiers and no version strings: the same input gives the same bytes.
-                container_options={"fflags": "+bitexact", **options},
-            )
 
-    def errors(self) -> AbstractContextManager[None]:
-        """Return ``writing`` for this file."""
-        return writing(self.path)
+@contextmanager
+def partial_file(path: Path, ending: str) -> Iterator[PartialFile]:
+    """Yield a container, ".mkv" or ".mp4"; the file gets its name where the block ends well, and is removed otherwise.
 
-    def close(self) -> None:
-        """Complete the file and give it its name."""
+    VideoError if it can't be written.
+    """
+    container_format, options = _CONTAINERS[ending]
+    with written(path) as temporary:
+        # FFmpeg opens the file only at the first packet; better to fail now.
+        temporary.open("wb").close()
+        # No random identifiers and no version strings: the same input gives the same bytes.
+        options = {"fflags": "+bitexact", **options}
+        container: OutputContainer = av.open(
+            f"file:{temporary}", "w", format=container_format, container_options=options
+        )
+        part = PartialFile(path, container)
         try:
-            with self.errors():
-                self.container.close()
-                if self.fine:
-                    self._count_microseconds()
-                self.temporary.replace(self.path)
-        except VideoError:
-            self.abort()
+            yield part
+        except BaseException:
+            with suppress(av.FFmpegError, OSError):
+                container.close()
             raise
-
-    def _count_microseconds(self) -> None:
-        with self.temporary.open("r+b") as file:
-            at = file.read(_HEAD_BYTES).index(_MILLISECONDS)
-            file.seek(at)
-            file.write(_MICROSECONDS)
-
-    def abort(self) -> None:
-        """Remove the incomplete file; an older file of the same name stays as it was."""
-        with suppress(av.FFmpegError, OSError):
-            self.container.close()
-        with suppress(OSError):
-            self.temporary.unlink(missing_ok=True)
+        container.close()
+        if part.fine:
+            with temporary.open("r+b") as file:
+                file.seek(file.read(_HEAD_BYTES).index(_MILLISECONDS))
+                file.write(_MICROSECONDS)
 
 
 class FrameWriter(CloseOrAbort):
@@ -203,7 +193,8 @@ class FrameWriter(CloseOrAbort):
     ) -> None:
         self._fps = Fraction(fps or 25).limit_denominator(100_000)
         self._stream: av.VideoStream | None = None
-        self._part = PartialFile(path, ending)
+        self._open = ExitStack()
+        self._part = self._open.enter_context(partial_file(Path(path), ending))
         self._part.fine = ending == ".mkv" and self._fps * time_base > 1
         self._time_base = time_base
         self._times = Timestamps(time_base / FINE if self._part.fine else time_base, fps=self._fps)
@@ -221,12 +212,12 @@ class FrameWriter(CloseOrAbort):
     def close(self) -> None:
         """Complete the file and give it its name."""
         if self._stream is None:
-            self.abort()
-            return
-        with self._part.errors():
+            return self.abort()
+        with writing(self._part.path):
             self._mux(None)
-        self._part.close()
+        self._open.close()
 
     def abort(self) -> None:
-        """Remove what was written."""
-        self._part.abort()
+        """Remove what was written; an older file of the same name stays as it was."""
+        aborted = RuntimeError("aborted")
+        self._open.__exit__(type(aborted), aborted, None)

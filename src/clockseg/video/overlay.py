@@ -16,7 +16,7 @@ from av.video.reformatter import ColorRange, Colorspace
 from clockseg.errors import UsageError, VideoError
 from clockseg.types import Array, Image, Labels, Size
 from clockseg.video.colour import matrix_for
-from clockseg.video.output import FrameWriter
+from clockseg.video.output import FrameWriter, writing
 from clockseg.video.planar import ToPlanes
 
 Colour = tuple[int, int, int]
@@ -174,7 +174,7 @@ class OverlayWriter(FrameWriter):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
                 raise UsageError(f"the picture is {image.dtype} {list(image.shape)}. Give uint8 RGB [h, w, 3].")
             size = image.shape[1], image.shape[0]
-        with self._part.errors():
+        with writing(self._part.path):
             stream = self._stream = self._stream or self._start(self._size or size, pixel_aspect)
             if not isinstance(image, av.VideoFrame):
                 image = self._encoded.rgb(fitted(image, (stream.width, stream.height)))
