@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, repeat
@@ -98,8 +98,6 @@ def coded_axes(size: Size, turn: Turn, crop: Crop = NO_CROP) -> tuple[float, ...
     return (0, x, at_x, y, 0, at_y) if turn.swapped else (x, 0, at_x, 0, y, at_y)
 
 
-Opened = Callable[[], AbstractContextManager[tuple[InputContainer, av.VideoStream]]]
-"""Opens the file again: the container, and the stream to decode."""
 # How far before the start a seek aims, one after the other: to its very key frame, where the container has an index; and
 # before any key frame that a search by bytes may have run past.
 _BACK_SECONDS = (0, 2, 20)
@@ -107,26 +105,6 @@ _BACK_SECONDS = (0, 2, 20)
 _SURE = 8
 # Containers in which times are right after a seek. In others, as in MPEG's program streams, they are guessed from there on.
 _EXACT = ("mov,", "matroska", "avi", "flv", "nut", "ogg", "mpegts", "asf", "mxf")
-
-
-def place_for(opened: Opened, start: Fraction) -> int | None:
-    """Return a position to seek to, in units of the stream, from which decoding begins at or before ``start``; None if there is none.
-
-    A seek is tried, not trusted: the time of the first picture decoded after it counts.
-    """
-    for back in _BACK_SECONDS:
-        with opened() as (container, stream):
-            if not container.format.name.startswith(_EXACT):
-                return None
-            place = int((start - back) / _time_base(stream))
-            try:
-                container.seek(place, stream=stream)
-            except (av.FFmpegError, OverflowError):
-                continue
-            first = next(pictures(container, stream, Damage()), None)
-            if first is not None and _early_enough(first, stream, start):
-                return place
-    return None
 
 
 def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period: Fraction) -> Iterator[av.VideoFrame]:
@@ -146,18 +124,6 @@ def within(found: Iterator[av.VideoFrame], span: Span, damage: Damage, *, period
                 damage.forget()
             inside = True
             yield picture
-
-
-def _early_enough(picture: av.VideoFrame, stream: av.VideoStream, start: Fraction) -> bool:
-    if picture.pts is None:
-        return False
-    seconds = picture.pts * _time_base(stream)
-    # What an interlaced picture becomes depends on the one before it.
-    return seconds < start or (seconds == start and not picture.interlaced_frame)
-
-
-def _time_base(stream: av.VideoStream) -> Fraction:
-    return stream.time_base or Fraction(1, av.time_base)
 
 
 def converted(
@@ -207,7 +173,7 @@ class Movie:
 
     def frames(self, damage: Damage) -> Iterator[Frame]:
         """Decode the file again, and record losses in ``damage``."""
-        place = None if self.span.start is None else place_for(self._opened, self.span.start)
+        place = None if self.span.start is None else self._place(self.span.start)
         with self._opened() as (container, stream):
             to_rgb = ToRGB(self.max_pixels, crop_of(container, stream))
             if place is not None:
@@ -232,3 +198,26 @@ class Movie:
             if self.vectors and exports(stream):
                 stream.codec_context.options |= VECTOR_OPTIONS
             yield container, stream
+
+    def _place(self, start: Fraction) -> int | None:
+        """Return a position to seek to, in units of the stream, from which decoding begins at or before ``start``; None if there is none.
+
+        A seek is tried, not trusted: the time of the first picture decoded after it counts.
+        """
+        for back in _BACK_SECONDS:
+            with self._opened() as (container, stream):
+                if not container.format.name.startswith(_EXACT):
+                    return None
+                base = stream.time_base or Fraction(1, av.time_base)
+                place = int((start - back) / base)
+                try:
+                    container.seek(place, stream=stream)
+                except (av.FFmpegError, OverflowError):
+                    continue
+                first = next(pictures(container, stream, Damage()), None)
+                # What an interlaced picture becomes depends on the one before it.
+                if first is not None and first.pts is not None:
+                    seconds = first.pts * base
+                    if seconds < start or (seconds == start and not first.interlaced_frame):
+                        return place
+        return None

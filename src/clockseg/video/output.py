@@ -212,7 +212,8 @@ class FrameWriter(CloseOrAbort):
     def close(self) -> None:
         """Complete the file and give it its name."""
         if self._stream is None:
-            return self.abort()
+            self.abort()
+            return
         with writing(self._part.path):
             self._mux(None)
         self._open.close()
