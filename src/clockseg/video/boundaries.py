@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
 
 import av
 from av.container import InputContainer
@@ -18,13 +17,6 @@ NEAR_SECONDS = 15
 """Before a boundary: where a seek to it may end."""
 BACK_SECONDS = (0, 2)
 """How long before it seeks are tried; in MPEG transport streams, which have no index, the first one ends a little after."""
-
-
-class _Key(NamedTuple):
-    """A packet at which decoding can begin: its time in units of the stream and in seconds."""
-
-    pts: int
-    seconds: Fraction
 
 
 def boundaries(
@@ -51,7 +43,7 @@ def boundaries(
                 return ()
             found = tuple(_apart(_keys(container, chosen), Fraction(seconds), start, end))
             reached = all(any(_reached(container, chosen, key, back) for back in BACK_SECONDS) for key in found)
-            return tuple(key.seconds for key in found) if reached else ()
+            return found if reached else ()
     except (av.FFmpegError, OSError, _Untimed):
         return ()
 
@@ -60,8 +52,8 @@ class _Untimed(Exception):
     """Packets have no times, or times that go back, so that a position in the file is no time in the video."""
 
 
-def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[_Key]:
-    """Yield the first packet, and every packet that is a key frame."""
+def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[Fraction]:
+    """Yield the times of the first packet, and of every packet that is a key frame, at which decoding can begin."""
     last_dts: int | None = None
     last_key: int | None = None
     for packet in container.demux(stream):
@@ -76,25 +68,25 @@ def _keys(container: InputContainer, stream: av.VideoStream) -> Iterator[_Key]:
             if last_key is not None and packet.pts <= last_key:
                 raise _Untimed
             last_key = packet.pts
-            yield _Key(packet.pts, packet.pts * packet.time_base)
+            yield packet.pts * packet.time_base
 
 
-def _apart(keys: Iterator[_Key], seconds: Fraction, start: Fraction | None, end: Fraction | None) -> Iterator[_Key]:
+def _apart(
+    keys: Iterator[Fraction], seconds: Fraction, start: Fraction | None, end: Fraction | None
+) -> Iterator[Fraction]:
     before: Fraction | None = None
     for key in keys:
         if before is None:
             # The first piece is not empty where the video begins after ``start``.
-            before = key.seconds if start is None else max(start, key.seconds)
-        if end is not None and key.seconds >= end:
-            # Still read to the end: a time that goes back, wherever it is, means one piece.
-            continue
-        if key.seconds - before >= seconds:
-            before = key.seconds
+            before = key if start is None else max(start, key)
+        # Still read to the end: a time that goes back, wherever it is, means one piece.
+        if key - before >= seconds and (end is None or key < end):
+            before = key
             yield key
 
 
-def _reached(container: InputContainer, stream: av.VideoStream, key: _Key, back: int) -> bool:
+def _reached(container: InputContainer, stream: av.VideoStream, key: Fraction, back: int) -> bool:
     """Return True if a seek to the key ends at its packet, or so little before it that decoding from there costs little."""
-    container.seek(max(0, round((key.seconds - back) / stream.time_base)), stream=stream)
+    container.seek(max(0, round((key - back) / stream.time_base)), stream=stream)
     packet = next(container.demux(stream))
-    return packet.pts is not None and 0 <= (key.pts - packet.pts) * packet.time_base <= NEAR_SECONDS
+    return packet.pts is not None and 0 <= key - packet.pts * packet.time_base <= NEAR_SECONDS
