@@ -44,22 +44,16 @@ class GreyWriter(FrameWriter):
         self, path: str | os.PathLike[str], *, fps: Fraction | float | None = None, size: Size | None = None
     ) -> None:
         super().__init__(path, ".mkv", fps, _TIME_BASE)
-        self._size = size
+        self._size, self._metadata = size, dict[str, str]()
 
-    def _write(
-        self,
-        values: Array,
-        pts_seconds: float | None,
-        duration_seconds: float | None,
-        metadata: Mapping[str, str] = {},
-    ) -> None:
+    def _write(self, values: Array, pts_seconds: float | None, duration_seconds: float | None) -> None:
         with writing(self._part.path):
-            self._stream = self._stream or self._start(values.shape[::-1], metadata)
+            self._stream = self._stream or self._start(values.shape[::-1])
             frame = av.VideoFrame.from_ndarray(values, format=self._pixels)
             frame.color_range = 2  # full range: no player or reader has a reason to stretch it
             self._put(frame, pts_seconds, duration_seconds)
 
-    def _start(self, size: tuple[int, ...], metadata: Mapping[str, str]) -> av.VideoStream:
+    def _start(self, size: tuple[int, ...]) -> av.VideoStream:
         options = {**(_SLICED if min(size) > 1 else _WHOLE), "coder": _CODER[self._pixels]}
         stream = self._part.container.add_stream("ffv1", rate=self._fps, options=options)
         stream.width, stream.height = size
@@ -67,7 +61,7 @@ class GreyWriter(FrameWriter):
         stream.codec_context.time_base = _TIME_BASE
         # Beside the network all cores are busy, and more threads cost more time than they save.
         stream.codec_context.thread_count = 1
-        stream.metadata.update(metadata)
+        stream.metadata.update(self._metadata)
         return stream
 
 
@@ -191,6 +185,7 @@ class ValueWriter(GreyWriter):
         if self._size is None or self._stream is None:
             height, width = values.shape[-2:]
             self._size, self._channels = self._size or (width, height), values.shape[:-2]
+            self._metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
         if values.shape[:-2] != self._channels:
             raise UsageError(
                 f"a map of shape {list(values.shape)} after one of {list(self._channels)} channels; give as many channels."
@@ -198,9 +193,7 @@ class ValueWriter(GreyWriter):
         values = resized_values(values, self._size)
         self.clipped += int(np.count_nonzero(np.isfinite(values) & (np.abs(values) > LARGEST)))
         halves = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values).astype("<f2")
-        metadata = {} if values.ndim == 2 else {_CHANNELS: str(len(values))}
-        words = halves.reshape(-1, values.shape[-1]).view(_WORD)
-        self._write(words, pts_seconds, duration_seconds, metadata)
+        self._write(halves.reshape(-1, values.shape[-1]).view(_WORD), pts_seconds, duration_seconds)
 
 
 def read_values(path: str | os.PathLike[str]) -> Iterator[Array]:

@@ -24,12 +24,6 @@ IMAGE_SUFFIXES = tuple(f".{name}" for name in _IMAGES.split())
 """Suffixes of images in a folder; any other image can be given by its name."""
 MOST_FOLDERS = 1000
 """Subfolders in which images are looked for, to name one in the error of a folder without images."""
-_NO_FILES = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
 def open_clip(
@@ -132,13 +126,11 @@ def _folders_to_give(path: Path) -> str:
 def _check_file(path: Path) -> None:
     """Raise VideoError unless the path is a readable file that is not empty."""
     try:
-        mode = path.stat().st_mode
-        for of_kind, kind in _NO_FILES:
-            if of_kind(mode):
-                raise VideoError(
-                    f"{path}: {kind}, which can be read only once, but a clip is read several times. Save it as a file, or "
-                    "use clockseg live."
-                )
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise VideoError(
+                f"{path}: not a file but a pipe, a socket or a device, which can be read only once; a clip is read several times. "
+                "Save it as a file, or use clockseg live."
+            )
         with path.open("rb") as file:
             empty = not file.read(1)
     except FileNotFoundError as error:
