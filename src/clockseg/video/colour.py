@@ -26,7 +26,7 @@ def from_ycgco(picture: av.VideoFrame, reformatter: VideoReformatter, bits: int)
     planes = reformatter.reformat(
         picture, format="yuv444p16le", src_colorspace=same, dst_colorspace=same, threads=1
     ).to_ndarray()
-    luma, green, orange = np.moveaxis(planes.astype(np.float32), -1 if planes.shape[-1] == 3 else 0, 0) / _LAST_CODE
+    luma, green, orange = np.moveaxis(planes.astype(np.float32), -1, 0) / _LAST_CODE
     luma = luma if full else (luma * 256 - 16) / 219
     green, orange = ((part - 0.5) * (1 if full else 256 / 224) for part in (green, orange))
     rest = luma - green
