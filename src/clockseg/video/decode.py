@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import av
-from av.container import InputContainer
+from av.container import InputContainer, OutputContainer
 from av.stream import Disposition
 
 from clockseg.errors import VideoError
@@ -33,6 +33,12 @@ def open_for_reading(file: Any, **options: Any) -> InputContainer:
         if not any(name in str(error) for name in _OPTIONAL):
             raise
         container = av.open(file, "r", **options)
+    return container
+
+
+def open_for_writing(file: str, **options: Any) -> OutputContainer:
+    """Open a file for encoding; ``options`` are those of ``av.open``."""
+    container: OutputContainer = av.open(file, "w", **options)
     return container
 
 

@@ -17,7 +17,7 @@ from av.container import OutputContainer
 
 from clockseg.errors import VideoError
 from clockseg.files import whole
-from clockseg.video.decode import reason
+from clockseg.video.decode import open_for_writing, reason
 
 BACKWARDS_SECONDS = 1
 """A longer jump back is taken for a transition between joined recordings."""
@@ -164,9 +164,7 @@ def partial_file(path: Path, ending: str) -> Iterator[PartialFile]:
         temporary.open("wb").close()
         # No random identifiers and no version strings: the same input gives the same bytes.
         options = {"fflags": "+bitexact", **options}
-        container: OutputContainer = av.open(
-            f"file:{temporary}", "w", format=container_format, container_options=options
-        )
+        container = open_for_writing(f"file:{temporary}", format=container_format, container_options=options)
         part = PartialFile(path, container)
         try:
             yield part
