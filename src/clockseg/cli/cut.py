@@ -175,17 +175,13 @@ def _said(args: argparse.Namespace) -> Said:
 
 def _source(args: argparse.Namespace, said: Said) -> Source:
     """Read an ONNX file, or find, download and export a network by name."""
-    from clockseg.engines import engine
     from clockseg.networks import named
-    from clockseg.networks.cutting import first_able
     from clockseg.networks.source import onnx_source
 
     if not named.is_named(args.model):
         return onnx_source(Path(args.model))
-    fetched = named.fetch(args.model, weights=args.weights, tell=say)
-    return first_able(
-        args.engine, lambda name: named.source(fetched, given=said, engine=engine(name, threads=args.threads))
-    )
+    path = named.fetch(args.model, weights=args.weights, tell=say)
+    return named.source(args.model, path, given=said, engine=args.engine, threads=args.threads)
 
 
 def report(found: CutNetwork) -> str:

@@ -6,18 +6,19 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from clockseg.clockwork.network import Part, StagedNetwork
 from clockseg.engines.compiled import has_graphs
-from clockseg.errors import ClocksegError, MissingDependency
+from clockseg.errors import ClocksegError, MissingDependency, NetworkError
 from clockseg.execution.cache import add_note, read_notes
 from clockseg.execution.machine import machine, threads_or_all, versions
 from clockseg.graph.part import GraphPart
 from clockseg.libraries import CPU_ENGINES
 
+Found = TypeVar("Found")
 Engine: TypeAlias = Callable[[StagedNetwork], StagedNetwork]
 REMEMBERED = "engines.json"
 """The file in the cache folder that remembers what was measured."""
@@ -88,6 +89,24 @@ def installed(module: str) -> bool:
     (True, False)
     """
     return importlib.util.find_spec(module) is not None
+
+
+def first_able(engine: str, run: Callable[[str], Found]) -> Found:
+    """Return ``run(engine)``; for "auto", of the first engine on the CPU that is installed and can run the network.
+
+    The error is the first engine's. The engine "auto" itself would time the network in several engines first.
+
+    >>> first_able("onnxruntime", str.upper)
+    'ONNXRUNTIME'
+    """
+    names = [engine] if engine != "auto" else [name for name in CPU_ENGINES if installed(name)] or [*CPU_ENGINES[:1]]
+    errors = []
+    for name in names:
+        try:
+            return run(name)
+        except NetworkError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _shape(net: StagedNetwork) -> tuple[int, int, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import onnx
 
@@ -14,13 +14,12 @@ from clockseg.clocks.spec import parse_schedule
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import check, schedule_for
 from clockseg.engines import engine as by_name
-from clockseg.engines.auto import installed
-from clockseg.errors import NetworkError, UsageError
+from clockseg.engines.auto import first_able
+from clockseg.errors import UsageError
 from clockseg.files import folder_beside, publish
 from clockseg.graph import onnx_reader, sidecar
 from clockseg.graph.choice import Choice
 from clockseg.graph.sidecar import Input
-from clockseg.libraries import CPU_ENGINES
 from clockseg.networks.checking import HALF_TOLERANCE, Apart, check_cut, noise, picture, whole
 from clockseg.networks.cut_input import batched
 from clockseg.networks.inspection import Inspection, inspect
@@ -29,7 +28,6 @@ from clockseg.networks.settling import Cutting, Settled, settle
 from clockseg.networks.source import NOTHING_SAID, RECOMMENDED, Said, Source, Told, onnx_source
 
 AUTO = Cutting()
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -114,24 +112,6 @@ def _checked(found: Settled, compile: Engine, tolerance: float | None) -> tuple[
     as_it_was = whole(batched(found.model, frame.name, frame.batch, output), found.sidecar.input, output)
     batch = replace(running, whole=compile(as_it_was).stages[0].body)
     return apart.worst(check_cut(batch, images, tolerance=tolerance)), running
-
-
-def first_able(engine: str, run: Callable[[str], Found]) -> Found:
-    """Return ``run(engine)``; for "auto", of the first engine on the CPU that is installed and can run the network.
-
-    The error is the first engine's. The engine "auto" itself would time the network in several engines first.
-
-    >>> first_able("onnxruntime", str.upper)
-    'ONNXRUNTIME'
-    """
-    names = [engine] if engine != "auto" else [name for name in CPU_ENGINES if installed(name)] or [*CPU_ENGINES[:1]]
-    errors = []
-    for name in names:
-        try:
-            return run(name)
-        except NetworkError as error:
-            errors.append(error)
-    raise errors[0]
 
 
 def _write(source: Source, model: onnx.ModelProto, file: Path) -> None:

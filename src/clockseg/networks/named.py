@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from clockseg import __version__
-from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines import engine as by_name
+from clockseg.engines.auto import first_able
 from clockseg.errors import DataError, MissingDependency, NetworkError, UsageError, first_line, install
 from clockseg.execution.cache import NAMED, cache_directory
 from clockseg.files import file_identity, folder_beside
@@ -97,26 +97,21 @@ def _option(network: str, text: str) -> tuple[tuple[str, ...], str]:
     return checked(words, network), ""
 
 
-class Fetched(NamedTuple):
-    """A network that is on this machine: its name, and its checkpoint's folder or its weights' file."""
-
-    asked: Name
-    path: Path
-
-
-def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> Fetched:
-    """Find the network that ``network`` names on this machine, or download it.
+def fetch(network: str, *, weights: Path | None = None, tell: Tell = silent) -> Path:
+    """Return the folder of the checkpoint, or the file of weights, that ``network`` names; it is downloaded if need be.
 
     ``weights``: a file of weights of torchvision's network (None: those that torchvision publishes). ``tell``: gets
     sentences on the progress. Raises ``MissingDependency``, ``NetworkError`` or ``DataError``.
     """
     asked = parse(network)
     _check_libraries(asked.kind)
+    found: Path | None = asked.folder
     if asked.kind == "torchvision":
-        zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
-        return Fetched(asked, weights or zoo.published(asked.name, tell))
-    hub = importlib.import_module("clockseg.networks.hub")
-    return Fetched(asked, asked.folder or hub.download(asked.name, asked.revision or "main", tell))
+        found = weights or importlib.import_module("clockseg.networks.torchvision_zoo").published(asked.name, tell)
+    elif found is None:
+        hub = importlib.import_module("clockseg.networks.hub")
+        found = hub.download(asked.name, asked.revision or "main", tell)
+    return cast(Path, found)
 
 
 def _check_libraries(kind: str) -> None:
@@ -128,19 +123,28 @@ def _check_libraries(kind: str) -> None:
         raise MissingDependency(f"{kind}: needs {' and '.join(missing)} to export the network, once: {extra}")
 
 
-def source(fetched: Fetched, *, given: Said, engine: Callable[[StagedNetwork], StagedNetwork]) -> Source:
-    """Export a network as a graph to be cut; ``given`` and ``engine`` as for ``hf_source`` and ``torchvision_source``."""
-    asked, path = fetched
-    found: Source
-    if asked.kind == "torchvision":
-        zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
-        found = zoo.torchvision_source(asked.name, path, given=given, engine=engine)
-    else:
-        hf = importlib.import_module("clockseg.networks.hf")
-        given = given.over(Said(classes=asked.words or None))
-        name = asked.name.rpartition("/")[2]
-        found = hf.hf_source(path, given=given, engine=engine, name=name, task=asked.task or None)
-    return found
+def source(
+    network: str, path: Path, *, given: Said = NOTHING_SAID, engine: str = "auto", threads: int | None = None
+) -> Source:
+    """Export the network at ``path``, which ``fetch`` gives, as a graph to be cut.
+
+    ``given``: what the user says of it. ``engine``, ``threads``: of the check that the graph gives what the network gives.
+    """
+    asked = parse(network)
+
+    def exported(name: str) -> Source:
+        how = {"engine": by_name(name, threads=threads)}
+        found: Source
+        if asked.kind == "torchvision":
+            zoo = importlib.import_module("clockseg.networks.torchvision_zoo")
+            found = zoo.torchvision_source(asked.name, path, given=given, **how)
+        else:
+            hf = importlib.import_module("clockseg.networks.hf")
+            said, title = given.over(Said(classes=asked.words or None)), asked.name.rpartition("/")[2]
+            found = hf.hf_source(path, given=said, name=title, task=asked.task or None, **how)
+        return found
+
+    return first_able(engine, exported)
 
 
 def file_of(network: str, *, tell: Tell = silent) -> Path:
@@ -153,11 +157,11 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     asked = parse(network)
     place = _place(asked)
     if not place.is_dir():
-        fetched = fetch(network, tell=tell)
+        path = fetch(network, tell=tell)
         tell(f"exporting and cutting {asked.name}, once; it is kept in {place}")
         with folder_beside(place, "Set CLOCKSEG_CACHE to another folder.") as part:
             try:
-                _cut(fetched, part, tell)
+                _cut(network, path, part, tell)
                 part.rename(place)
             except OSError as error:
                 if not place.is_dir():  # another process may have been quicker
@@ -169,10 +173,10 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     return file
 
 
-def _cut(fetched: Fetched, folder: Path, tell: Tell) -> None:
+def _cut(network: str, path: Path, folder: Path, tell: Tell) -> None:
     cutting = importlib.import_module("clockseg.networks.cutting")  # it imports ``load``, which imports this module
     try:
-        found = cutting.first_able("auto", lambda name: source(fetched, given=NOTHING_SAID, engine=by_name(name)))
+        found = source(network, path)
         for what, value, why in found.told:
             if what in ("task", "export"):
                 tell(f"{what}: {value}, {why}")
