@@ -50,10 +50,11 @@ def read_folder(path: Path) -> Folder:
     config = _json(path / CONFIG)
     architecture, gives = _architecture(config, path)
     names, told = _classes(config, path, gives)
+    own_size = _size({"size": config.get("image_size")})
     processor = _json(path / PROCESSOR) if (path / PROCESSOR).exists() else None
     if processor is None:
         told.append(Told("processor", "none", f"there is no {PROCESSOR}, so nothing says how pictures are prepared"))
-        return Folder(path, architecture, gives, Said(classes=names, size=_own_size(config)), tuple(told))
+        return Folder(path, architecture, gives, Said(classes=names, size=own_size), tuple(told))
     if processor.get("do_reduce_labels", processor.get("reduce_labels", False)):
         told.append(
             Told("labels", "reduced", "class 0 here is 1 in the data set's files; its 0, unlabelled, is no class")
@@ -61,7 +62,7 @@ def read_folder(path: Path) -> Folder:
     mean, std = _normalisation(processor, path)
     said = Said(
         classes=names,
-        size=_size(processor) or _own_size(config),
+        size=_size(processor) or own_size,
         mean=mean,
         std=std,
         scale=_scale(processor),
@@ -193,10 +194,3 @@ def _size(processor: Mapping[str, Any]) -> Size | None:
         width, multiple = min(2 * edge, size.get("longest_edge") or 2 * edge), processor.get("size_divisor") or 1
         return max(width - width % multiple, edge), edge
     return None
-
-
-def _own_size(config: Mapping[str, Any]) -> Size | None:
-    size = config.get("image_size")
-    if isinstance(size, list) and len(size) == 2:
-        return int(size[1]), int(size[0])
-    return (size, size) if isinstance(size, int) else None

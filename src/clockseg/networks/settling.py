@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import onnx
@@ -31,6 +31,8 @@ from clockseg.networks.cut_output import Outcome, alike, outcome, output_named
 from clockseg.networks.framing import Framing
 from clockseg.networks.source import RECOMMENDED, Said, Source, Told, numbered
 
+_FRAME = ("size", "mean", "std", "scale", "colour", "pad_multiple")
+"""The settings of the frame, in the order of ``Said``."""
 NO_SKIP = (
     "There is no skip: the first stages reach the output only through the last stage. While that holds, the output does not "
     "change, as if frames were skipped. A carry that warps the output helps, or a network with skips."
@@ -76,7 +78,10 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
         return settle_instances(head, source, given, name)
     said = given.over(source.said)
     frame = fitted(frame_input(source.model), said.size, multiple=said.pad_multiple)
-    reads, read_told = describe(frame, said, _by(source, given))
+    theirs = {
+        name: source.by for name in _FRAME if getattr(given, name) is None and getattr(source.said, name) is not None
+    }
+    reads, read_told = describe(frame, said, theirs)
     try:
         static = _at(frame.model, reads)
     except NetworkError as error:
@@ -102,15 +107,6 @@ def settle(source: Source, given: Said, cutting: Cutting, name: str) -> Settled:
     return Settled(made.model, frame, found, choice, told, _notes(division, choice), in_half_precision(static))
 
 
-_TOLD = ("size", "mean", "std", "scale", "colour", "pad_multiple")
-
-
-def _by(source: Source, given: Said) -> dict[str, str]:
-    """Return the source of each setting of the frame that the user left to it."""
-    unsaid = [one.name for one in fields(Said) if getattr(given, one.name) is None]
-    return {name: source.by for name in unsaid if name in _TOLD and getattr(source.said, name) is not None}
-
-
 def _at(model: onnx.ModelProto, reads: Input) -> Static:
     """Return ``model`` at its working size."""
     width, height = Framing(pad_multiple=reads.pad_multiple).padded((reads.width, reads.height))
@@ -134,17 +130,7 @@ def settle_whole(frame: FrameInput, given: Said, name: str) -> Settled:
         static.types[frame.name] = kind, (1, 3, reads.height, reads.width)
     made, _ = _outcome(frame, static, given, whole=True)
     names = () if given.classes is None and made.channels in (None, 1) else _classes(given, made)[0]
-    bare = Sidecar(
-        name,
-        reads,
-        made.tensor,
-        ((made.tensor,),),
-        (STAGE,),
-        classes=names,
-        palette=given.palette or (),
-        ignore=_ignore(given, names),
-        schedule=RECOMMENDED,
-    )
+    bare = replace(_of_one_stage(name, reads, (made.tensor,), given, names), ignore=_ignore(given, names))
     model = made.model
     if made.tensor in static.types:
         kind, shape = static.types[made.tensor]
@@ -292,18 +278,10 @@ def scores_of_stages(static: Static, graph: Graph, division: Division, classes: 
 
     A map of features that happens to have as many channels isn't one.
     """
-    if classes < 2:
-        return (None,) * len(division.stages)
-    found = _summed(static, graph, division.scores)
-    return tuple(
-        next((name for name in stage.held if name in found and _channels(static, name) == classes), None)
-        for stage in division.stages
-    )
-
-
-def _channels(static: Static, tensor: str) -> int | None:
-    shape = static.shape(tensor) if tensor in static.types else ()
-    return shape[1] if len(shape) == 4 else None
+    summed = _summed(static, graph, division.scores) if classes > 1 else set()
+    shapes = {name: static.shape(name) for name in summed & static.types.keys()}
+    found = {name for name, shape in shapes.items() if len(shape) == 4 and shape[1] == classes}
+    return tuple(next((name for name in stage.held if name in found), None) for stage in division.stages)
 
 
 def _summed(static: Static, graph: Graph, tensor: str) -> set[str]:
@@ -355,18 +333,13 @@ def settle_instances(found: Recognised, source: Source, given: Said, name: str) 
             f"with a score of at least {head.score:g}; boxes overlap by at most {head.overlap:g}",
         ),
     )
-    sidecar = Sidecar(
-        name,
-        reads,
-        head.outputs[0],
-        (head.outputs,),
-        (STAGE,),
-        classes=names,
-        palette=said.palette or (),
-        schedule=RECOMMENDED,
-        instances=head.facts(),
-    )
+    sidecar = replace(_of_one_stage(name, reads, head.outputs, said, names), instances=head.facts())
     return Settled(frame.model, frame, sidecar, None, (*source.told, *frame.told, *told, *about, *names_told), ())
+
+
+def _of_one_stage(name: str, reads: Input, outputs: tuple[str, ...], said: Said, names: tuple[str, ...]) -> Sidecar:
+    cuts, palette = (outputs,), said.palette or ()
+    return Sidecar(name, reads, outputs[0], cuts, (STAGE,), classes=names, palette=palette, schedule=RECOMMENDED)
 
 
 def _instance_classes(found: Recognised, said: Said) -> tuple[tuple[str, ...], tuple[Told, ...]]:

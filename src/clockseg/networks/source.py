@@ -97,34 +97,22 @@ def read_class_names(path: Path) -> ClassNames:
     the ids, a JSON list of names, a JSON object of id: name (as in a transformers config.json under "id2label"), or
     the classes.json of a folder of clips.
     """
+    is_json = path.suffix.lower() == ".json"
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        found: Any = json.loads(text) if is_json else [line.strip() for line in text.strip().splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        kind = "JSON" if is_json else "text"
+        reason = error.strerror if isinstance(error, OSError) else f"it is not {kind}: {error}"
         raise DataError(f"{path} can't be read ({reason}). {FORMS}") from None
-    if path.suffix.lower() != ".json":
-        return ClassNames(checked(_lines(text, path), str(path)))
-    found = _json(text, path)
     if isinstance(found, dict) and "classes" in found:
         from clockseg.datasets.classes import read_classes
 
         told = read_classes(path)
         return ClassNames(told.names, told.palette, told.ignore)
+    if not is_json and "" in found:
+        raise DataError(f"{path}: line {found.index('') + 1} is empty; which id is its class? {FORMS}")
     return ClassNames(names_of(found, str(path)))
-
-
-def _lines(text: str, path: Path) -> list[str]:
-    lines = [line.strip() for line in text.strip().splitlines()]
-    if "" in lines:
-        raise DataError(f"{path}: line {lines.index('') + 1} is empty; which id is its class? {FORMS}")
-    return lines
-
-
-def _json(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}). {FORMS}") from None
 
 
 @dataclass(frozen=True)
