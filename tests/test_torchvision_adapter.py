@@ -135,7 +135,7 @@ def test_the_command_needs_weights_and_torchvision(
     assert main(["cut", "model.onnx", "--weights", "w.pth", *out]) == 2
     assert "--weights FILE works only with torchvision:NAME" in capsys.readouterr().err
     torch.save(made().state_dict(), tmp_path / "w.pth")
-    monkeypatch.setattr(torchvision_zoo, "_constructor", lambda name: _missing(name))
+    monkeypatch.setattr(torchvision_zoo, "_torchvision", _missing)
     assert main(["cut", "torchvision:fcn_resnet50", "--weights", str(tmp_path / "w.pth"), *out]) == 1
     assert "pip install torchvision" in capsys.readouterr().err
 

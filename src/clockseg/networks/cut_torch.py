@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -97,17 +97,11 @@ def _cuts(at: Cuts, stages: int, program: Program) -> list[Sequence[str]]:
     if at == "auto":
         chosen = choose(program.graph, program.shapes, program.work, output=program.output, stages=stages)
         return list(chosen.cuts)
-    if not _names_tensors(at):
+    given = at if isinstance(at, Sequence) and not isinstance(at, str) else [None]
+    cuts = [[names] if isinstance(names, str) else names for names in given]
+    if not all(isinstance(names, Sequence) and all(isinstance(name, str) for name in names) for names in cuts):
         raise UsageError(f'at={at!r}: give a list, one tensor per stage, such as at=["layer2", "layer4"], or "auto".')
-    return [[names] if isinstance(names, str) else names for names in at]
-
-
-def _names_tensors(at: object) -> bool:
-    """Return True for a list of names, or of lists of names."""
-    if isinstance(at, str) or not isinstance(at, Sequence):
-        return False
-    cuts = [[names] if isinstance(names, str) else names for names in at]
-    return all(isinstance(names, Sequence) and all(isinstance(name, str) for name in names) for names in cuts)
+    return cast(list[Sequence[str]], cuts)
 
 
 @dataclass(frozen=True)

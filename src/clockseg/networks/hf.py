@@ -103,13 +103,14 @@ def _adapter(folder: Folder, classes: Sequence[str], task: str | None) -> Adapte
             )
         tokens, there = _tokens(folder.path, list(classes))
         return _scoring_words(_loaded(folder, transformers.CLIPSegForImageSegmentation), tokens, there)
-    model = _loaded(folder, getattr(transformers, _LOADERS[folder.gives]))
+    loader, read = _READ[folder.gives]
+    model = _loaded(folder, getattr(transformers, loader))
     given: dict[str, Tensor] = {}
     if folder.architecture.startswith("OneFormer"):
         tokens, there = _tokens(folder.path, [f"the task is {task}"], length=model.config.task_seq_len)
         given = {"task_inputs": tokens * there}
-    read = _queries if task == "instance" else _OUTPUTS[folder.gives]
-    return Adapter(model, lambda net, image: read(net(pixel_values=image, return_dict=True, **given)))
+    chosen = _queries if task == "instance" else read
+    return Adapter(model, lambda net, image: chosen(net(pixel_values=image, return_dict=True, **given)))
 
 
 def _queries(made: Any) -> tuple[Tensor, Tensor]:
@@ -127,19 +128,14 @@ def _masks(made: Any) -> Tensor:
     return torch.einsum("bqc,bqhw->bchw", logits.softmax(2)[..., :-1], masks.sigmoid())
 
 
-_LOADERS = {
-    SCORES: "AutoModelForSemanticSegmentation",
-    DEPTH: "AutoModelForDepthEstimation",
-    INSTANCES: "AutoModelForInstanceSegmentation",
-    MASKS: "AutoModelForUniversalSegmentation",
+_READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    SCORES: ("AutoModelForSemanticSegmentation", lambda made: made.logits),  # [1, classes, h, w]
+    DEPTH: ("AutoModelForDepthEstimation", lambda made: made.predicted_depth.unsqueeze(1)),  # [1, 1, h, w]
+    # [1, n, 4], [1, n, classes], [1, n, h, w]
+    INSTANCES: ("AutoModelForInstanceSegmentation", lambda made: (made.pred_boxes, made.logits, made.pred_masks)),
+    MASKS: ("AutoModelForUniversalSegmentation", _masks),
 }
-"""The classes of transformers that load a network, by its output."""
-_OUTPUTS: dict[str, Callable[[Any], Any]] = {
-    SCORES: lambda made: made.logits,  # [1, classes, h, w]
-    DEPTH: lambda made: made.predicted_depth.unsqueeze(1),  # [1, 1, h, w]
-    INSTANCES: lambda made: (made.pred_boxes, made.logits, made.pred_masks),  # [1, n, 4], [1, n, classes], [1, n, h, w]
-    MASKS: _masks,
-}
+"""The class of transformers that loads a network, and what is read of what it gives, by its output."""
 
 
 def _scoring_words(model: Any, tokens: Tensor, there: Tensor) -> Adapter:

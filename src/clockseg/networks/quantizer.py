@@ -12,8 +12,9 @@ import tempfile
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
@@ -44,8 +45,13 @@ def quantized(
     without ONNX Runtime.
     """
     model = ready(model)
-    operators = PRODUCTS if _has_tokens(model) else (*PRODUCTS, *BETWEEN)
-    floating = {*left, *interpolations(model), *(_depthwise(model) if _has_tokens(model) else ())}
+    operators: Sequence[str] = (*PRODUCTS, *BETWEEN)
+    floating = {*left, *interpolations(model)}
+    if _has_tokens(model):
+        operators = PRODUCTS
+        floating |= {
+            node.name for node in _products(model) if node.op_type == "Conv" and attribute(node, "group", 1) > 1
+        }
     floating |= _free_activations(model, _integer(model, operators, floating), {*kept})
     integer = _integer(model, operators, floating)
     made = _quantize(onnxruntime_quantization(), model, samples, operators, floating)
@@ -123,11 +129,6 @@ def _has_tokens(model: onnx.ModelProto) -> bool:
     return any(node.op_type in ("MatMul", "LayerNormalization", "Softmax") for node in model.graph.node)
 
 
-def _depthwise(model: onnx.ModelProto) -> set[str]:
-    layers = [node for node in _products(model) if node.op_type == "Conv"]
-    return {node.name for node in layers if attribute(node, "group", 1) > 1}
-
-
 def _integer(model: onnx.ModelProto, operators: Sequence[str], floating: set[str]) -> set[str]:
     """Return the names of the nodes that are to compute in 8 bits."""
     weighted = {node.name for node in _products(model)}
@@ -168,7 +169,7 @@ def _quantize(
         library.quantize_static(
             model,
             str(path),
-            _reader(library, samples),
+            types.SimpleNamespace(get_next=partial(next, iter(samples), None)),
             quant_format=library.QuantFormat.QDQ,
             activation_type=library.QuantType.QUInt8,
             weight_type=library.QuantType.QInt8,
@@ -187,19 +188,6 @@ def _quantize(
     made.metadata_props.extend(kept)
     del made.graph.value_info[:]
     return made
-
-
-def _reader(library: types.ModuleType, samples: Iterable[Sample]) -> Any:
-    class Reader(library.CalibrationDataReader):  # type: ignore[name-defined,misc]
-        """The samples, as the library asks for them."""
-
-        def __init__(self) -> None:
-            self.left = iter(samples)
-
-        def get_next(self) -> Any:
-            return next(self.left, None)
-
-    return Reader()
 
 
 @contextmanager

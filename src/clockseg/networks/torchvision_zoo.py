@@ -53,9 +53,11 @@ def torchvision_source(
         raise UsageError(f"torchvision:{name}: there is no such network. {nearest(name, NAMES)}")
     state = read_state(weights)
     classes = _classes(state, weights)
-    made = (constructor or _constructor(name))(
-        weights=None, weights_backbone=None, num_classes=classes, **_auxiliary(name, state)
-    )
+    # Weights may have an auxiliary head, which only training reads.
+    auxiliary = {"aux_loss": any(key.startswith("aux_classifier") for key in state)}
+    options = {} if name.startswith("lraspp") else auxiliary
+    make: Constructor = constructor or vars(_torchvision(name).segmentation)[name]
+    made = make(weights=None, weights_backbone=None, num_classes=classes, **options)
     _fill(made, state, name, weights)
     graph, export_told = export(
         Adapter(made, lambda net, image: net(image)["out"]), given.size or SIZE, engine=engine, of="torchvision"
@@ -119,11 +121,6 @@ def read_state(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): value for name, value in found.items()}
 
 
-def _constructor(name: str) -> Constructor:
-    made: Constructor = vars(_torchvision(name).segmentation)[name]
-    return made
-
-
 def _torchvision(name: str) -> Any:
     """Import ``torchvision.models``."""
     try:
@@ -143,11 +140,6 @@ def _classes(state: Mapping[str, Tensor], file: Path) -> int:
             "a backbone alone can't be cut."
         )
     return int(last.shape[0])
-
-
-def _auxiliary(name: str, state: Mapping[str, Tensor]) -> dict[str, bool]:
-    """Return the options for weights with an auxiliary head, which only training reads."""
-    return {} if name.startswith("lraspp") else {"aux_loss": any(key.startswith("aux_classifier") for key in state)}
 
 
 def _fill(module: nn.Module, state: Mapping[str, Tensor], name: str, file: Path) -> None:
