@@ -146,6 +146,13 @@ def test_a_revision_is_pinned(hub: Hub, tmp_path: Path) -> None:
     assert named.file_of(f"hf:{MODEL}").read_bytes() == content
 
 
+def test_a_network_whose_file_was_deleted_is_cut_again(hub: Hub) -> None:
+    first = named.file_of(f"hf:{MODEL}")
+    content = first.read_bytes()
+    first.unlink()
+    assert named.file_of(f"hf:{MODEL}").read_bytes() == content
+
+
 def test_a_local_folder_is_cut_again_when_it_changes(hub: Hub, tmp_path: Path) -> None:
     folder = save(tmp_path / "local")
     first = named.file_of(f"hf:{folder}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -156,6 +157,8 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
     """
     asked = parse(network)
     place = _place(asked)
+    if place.is_dir() and not any(place.glob("*.onnx")):
+        shutil.rmtree(place, ignore_errors=True)  # the file alone was deleted
     if not place.is_dir():
         path = fetch(network, tell=tell)
         tell(f"exporting and cutting {asked.name}, once; it is kept in {place}")
@@ -169,8 +172,7 @@ def file_of(network: str, *, tell: Tell = silent) -> Path:
                         f"{place}: the network can't be written there ({error.strerror or first_line(error)}). Make room there, "
                         "or set CLOCKSEG_CACHE to another folder."
                     ) from error
-    [file] = place.glob("*.onnx")
-    return file
+    return next(place.glob("*.onnx"))
 
 
 def _cut(network: str, path: Path, folder: Path, tell: Tell) -> None:
