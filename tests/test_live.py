@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from clockseg import UsageError, VideoError
 from clockseg.clocks import Decision, Tick, Watch
 from clockseg.live import OnTime, Room, source
 from clockseg.live.channel import Delays
-from clockseg.live.connection import Burst, Connection, Gone, paced, parsed_options
+from clockseg.live.connection import Connection, Gone, paced, parsed_options
 from clockseg.live.feed import Feed, backoff
 from clockseg.live.line import Arrived, Line
 from clockseg.live.source import SCHEMES
@@ -289,62 +287,6 @@ class TestPaced:
         frames = (arrived(index, now[0], 40 * index) for index in range(3))
         played = paced(frames, lambda seconds: False, compiled, now=lambda: now[0])
         assert [round(one.seconds, 3) for one in played] == [0.0, 2.04, 2.08]
-
-
-class TestBurst:
-    """Packets of a pipe: those of a file, which run ahead of real time, and those of a source in real time."""
-
-    @staticmethod
-    def burst(times: list[tuple[float, float]], *, ends: bool = True, size: int = 100) -> tuple[list[float], bool]:
-        """Return the times of the packets that came through, and if it was a file; ``times``: arrival and own time of each."""
-        now = [0.0]
-
-        def packets() -> Iterator[Any]:
-            for came, own in times:
-                now[0] = max(now[0], came)
-                stream = SimpleNamespace(index=0)
-                yield SimpleNamespace(stream=stream, dts=round(1000 * own), time_base=Fraction(1, 1000), size=size)
-
-        def ready(seconds: float) -> bool:
-            done = len(seen)
-            arrives = times[done][0] if done < len(times) else (now[0] if ends else math.inf)
-            if arrives - now[0] > seconds:
-                now[0] += seconds
-                return False
-            return True
-
-        seen: list[float] = []
-        source = packets()
-
-        def counted() -> Iterator[Any]:
-            for packet in source:
-                seen.append(0.0)
-                yield packet
-
-        made = Burst(SimpleNamespace(index=0), ready=ready, now=lambda: now[0])  # type: ignore[arg-type]
-        through = [packet.dts / 1000 for packet in made(counted())]
-        return through, made.file
-
-    def test_a_file_is_one_however_long(self) -> None:
-        for frames in (3, 220, 3000):
-            own = [round(index / 25, 3) for index in range(frames)]
-            assert self.burst([(0.0001 * index, time) for index, time in enumerate(own)]) == (own, True)
-
-    def test_a_source_in_real_time_is_none_even_with_a_burst_at_its_start(self) -> None:
-        for behind in (0.0, 3.0):
-            own = [round(index / 25, 3) for index in range(400)]
-            assert self.burst([(max(0.0, time - behind), time) for time in own]) == (own, False)
-
-    def test_a_file_over_a_slow_connection_is_found_out_later(self) -> None:
-        own = [round(index / 25, 3) for index in range(1500)]
-        assert self.burst([(time / 2, time) for time in own]) == (own, True)
-
-    def test_frames_do_not_wait_for_the_next_where_none_comes(self) -> None:
-        assert self.burst([(0.0, 0.0), (0.1, 0.04)], ends=False) == ([0.0, 0.04], False)
-
-    def test_memory_is_bounded(self) -> None:
-        own = [round(index / 25, 3) for index in range(200)]
-        assert self.burst([(0.0, time) for time in own], size=32 << 20) == (own, True)
 
 
 class TestSource:

@@ -50,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="+",
         metavar="SOURCE",
         help="a camera such as /dev/video0, a URL (rtsp, http(s), udp, rtp, tcp, rtmp; srt if FFmpeg supports it), - for a pipe "
-        "on standard input, or a video file; files, also through a pipe, are played at their own speed",
+        "on standard input, or a video file; files, also through a pipe if they state their duration, are played at their own speed",
     )
     _add_live_options(parser.add_argument_group("live"))
     _add_output_options(parser.add_argument_group("output"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import sys
 import time
@@ -30,7 +29,6 @@ T = TypeVar("T")
 SILENCE_SECONDS = 10.0
 """After so long without an answer or a packet, a URL counts as gone."""
 _PROBE = {"analyzeduration": "1000000", "probesize": "1000000", "pattern_type": "none"}
-_DATA = getattr(select, "POLLIN", 1)
 _OPTIONS = {"rtsp": {"rtsp_transport": "tcp"}, "rtsps": {"rtsp_transport": "tcp"}}
 
 
@@ -62,8 +60,9 @@ def connect(
 ) -> Iterator[Connection]:
     """Opens ``source``; ``pause(seconds)`` waits, and tells whether to stop; ``ready`` waits until the first frame was run.
 
-    A file comes at its own speed, also through a pipe; all else as it comes. ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols
-    other than the source's own are not among them. ``Gone`` or another ``VideoError`` if it can't be opened.
+    What states a duration is a recording and comes at its own speed, also through a pipe or from a server; all else as it comes.
+    ``options``: FFmpeg's, such as {"video_size": "1280x720"}; protocols other than the source's own are not among them.
+    ``Gone`` or another ``VideoError`` if it can't be opened.
     """
     if source.kind == "file":
         with _permanent(open_clip, source.given, max_pixels=max_pixels) as clip:
@@ -77,75 +76,17 @@ def connect(
     container = _opened(source, dict(options or {}), max_pixels)
     with container:
         stream = _permanent(checked_stream, source.name, container, max_pixels)
-        damage, pipe = Damage(), source.kind == "pipe"
-        burst, ends = Burst(stream, ready=_readable), pipe or bool(container.duration)
-        through = burst if pipe else (lambda packets: packets)
-        frames = received(container, stream, damage, max_pixels, through)
-        if ends:
-            frames = paced(frames, pause, ready, when=lambda: burst.file or not pipe)
+        damage, pipe, recorded = Damage(), source.kind == "pipe", bool(container.duration)
+        frames = received(container, stream, damage, max_pixels)
+        if recorded:
+            frames = paced(frames, pause, ready)
         rate = stream.average_rate or stream.guessed_rate
         yield Connection(
             rate or None,
             frames,
-            lambda: ends and (pipe or damage.stopped is None),  # a pipe can't be opened again
+            lambda: pipe or (recorded and damage.stopped is None),  # a pipe can't be opened again
             lambda: "; ".join(damage.sentences()),
         )
-
-
-class Burst:
-    """The packets of a pipe; ``file`` becomes True once they run ahead of real time, as those of a file do.
-
-    A producer in real time can only be ahead by what it made before this process read it. So packets are read without
-    decoding them for up to ``LOOK_SECONDS``: if the pipe ends, or is ``AHEAD_SECONDS`` or ``AHEAD_BYTES`` ahead, it is a
-    file. ``ready(seconds)`` waits at most so long for something to read, and returns False if nothing came.
-    """
-
-    LOOK_SECONDS, AHEAD_SECONDS, AHEAD_BYTES = 0.5, 10.0, 64 << 20
-
-    def __init__(
-        self,
-        stream: av.VideoStream,
-        *,
-        ready: Callable[[float], bool],
-        now: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self.file = False
-        self._index, self._ready, self._now = stream.index, ready, now
-        self._first_seconds: float | None = None
-
-    def __call__(self, packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
-        """Yield the packets in their order."""
-        began, size = self._now(), 0
-        held: list[av.Packet] = []
-        failed: av.FFmpegError | None = None
-        while not self.file:
-            left = began + self.LOOK_SECONDS - self._now()
-            if left <= 0 or not self._ready(left):
-                break
-            try:
-                packet = next(packets)
-            except StopIteration:
-                self.file = True
-            except av.FFmpegError as error:
-                self.file, failed = True, error
-            else:
-                held.append(packet)
-                size += packet.size
-                self.file = size > self.AHEAD_BYTES or self._ahead(packet, began)
-        yield from held
-        if failed is not None:
-            raise failed
-        for packet in packets:
-            self.file = self.file or self._ahead(packet, began)
-            yield packet
-
-    def _ahead(self, packet: av.Packet, began: float) -> bool:
-        if packet.stream.index != self._index or packet.dts is None or packet.time_base is None:
-            return False
-        seconds = float(packet.dts * packet.time_base)
-        if self._first_seconds is None:
-            self._first_seconds = seconds
-        return seconds - self._first_seconds - (self._now() - began) > self.AHEAD_SECONDS
 
 
 def paced(
@@ -154,21 +95,16 @@ def paced(
     ready: Callable[[], object] = lambda: None,
     *,
     period: float = 0.04,
-    when: Callable[[], bool] = lambda: True,
     now: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Arrived]:
     """Yield the frames, each held back until it is due by its own time, which then counts as its arrival.
 
     One without a time is due a ``period`` after the one before, as after a jump in the times of over a second. Time begins
-    when ``ready`` returns after the first one: nothing is lost while the network is compiled. Frames for which ``when``
-    returns False are not held back.
+    when ``ready`` returns after the first one: nothing is lost while the network is compiled.
     """
     due: float | None = None
     before: float | None = None
     for arrived in frames:
-        if not when():
-            yield arrived
-            continue
         at = arrived.frame.pts_seconds
         if due is None:
             yield arrived
@@ -183,18 +119,12 @@ def paced(
         before = at
 
 
-def received(
-    container: InputContainer,
-    stream: av.VideoStream,
-    damage: Damage,
-    max_pixels: int,
-    through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]],
-) -> Iterator[Arrived]:
+def received(container: InputContainer, stream: av.VideoStream, damage: Damage, max_pixels: int) -> Iterator[Arrived]:
     """Yield the frames as they come, in RGB, so that the thread of the network need not convert them.
 
     A decoder with a thread per frame would delay them, so it has one per slice.
     """
-    found = deinterlaced(pictures(container, stream, damage, threads="SLICE", through=through))
+    found = deinterlaced(pictures(container, stream, damage, threads="SLICE"))
     for frame in converted(found, stream, ToRGB(max_pixels), damage, lazily=False):
         yield Arrived(frame, time.perf_counter() - frame.decode_seconds)
 
@@ -208,8 +138,8 @@ def _permanent(function: Callable[..., T], *given: Any, **options: Any) -> T:
 
 
 def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputContainer:
-    if source.kind == "pipe":
-        _check_pipe()
+    if source.kind == "pipe" and (sys.stdin is None or sys.stdin.isatty()):
+        raise Gone(f"standard input is not a pipe. {ALLOWED}")
     given = {**_PROBE, **_OPTIONS.get(source.given.partition(":")[0].lower(), {}), **options}
     # Last, so that no option lets a stream or a playlist lead anywhere else.
     given |= {"protocol_whitelist": source.protocols, "max_pixels": str(max_pixels)}
@@ -228,33 +158,13 @@ def _opened(source: Source, options: dict[str, str], max_pixels: int) -> InputCo
         raise _unopened(source, error, time.monotonic() - begun) from error
 
 
-def _check_pipe() -> None:
-    """Raise ``Gone`` if standard input is a terminal, or a pipe that is closed before its first byte."""
-    if sys.stdin is None or sys.stdin.isatty():
-        raise Gone(f"standard input is not a pipe. {ALLOWED}")
-    if not any(event & _DATA for event in _events(None)):
-        raise Gone("nothing came through the pipe; the command that writes to it failed or had nothing to send.")
-
-
-def _readable(seconds: float) -> bool:
-    return bool(_events(seconds))
-
-
-def _events(seconds: float | None) -> list[int]:
-    """Wait for an event on standard input, for at most ``seconds``; systems without ``poll`` always report data."""
-    if not hasattr(select, "poll"):
-        return [_DATA]
-    waiting = select.poll()
-    waiting.register(0, _DATA)
-    return [event for _, event in waiting.poll(None if seconds is None else 1000 * seconds)]
-
-
 def _unopened(source: Source, error: Exception, seconds: float) -> VideoError:
     """Return the error to raise for a source that FFmpeg could not open in so many ``seconds``."""
     why = reason(error)
     if source.kind == "pipe":
         return Gone(
-            f"no video can be read from it ({why}). MP4 files that have their index at the end can't be piped; give the file."
+            f"no video can be read from it ({why}). The command that writes to it failed, or its format can't be piped: of MP4 "
+            "files that have their index at the end, give the name."
         )
     if source.kind == "camera":
         here = ", ".join(sorted(map(str, Path("/dev").glob("video*")))) or "none"

@@ -181,16 +181,14 @@ def pictures(
     damage: Damage,
     *,
     threads: str = "AUTO",
-    through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]] = lambda packets: packets,
 ) -> Iterator[av.VideoFrame]:
     """Yield every picture that can be decoded, skipping broken packets, and record the losses in ``damage``.
 
-    The caller passes each picture it uses to ``damage.take``. ``through`` gets the packets before they are decoded, and
-    yields them again; it may read ahead.
+    The caller passes each picture it uses to ``damage.take``.
     """
     stream.thread_type = threads  # type: ignore[assignment]  # the setter takes names, the stub doesn't know
     stream.codec_context.thread_count = _THREADS
-    for packet in _packets(container, damage, through):
+    for packet in _packets(container, damage):
         _note_time(packet, packet.stream is stream, damage)
         if packet.stream is not stream:
             continue
@@ -200,12 +198,10 @@ def pictures(
         damage.stated_seconds = float(container.duration / av.time_base)
 
 
-def _packets(
-    container: InputContainer, damage: Damage, through: Callable[[Iterator[av.Packet]], Iterator[av.Packet]]
-) -> Iterator[av.Packet]:
+def _packets(container: InputContainer, damage: Damage) -> Iterator[av.Packet]:
     # Packets of all streams are looked at, since an audio track may be what the stated duration is the length of.
     try:
-        yield from through(container.demux())
+        yield from container.demux()
     except av.FFmpegError as error:
         damage.stopped = reason(error)
         # The decoder still holds pictures from before the break.
