@@ -138,8 +138,7 @@ if child == 0:
         except clockseg.UsageError as error:
             print(error, flush=True)
     try:
-        assert np.array_equal(begun + list(under_way), all_of_it)
-        print("equal", flush=True)
+        list(under_way)
     except clockseg.UsageError as error:
         print(error, flush=True)
     del run, session, net, under_way
@@ -154,10 +153,11 @@ print("child", os.waitpid(child, 0)[1], here)
 def test_a_forked_child_runs_a_network_or_says_why_not(engine: str, folder: Path) -> None:
     script = [sys.executable, "-c", FORK, str(folder / "tiny.onnx"), engine]
     done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
-    *told, end = done.stdout.splitlines()
+    *told, under_way, end = done.stdout.splitlines()
     assert end == "child 0 True", done.stderr
+    assert under_way.startswith("a run that began before a fork")
     if engine == "openvino":
-        assert len(told) == 3
+        assert len(told) == 2
         assert all("spawn" in line and "onnxruntime" in line for line in told)
     else:
-        assert told == ["equal"] * 3
+        assert told == ["equal"] * 2

@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
     ``vectors``: the codec's motion vectors. ``item``: returned with the output. ``sight``: the motion estimator's data of the
     frame; ``motion``: since the previous frame; both None without motion estimation or a previous frame. ``seconds``: the time
-    that this took. ``usual``: the change between frames that is usual in this shot (``clockseg.clocks.scene_cut``).
+    that this took.
     """
 
     image: Any
@@ -40,7 +40,6 @@ class Seen(NamedTuple):
     sight: Any = None
     motion: Motion | None = None
     seconds: float = 0.0
-    usual: float = 0.0
 
 
 class Shown(NamedTuple):

@@ -132,14 +132,7 @@ class Interpolated(Watching):
         labels = Labeller(net)
         self.fuse: Callable[[Sequence[Part]], Any] = labels.fuse
         self.make_output: Callable[[Any, Any], Any] = labels
-        self._pools: dict[int, ThreadPoolExecutor] = {}
-
-    @property
-    def _workers(self) -> ThreadPoolExecutor:
-        """The threads that make outputs, started when first needed in each process, because threads do not survive a fork."""
-        if os.getpid() not in self._pools:
-            self._pools[os.getpid()] = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
-        return self._pools[os.getpid()]
+        self._workers: ThreadPoolExecutor | None = None
 
     def see(self, image: Any, *, vectors: Any = None, item: Any = None) -> Seen:
         """Prepare a frame, and estimate its motion since the frame before; None where a shot begins."""
@@ -149,7 +142,7 @@ class Interpolated(Watching):
             return seen
         cut, self._usual = scene_cut(seen.motion, None, None, self._usual)
         seconds = seen.seconds + time.perf_counter() - begun
-        return seen._replace(motion=None if cut else seen.motion, seconds=seconds, usual=self._usual)
+        return seen._replace(motion=None if cut else seen.motion, seconds=seconds)
 
     def begin(self, seen: Seen) -> None:
         """Make a frame the current one. In a new shot, nothing of the last one is worth keeping."""
@@ -183,20 +176,16 @@ class Interpolated(Watching):
         if not self.sees_ahead:
             yield from super().over(images)
             return
-        ahead: deque[tuple[Any, Future[Seen]]] = deque()
-        process = os.getpid()
+        ahead, process = deque[Future[Seen]](), os.getpid()
 
         def seen() -> Seen:
-            image, coming = ahead.popleft()
-            if os.getpid() == process:
-                return coming.result()
-            # Threads do not survive a fork: in a child, frames are seen when they are run.
-            self._last, self._usual = self.now.sight, self.now.usual
-            return self.see(image)
+            if os.getpid() != process:
+                raise UsageError("a run that began before a fork can't go on in the forked process. Begin it there.")
+            return ahead.popleft().result()
 
         with ThreadPoolExecutor(max_workers=1) as seeing:
             for image in images:
-                ahead.append((image, seeing.submit(self.see, image) if os.getpid() == process else Future()))
+                ahead.append(seeing.submit(self.see, image))
                 if len(ahead) > AHEAD:
                     yield from self.run(seen())
             while ahead:
@@ -213,9 +202,9 @@ class Interpolated(Watching):
         """Forget the clip, and end the threads."""
         super().close()
         self.window, self._usual = Window(self._smooth), 0.0
-        pool = self._pools.pop(os.getpid(), None)
-        if pool is not None:
-            pool.shutdown()
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
 
     def rehearse(self, image: Any, vectors: Any) -> None:
         """Run everything on a frame that belongs to no clip."""
@@ -231,7 +220,9 @@ class Interpolated(Watching):
     def _show(self, due: Iterable[Due]) -> list[Shown]:
         """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
         begun = time.perf_counter()
-        made = list(self._workers.map(self._make, due) if self.sees_ahead else map(self._make, due))
+        if self.sees_ahead and self._workers is None:
+            self._workers = ThreadPoolExecutor(max_workers=min(MOST_THREADS, cores()))
+        made = list(map(self._make, due) if self._workers is None else self._workers.map(self._make, due))
         total = sum(fuse + finish for *_, fuse, finish in made)
         # Concurrent outputs took less time than the sum.
         share = (time.perf_counter() - begun) / total if total else 1.0
