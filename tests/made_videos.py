@@ -88,7 +88,6 @@ class Recipe:
     muxer: dict[str, str] = field(default_factory=dict)
     after: Callable[[Path], None] | None = None
     numbers: Sequence[int] = range(FRAMES)
-    stream: int | None = None
 
     def make(self, folder: Path) -> Path:
         """The file, in ``folder``."""

@@ -20,7 +20,7 @@ def bright(tmp_path_factory):
 
 def passes(made, bright, folder):
     """All of it came through."""
-    result = segment(made.path, folder / "out", bright, frame_oracle(1), stream=made.stream)
+    result = segment(made.path, folder / "out", bright, frame_oracle(1))
     check = checked(made, result.folder)
     assert check.passed, check
 

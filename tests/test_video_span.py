@@ -11,7 +11,6 @@ import pytest
 
 from clockseg.errors import UsageError, VideoError
 from clockseg.video import Span, open_clip
-from made_videos import Recipe
 from video_making import picture, write_video
 
 FRAMES = 50
@@ -119,23 +118,3 @@ def test_times_that_go_back(tmp_path):
     start = first.pts * first.time_base
     assert len(list(open_clip(path))) == 2 * FRAMES
     assert len(list(open_clip(path, span=Span(start, start + 1)))) == 25
-
-
-def test_one_of_several_streams(tmp_path):
-    from video_axes import RECIPES
-
-    (recipe,) = (recipe for recipe in RECIPES if recipe.stream is not None)
-    path = recipe.make(tmp_path)
-    assert open_clip(path).size == open_clip(path, stream=0).size == (192, 128)
-    assert open_clip(path, stream=1).size == (96, 64)
-    with pytest.raises(
-        VideoError, match=r"there is no video stream 2; there are: 0 \(192x128 h264\), 1 \(96x64 h264\)"
-    ):
-        open_clip(path, stream=2)
-
-
-def test_a_stream_of_a_video_with_one(tmp_path):
-    path = Recipe("", "one.mp4").make(tmp_path)
-    assert len(list(open_clip(path, stream=0))) == 14
-    with pytest.raises(VideoError, match="there is no video stream -1"):
-        open_clip(path, stream=-1)

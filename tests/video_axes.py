@@ -42,22 +42,6 @@ def _of_two_sizes(path: Path) -> None:
     larger.unlink()
 
 
-def _second_stream(path: Path) -> None:
-    """Another, larger video before it, in the same file."""
-    ours = path.with_name(f"second-{path.name}")
-    path.rename(ours)
-    other = Recipe("", f"first-{path.name}", size=(192, 128)).make(path.parent)
-    with av.open(str(path), "w") as output, av.open(str(other)) as first, av.open(str(ours)) as second:
-        streams = [output.add_stream_from_template(one.streams.video[0]) for one in (first, second)]
-        for one, stream in zip((first, second), streams, strict=True):
-            for packet in one.demux():
-                if packet.size:
-                    packet.stream = stream
-                    output.mux(packet)
-    other.unlink()
-    ours.unlink()
-
-
 def _covered(path: Path) -> None:
     """A cover picture before the video."""
     plain = path.with_name(f"plain-{path.name}")
@@ -152,7 +136,6 @@ RECIPES = (
     Recipe("sound that begins before the picture", "early.mkv", times=_A_SECOND_ON,
            tones=(Tone("pcm_s16le", seconds=1.5),)),
     Recipe("sound that goes on", "longer.mp4", tones=_aac(seconds=2.0)),
-    Recipe("two video streams, the smaller asked for", "streams.mkv", after=_second_stream, stream=1),
     Recipe("a cover picture", "cover.mkv", after=_covered),
     Recipe("MXF, PCM", "broadcast.mxf", "mpeg2video", base=_FRAME, tones=(Tone("pcm_s16le"),)),
     Recipe("size changes", "sizes.h264", container="h264", after=_of_two_sizes, numbers=(*range(FRAMES), *range(FRAMES))),
@@ -173,7 +156,6 @@ class Made(NamedTuple):
     seconds: tuple[float, ...] | None = None
     turn: int = 0
     flip: bool = False
-    stream: int | None = None
     peak_nits: float = 1000.0
     last_seconds: float = 0.0
 
@@ -196,7 +178,6 @@ def recipe_made(recipe: Recipe, folder: Path) -> Made:
         tuple(recipe.seconds),
         recipe.turn,
         recipe.flip,
-        recipe.stream,
         peak,
     )
 

@@ -100,7 +100,7 @@ def decoded(made: Made) -> list[av.VideoFrame]:
         return [_from_opencv(image) for image in _webp_images(made.path)]
     frames = []
     with av.open(str(made.path)) as container:
-        stream = container.streams.best("video") if made.stream is None else container.streams.video[made.stream]
+        stream = container.streams.best("video")
         # What a damaged packet gives depends on their number.
         stream.thread_type, stream.codec_context.thread_count = "AUTO", 4
         for packet in container.demux(stream):
@@ -206,7 +206,7 @@ def apart_but_for_a_shift(times: list[float], made: tuple[float, ...]) -> float:
 def colours(made: Made, expected: dict[int, np.ndarray]) -> float:
     """The largest difference of a frame from the reference conversion."""
     found = []
-    for number, frame in enumerate(open_clip(made.path, stream=made.stream)):
+    for number, frame in enumerate(open_clip(made.path)):
         picture = expected.get(number, frame.image)
         found.append(difference(frame.image, picture) if picture.shape == frame.image.shape else float("inf"))
     return max(found)

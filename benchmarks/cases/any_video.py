@@ -39,7 +39,6 @@ def _row(made: Any, network: str, out: Path) -> Facts:
     from video_checks import checked
 
     command = [sys.executable, "-m", "clockseg", "segment", "--quiet", "--network", network, "--out", str(out)]
-    command += [] if made.stream is None else ["--stream", str(made.stream)]
     done = subprocess.run([*command, "--", str(made.path)], capture_output=True, text=True, check=False)
     said = "; ".join(line.partition(str(made.path))[2].lstrip(": ") for line in done.stderr.splitlines())
     [one] = inputs([str(made.path)])

@@ -20,7 +20,6 @@ from clockseg.cli.options import (
     add_options,
     add_schedule_options,
     changed,
-    count,
     kinds,
     new_command,
     positive,
@@ -83,8 +82,6 @@ def _add_part_options(group: argparse._ArgumentGroup) -> None:
     text = "first moment to process: seconds, or H:MM:SS (default: the beginning)"
     group.add_argument("--start", type=moment, metavar="TIME", help=text)
     group.add_argument("--end", type=moment, metavar="TIME", help="last moment to process (default: the end)")
-    text = "index of the video stream, from 0 (default: the best one)"
-    group.add_argument("--stream", type=count, metavar="N", help=text)
     add_options(group, "--max-pixels")
     text = "refuse videos whose header claims more hours (default: %(default)g)"
     group.add_argument("--max-hours", type=above_zero, default=MAX_HOURS, metavar="N", help=text)
@@ -138,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     args = as_planned(args, args.schedule)
     if len(found) == 1:
         # Before the network is loaded, which takes longer.
-        open_clip(found[0].source, max_pixels=args.max_pixels, stream=args.stream).close()
+        open_clip(found[0].source, max_pixels=args.max_pixels).close()
     fetch_network(args.network, quiet=args.quiet)
     how = Recipe(_pinned(args))
     work = how()

@@ -42,11 +42,11 @@ class Job:
     """The options that apply to every video: plain values, so that they can go to other processes and into a manifest.
 
     ``writes``: kinds of ``results.FILES``; ``every``: take each n-th frame only; ``limit``: the most frames taken; ``start``
-    and ``end``: the part of the video in seconds on its own time line (None: all); ``stream``: number of the video stream,
-    from 0 (None: the best); ``max_pixels`` of a picture and ``max_hours`` of a video: larger ones are refused; ``name`` of the
-    schedule; ``setting``: plain values that identify the network and how it runs; ``strip``: what the overlay shows of when the
-    network ran (``drawing.STRIPS``); ``classes``: names of those to draw and write (none: all); ``scale``: the
-    numbers for the ends of the overlay's colours, which follows from the video.
+    and ``end``: the part of the video in seconds on its own time line (None: all); ``max_pixels`` of a picture and
+    ``max_hours`` of a video: larger ones are refused; ``name`` of the schedule; ``setting``: plain values that identify the
+    network and how it runs; ``strip``: what the overlay shows of when the network ran (``drawing.STRIPS``); ``classes``: names
+    of those to draw and write (none: all); ``scale``: the numbers for the ends of the overlay's colours, which follows from
+    the video.
 
     >>> Job(("labels",), every=0)
     Traceback (most recent call last):
@@ -61,7 +61,6 @@ class Job:
     name: str | None = None
     start: Fraction | None = None
     end: Fraction | None = None
-    stream: int | None = None
     max_pixels: int = MAX_PIXELS
     max_hours: float = MAX_HOURS
     setting: Mapping[str, str | None] = field(default_factory=dict)

@@ -155,7 +155,6 @@ class Work:
             "input": printable(clip.name),
             "source": printable(str(planned.source.absolute())),
             "source_identity": clip.identity,
-            "stream": self.job.stream,
             **figures.summary(wall),
             "starts": list(starts_of(results)),
             **run_facts(self.net, self.job.name or repr(self.schedule), results[0].carry),
@@ -197,12 +196,12 @@ class Work:
         # Identities of instances go on from frame to frame, so such a video is one piece.
         if clip.kind != "video" or kind_of(self.net) == "instances":
             return ()
-        return boundaries(clip.path, start=self.job.start, end=self.job.end, stream=self.job.stream)
+        return boundaries(clip.path, start=self.job.start, end=self.job.end)
 
     def _open(self, source: str | os.PathLike[str], start: Fraction | None, end: Fraction | None) -> Clip:
         job = self.job
         vectors = self.schedule.carry.reads_vectors and job.every == 1
-        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=Span(start, end), stream=job.stream)
+        return open_clip(source, max_pixels=job.max_pixels, vectors=vectors, span=Span(start, end))
 
 
 def _numbers(net: StagedNetwork, image: Array) -> Array:

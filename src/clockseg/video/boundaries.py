@@ -25,7 +25,6 @@ def boundaries(
     seconds: float = PIECE_SECONDS,
     start: Fraction | None = None,
     end: Fraction | None = None,
-    stream: int | None = None,
 ) -> tuple[Fraction, ...]:
     """Return the start times of the pieces after the first: key frames at least ``seconds`` apart.
 
@@ -38,7 +37,7 @@ def boundaries(
     """
     try:
         with open_input(path) as container:
-            chosen = video_stream(container, stream)
+            chosen = video_stream(container)
             if chosen is None:
                 return ()
             found = tuple(_apart(_keys(container, chosen), Fraction(seconds), start, end))

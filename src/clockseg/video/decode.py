@@ -118,37 +118,19 @@ def open_input(path: str | os.PathLike[str], *, max_pixels: int | None = None) -
     )
 
 
-def video_streams(container: InputContainer) -> list[av.VideoStream]:
-    """Return the streams that can be decoded, in the file's order, without cover pictures, parts of others, and text art."""
-    if container.format.name in _TEXT_ART:
-        return []
-    return [
-        stream
-        for stream in container.streams.video
-        if stream.codec_context is not None and not stream.disposition & _NO_VIDEO
-    ]
-
-
-def video_stream(container: InputContainer, number: int | None = None) -> av.VideoStream | None:
-    """Return the stream to decode: the one with this number, from 0, or else the one FFmpeg rates best; None if there is none."""
-    streams = video_streams(container)
-    if number is not None:
-        return streams[number] if 0 <= number < len(streams) else None
+def video_stream(container: InputContainer) -> av.VideoStream | None:
+    """Return the stream to decode, which FFmpeg rates best; None for cover pictures, parts of other streams, and text art."""
     best = container.streams.best("video")
-    return best if isinstance(best, av.VideoStream) and best in streams else None
+    if not isinstance(best, av.VideoStream) or best.codec_context is None or container.format.name in _TEXT_ART:
+        return None
+    return None if best.disposition & _NO_VIDEO else best
 
 
-def checked_stream(
-    path: str | os.PathLike[str],
-    container: InputContainer,
-    max_pixels: int,
-    *,
-    number: int | None = None,
-) -> av.VideoStream:
-    """Return the stream to decode, of several the one with this number; VideoError if there is none or its pictures are too large."""
-    stream = video_stream(container, number)
+def checked_stream(path: str | os.PathLike[str], container: InputContainer, max_pixels: int) -> av.VideoStream:
+    """Return the stream to decode; VideoError if there is none or its pictures are too large."""
+    stream = video_stream(container)
     if stream is None:
-        raise VideoError(f"{path}: {_no_stream(container, number)}")
+        raise VideoError(f"{path}: no video stream in it ({_streams(container)}). {ALLOWED}")
     try:
         check_pixels(stream.codec_context.width, stream.codec_context.height, max_pixels)
     except VideoError as error:
@@ -158,21 +140,13 @@ def checked_stream(
     return stream
 
 
-def _no_stream(container: InputContainer, number: int | None) -> str:
-    """Return a message that says why there is no stream to decode, and which streams there are."""
-    streams = video_streams(container)
-    if streams and number is not None:
-        found = [(index, stream.codec_context) for index, stream in enumerate(streams)]
-        listed = ", ".join(f"{index} ({one.width}x{one.height} {one.name})" for index, one in found)
-        return (
-            f"there is no video stream {number}; there are: {listed}. Give one of these numbers, or none for the best."
-        )
+def _streams(container: InputContainer) -> str:
+    """Return how many streams of each kind there are, as text."""
     covers = [stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic]
     kinds = [
         "cover picture" if stream in covers else f"{stream.type or 'unknown'} stream" for stream in container.streams
     ]
-    held = ", ".join(_count(kinds.count(kind), kind) for kind in sorted(set(kinds)))
-    return f"no video stream in it ({held or 'no streams'}). {ALLOWED}"
+    return ", ".join(_count(kinds.count(kind), kind) for kind in sorted(set(kinds))) or "no streams"
 
 
 def pictures(

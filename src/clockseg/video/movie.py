@@ -169,7 +169,6 @@ class Movie:
     fps: Fraction | None = None
     vectors: bool = False
     span: Span = WHOLE
-    number: int | None = None
 
     def frames(self, damage: Damage) -> Iterator[Frame]:
         """Decode the file again, and record losses in ``damage``."""
@@ -194,7 +193,7 @@ class Movie:
     def _opened(self) -> Iterator[tuple[InputContainer, av.VideoStream]]:
         """Open the file again; yield the container and the stream to decode."""
         with open_input(self.path, max_pixels=self.max_pixels) as container:
-            stream = checked_stream(self.path, container, self.max_pixels, number=self.number)
+            stream = checked_stream(self.path, container, self.max_pixels)
             if self.vectors and exports(stream):
                 stream.codec_context.options |= VECTOR_OPTIONS
             yield container, stream

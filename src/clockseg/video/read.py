@@ -32,14 +32,13 @@ def open_clip(
     max_pixels: int = MAX_PIXELS,
     vectors: bool = False,
     span: Span | None = None,
-    stream: int | None = None,
 ) -> Clip:
     """Open a video file, an image, or a folder of images (one clip, in natural order) as a :class:`Clip`.
 
     Pictures of more than ``max_pixels`` are refused before they are decoded. ``vectors``: frames bring what the codec says of
     their motion, where its decoder tells (H.264, MPEG-4, MPEG-2; not HEVC, VP9, AV1); decoding is slower. ``span``: the part
     of a video to decode, from the key frame before it where the container can seek, else from the beginning; frame 0 is then
-    its first. ``stream``: which of a file's video streams, from 0 (None: the best). VideoError if there is nothing to decode:
+    its first. Of several video streams FFmpeg's choice of the best is decoded. VideoError if there is nothing to decode:
     missing, empty, unreadable, no media, audio only; UsageError for a span of images, which have no times.
 
     >>> open_clip("no-such-file.mp4")
@@ -56,7 +55,7 @@ def open_clip(
     _check_file(path)
     try:
         with open_input(path, max_pixels=max_pixels) as container:
-            header = _header(container, checked_stream(path, container, max_pixels, number=stream), span)
+            header = _header(container, checked_stream(path, container, max_pixels), span)
             form = container.format.name
     except av.FFmpegError as error:
         raise VideoError(f"{path}: not a video that can be read ({reason(error)}). {ALLOWED}") from error
@@ -68,7 +67,7 @@ def open_clip(
     if form == "image2" or form.endswith("_pipe") or webp:
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
-    movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span, number=stream)
+    movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span)
     return Clip(path, header, movie.frames, files=files, kind="video", span=span)
 
 
