@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,15 +156,13 @@ class Made(NamedTuple):
     turn: int = 0
     flip: bool = False
     peak_nits: float = 1000.0
-    last_seconds: float = 0.0
 
 
 def made_videos(folder: Path) -> Iterator[Made]:
     """Each video, made in ``folder``."""
     for recipe in RECIPES:
         yield recipe_made(recipe, folder)
-    for make in made_others:
-        yield make(folder)
+    yield images(folder)
 
 
 def recipe_made(recipe: Recipe, folder: Path) -> Made:
@@ -205,19 +202,3 @@ def _to_be_turned(image: np.ndarray) -> bytes:
     data = cv2.imencode(".jpg", np.ascontiguousarray(image))[1].tobytes()
     exif = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
-
-
-def webp(parent: Path) -> Made:
-    """An animated WebP, each frame shown for its own time."""
-    parent.mkdir(exist_ok=True)
-    path = parent / "moving.webp"
-    animation = cv2.Animation()
-    animation.frames = [np.ascontiguousarray(drawn(number)[..., ::-1]) for number in range(FRAMES)]
-    animation.durations = [40 * (1 + number % 3) for number in range(FRAMES)]
-    cv2.imwriteanimation(str(path), animation)
-    seconds = tuple(time / 1000 for time in accumulate(animation.durations[:-1], initial=0))
-    return Made("animated WebP", path, tuple(range(FRAMES)), seconds, last_seconds=animation.durations[-1] / 1000)
-
-
-made_others = (images, webp)
-"""What FFmpeg doesn't write."""

@@ -97,7 +97,8 @@ def decoded(made: Made) -> list[av.VideoFrame]:
     if made.path.is_dir():
         return [frame for file in sorted(made.path.iterdir()) for frame in decoded(made._replace(path=file))]
     if made.path.suffix == ".webp":
-        return [_from_opencv(image) for image in _webp_images(made.path)]
+        image = cv2.imread(str(made.path))[..., ::-1]
+        return [av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")]
     frames = []
     with av.open(str(made.path)) as container:
         stream = container.streams.best("video")
@@ -111,20 +112,9 @@ def decoded(made: Made) -> list[av.VideoFrame]:
     return frames
 
 
-def _webp_images(path: Path) -> list[np.ndarray]:
-    found = list(cv2.imreadanimation(str(path))[1].frames)
-    return found or [cv2.imread(str(path))]
-
-
-def _from_opencv(image: np.ndarray) -> av.VideoFrame:
-    return av.VideoFrame.from_ndarray(np.ascontiguousarray(image[..., 2::-1]), format="rgb24")
-
-
 def expected_times(made: Made, pictures: list[av.VideoFrame]) -> tuple[list[float], float]:
     """The times of the pictures, and when the last ends; by the rate where there are none, and on where they jump back."""
     period = _period(made.path)
-    if made.path.suffix == ".webp" and made.seconds is not None:
-        return list(made.seconds), made.seconds[-1] + made.last_seconds
     if made.path.is_dir() or pictures[0].pts is None:
         return [number * period for number in range(len(pictures))], len(pictures) * period
     times = [float(picture.pts * picture.time_base) for picture in pictures]
@@ -139,7 +129,7 @@ def expected_times(made: Made, pictures: list[av.VideoFrame]) -> tuple[list[floa
 
 
 def _period(path: Path) -> float:
-    if path.is_dir() or path.suffix == ".webp":
+    if path.is_dir():
         return 1 / 25
     with av.open(str(path)) as container:
         stream = container.streams.best("video")
@@ -168,7 +158,7 @@ def _alike(labels: np.ndarray, bright: np.ndarray) -> bool:
 
 def aspect_of(made: Made, overlay: Path) -> bool:
     """Whether pixels of the overlay are as wide as those of the video, turned."""
-    if made.path.is_dir() or made.path.suffix == ".webp":
+    if made.path.is_dir():
         return True
     ratios = []
     for path in (made.path, overlay):
@@ -243,7 +233,7 @@ def _main(track: Track) -> tuple[float, ...]:
 
 def tracks(path: Path) -> list[Track]:
     """The tracks of a file."""
-    if path.is_dir() or path.suffix == ".webp":
+    if path.is_dir():
         return []
     with av.open(str(path)) as container:
         count = len(container.streams.audio)

@@ -220,7 +220,7 @@ _GIF_TRAILER = 1000
 def ends_early(path: Path) -> bool:
     """Return True for a file that is cut short in a format whose decoder does not notice it.
 
-    Known are GIF, JPEG and Motion JPEG, PNG and APNG, QOI, Sun raster, IVF and YUV4MPEG.
+    Known are GIF, JPEG and Motion JPEG, PNG and APNG, WebP, QOI, Sun raster, IVF and YUV4MPEG.
 
     >>> ends_early(Path(__file__))
     False
@@ -258,5 +258,6 @@ _WHOLE: dict[bytes, Callable[[mmap], bool]] = {
         len(data) >= 32 + sum(int.from_bytes(data[at : at + 4], "big") for at in (16, 28))
     ),
     b"DKIF": _whole_ivf,
+    b"RIFF": lambda data: data[8:12] != b"WEBP" or len(data) >= 8 + int.from_bytes(data[4:8], "little"),
     b"YUV4MPEG2 ": _whole_yuv4mpeg,
 }

@@ -17,7 +17,7 @@ from clockseg.files import MAX_PIXELS, SourceFiles
 from clockseg.video.clip import WHOLE, Clip, Header, Span
 from clockseg.video.decode import ALLOWED, checked_stream, open_input, reason
 from clockseg.video.movie import Movie
-from clockseg.video.stills import animated, animation_frames, animation_size, pages, stills
+from clockseg.video.stills import is_animated_webp, pages, stills
 
 _IMAGES = "avif bmp dib dpx hdr j2k jfif jp2 jpe jpeg jpg pbm pcx pfm pgm png pnm ppm qoi ras sgi tga tif tiff webp xwd"
 IMAGE_SUFFIXES = tuple(f".{name}" for name in _IMAGES.split())
@@ -59,12 +59,9 @@ def open_clip(
             form = container.format.name
     except av.FFmpegError as error:
         raise VideoError(f"{path}: not a video that can be read ({reason(error)}). {ALLOWED}") from error
-    # FFmpeg 9 has a demuxer of its own for animated WebP, which takes a file that is cut short as whole.
-    webp = form.startswith("webp")
-    if webp and (size := animation_size(path)) is not None:
-        source = partial(animated, path, size, span=span, max_pixels=max_pixels)
-        return Clip(path, Header(frames=animation_frames(path)), source, files=files, kind="video", span=span)
-    if form == "image2" or form.endswith("_pipe") or webp:
+    if form == "image2" or form.endswith("_pipe"):
+        if form == "webp_pipe" and is_animated_webp(path):
+            raise VideoError(f"{path}: animated WebP needs PyAV 19 or newer (Python 3.12): pip install -U av")
         _check_timed(path, span)
         return _images(path, [path], max_pixels)
     movie = Movie(path, max_pixels, header.fps, vectors=vectors, span=span)

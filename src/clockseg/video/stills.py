@@ -1,11 +1,10 @@
-"""The pictures in image files: still images, the pages of TIFF files, and the frames of animated WebP."""
+"""The pictures in image files: still images, and the pages of TIFF files."""
 
 from __future__ import annotations
 
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 
 from clockseg.errors import VideoError
 from clockseg.types import Array, Image, Size
-from clockseg.video.clip import Frame, Span
+from clockseg.video.clip import Frame
 from clockseg.video.colour import ToRGB, check_pixels
 from clockseg.video.decode import Damage, checked_stream, ends_early, open_input, pictures
 
@@ -138,56 +137,8 @@ def _rgb(image: Array) -> Image:
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
 
 
-_MS = Fraction(1, 1000)
-# Browsers show a frame whose duration is 0 for this long.
-_SHORTEST_MS = 100
-
-
-def animation_size(path: Path) -> Size | None:
-    """Return (w, h) of an animated WebP; None for any other file."""
+def is_animated_webp(path: Path) -> bool:
+    """Return True for an animated WebP, by the flag in its header."""
     with path.open("rb") as file:
-        head = file.read(30)
-    if len(head) < 30 or head[:4] != b"RIFF" or head[8:16] != b"WEBPVP8X" or not head[20] & 2:
-        return None
-    return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
-
-
-def animation_frames(path: Path) -> int | None:
-    """Return how many frames an animation has; None if that cannot be told."""
-    try:
-        return cv2.imcount(str(path)) or None
-    except cv2.error:
-        return None
-
-
-def animated(path: Path, size: Size, damage: Damage, *, span: Span, max_pixels: int) -> Iterator[Frame]:
-    """Yield the frames of an animated WebP, decoded by OpenCV: FFmpeg decodes them only since version 9.
-
-    As many are decoded at once as have ``max_pixels`` together; VideoError if one has more.
-    """
-    check_pixels(*size, max_pixels)
-    data, most, number, pts = np.fromfile(path, np.uint8), max(1, max_pixels // (size[0] * size[1])), 0, 0
-    while True:
-        images, durations = _decoded_animation(data, number, most)
-        for image, milliseconds in zip(images, durations, strict=True):
-            shown = int(milliseconds) or _SHORTEST_MS
-            if span.holds(pts * _MS):
-                rgb = np.asarray(cv2.cvtColor(image, cv2.COLOR_BGRA2RGB), np.uint8)
-                damage.frames += 1
-                yield Frame(damage.frames - 1, rgb, pts, _MS, duration=shown)
-            pts += shown
-        number += len(images)
-        if len(images) < most:
-            break
-    if number < (animation_frames(path) or 0):
-        damage.stopped = "the file is damaged"
-
-
-def _decoded_animation(data: Array, start: int, count: int) -> tuple[Sequence[Array], Sequence[int]]:
-    try:
-        _, found = cv2.imdecodeanimation(data[None], start, count)  # OpenCV 4.12 takes a row only
-    except AttributeError as error:
-        raise VideoError("animated WebP needs OpenCV 4.12 or newer: pip install -U opencv-python-headless") from error
-    except cv2.error:
-        return (), ()
-    return found.frames, found.durations
+        head = file.read(21)
+    return head[:4] == b"RIFF" and head[8:16] == b"WEBPVP8X" and bool(head[20:] and head[20] & 2)
