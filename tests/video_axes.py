@@ -16,7 +16,7 @@ from av.stream import Disposition
 from made_videos import BT601, BT709, BT2020, FPS, FRAMES, FULL, LIMITED, Recipe, Tone, drawn
 
 # H.273's transfers, primaries and matrix that have no name there.
-_PQ, _HLG, _P3, _YCGCO = 16, 18, 12, 8
+_PQ, _HLG, _P3 = 16, 18, 12
 _90K = Fraction(1, 90_000)
 _FRAME = Fraction(1, FPS)
 _QUIET = {"x265-params": "log-level=none"}
@@ -90,7 +90,6 @@ RECIPES = (
     Recipe("HDR: HLG", "hlg.mkv", "libx265", "yuv420p10le", options=_QUIET, tags=(BT2020, LIMITED, BT2020, _HLG)),
     Recipe("SDR of BT.2020", "wide.mkv", "ffv1", "yuv420p10le", tags=(BT2020, LIMITED, BT2020, 14)),
     Recipe("Display P3", "p3.mkv", "ffv1", "yuv444p", tags=(BT709, LIMITED, _P3, 13)),
-    Recipe("YCgCo", "ycgco.mkv", pixels="yuv444p", options={"qp": "0"}, tags=(_YCGCO, FULL, None, None)),
     Recipe("odd size, 4:4:4", "odd.mp4", pixels="yuv444p", size=(97, 65)),
     Recipe("RGB", "rgb.mkv", "libx264rgb", "rgb24", options={"crf": "4"}),
     Recipe("RGB, 16 bits a pixel, big-endian", "thousands.mov", "qtrle", "rgb555be"),

@@ -19,7 +19,7 @@ LUMA = {
     9: (0.2627, 0.0593),
 }
 """Of H.273's matrices: what red and blue contribute to luma."""
-YCGCO, BT2020, P3, PQ, HLG = 8, 9, 12, 16, 18
+BT2020, P3, PQ, HLG = 9, 12, 16, 18
 TO_BT709 = {
     BT2020: [[1.660491, -0.587641, -0.072850], [-0.124550, 1.132900, -0.008349], [-0.018151, -0.100579, 1.118730]],
     P3: [[1.224940, -0.224940, 0.0], [-0.042057, 1.042057, 0.0], [-0.019638, -0.078636, 1.098274]],
@@ -61,8 +61,6 @@ def _rgb(picture: av.VideoFrame) -> Floats:
 
 
 def _from_luma(luma: Floats, blue: Floats, red: Floats, matrix: int, height: int) -> Floats:
-    if matrix == YCGCO:
-        return np.stack([luma - blue + red, luma + blue, luma - blue - red], 2)
     kr, kb = LUMA.get(matrix, LUMA[1 if height >= 720 else 6])
     r, b = luma + 2 * (1 - kr) * red, luma + 2 * (1 - kb) * blue
     return np.stack([r, (luma - kr * r - kb * b) / (1 - kr - kb), b], 2)

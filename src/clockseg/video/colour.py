@@ -13,28 +13,6 @@ from clockseg.types import Array, Image
 from clockseg.video.hdr import BT2020, PEAK_NITS, PQ, Signal, ToSDR, peak_of, signal_of
 from clockseg.video.side_data import NO_CROP, UPRIGHT, Crop, SideDataReader, Turn, turn_of
 
-YCGCO = 8
-"""The number of the YCgCo matrix in ITU-T H.273, used in lossless screen recordings."""
-_LAST_CODE = 65535
-
-
-def from_ycgco(picture: av.VideoFrame, reformatter: VideoReformatter, bits: int) -> Array:
-    """Convert a YCgCo picture, which swscale doesn't know, to RGB of 8 or 16 bits (ITU-T H.273, equations 47 to 50)."""
-    full = picture.color_range == ColorRange.JPEG
-    # Any matrix, the same on both sides: only subsampling and depth change.
-    same = Colorspace.ITU709
-    planes = reformatter.reformat(
-        picture, format="yuv444p16le", src_colorspace=same, dst_colorspace=same, threads=1
-    ).to_ndarray()
-    luma, green, orange = np.moveaxis(planes.astype(np.float32), -1, 0) / _LAST_CODE
-    luma = luma if full else (luma * 256 - 16) / 219
-    green, orange = ((part - 0.5) * (1 if full else 256 / 224) for part in (green, orange))
-    rest = luma - green
-    rgb = np.clip(np.stack([rest + orange, luma + green, rest - orange], 2), 0, 1)
-    last, kind = (255, np.uint8) if bits == 8 else (_LAST_CODE, np.uint16)
-    return np.asarray(np.round(rgb * last), kind)
-
-
 # What a stream says of its matrix (ITU-T H.273 numbers) -> the swscale matrix of the same coefficients.
 _MATRICES = {
     1: Colorspace.ITU709,
@@ -45,6 +23,8 @@ _MATRICES = {
     9: Colorspace.BT2020,
     10: Colorspace.BT2020,
 }
+# The matrix YCgCo, used in a few lossless screen recordings, which swscale doesn't know.
+_YCGCO = 8
 HD_HEIGHT = 720
 # swscale takes the bytes of these in the wrong order, or ends the process.
 _SWAPPED = {f"{name}be": f"{name}le" for name in ("rgb555", "bgr555", "rgb565", "bgr565")}
@@ -89,6 +69,8 @@ class ToRGB:
         check_pixels(picture.width, picture.height, self.max_pixels)
         if picture.format.name in _FATAL:
             raise VideoError(f"pixels of the format {picture.format.name} can't be read")
+        if picture.colorspace == _YCGCO and not picture.format.is_rgb:
+            raise VideoError("colours of the matrix YCgCo can't be read. Convert the video to RGB or BT.709")
         shape = (picture.width, picture.height, picture.rotation)
         if picture.key_frame or shape != self._shape:  # where its side data may have changed
             self._shape, self.turn = shape, turn_of(picture, self.side_data)
@@ -113,15 +95,13 @@ class ToRGB:
         """
         planar = picture.format.name == "yuv420p" and picture.color_range != ColorRange.JPEG
         as_stored = self.turn == UPRIGHT and self.crop == NO_CROP
-        return planar and as_stored and picture.colorspace != YCGCO and signal.plain
+        return planar and as_stored and signal.plain
 
     def _rgb(self, picture: av.VideoFrame, signal: Signal, bits: int) -> Array:
         """Convert the picture to RGB of its own primaries and transfer, 8 or 16 bits."""
         name = picture.format.name
         if name in _SWAPPED:
             picture = self._reformatter.reformat(picture, format=_SWAPPED[name], threads=1)
-        if picture.colorspace == YCGCO and not picture.format.is_rgb:
-            return from_ycgco(picture, self._reformatter, bits)
         rgb = self._reformatter.reformat(
             picture,
             format=_format(picture, bits),
