@@ -20,7 +20,6 @@ from PIL import Image
 
 from clockseg import DataError, UsageError
 from clockseg.cli import evaluate as evaluate_command
-from clockseg.cli import tune as tune_command
 from clockseg.cli.main import main
 from clockseg.clockwork.trace import Tally
 from clockseg.evaluation.evaluate import Evaluation
@@ -30,10 +29,8 @@ from clockseg.paper import adaptive_curve
 from clockseg.paper.feature_velocity import Shot, Spread, Velocity
 from clockseg.paper.plots import draw_rates, draw_velocity
 from clockseg.paper.report import Row, records
-from clockseg.planning.planner import Goal, Plan
-from clockseg.planning.tuning import Point, Replayed, Tuned
 from clockseg.report import style
-from clockseg.report.plots import draw_evaluation, draw_plan, draw_tuning
+from clockseg.report.plots import draw_evaluation
 from toy_networks import CLASSES, toy, write_clip
 
 NAMES = ("frame_oracle", "skip_frame(4)", "either(adaptive(0.15), at_least_every(8))")
@@ -76,46 +73,8 @@ def evaluations(**options: Any) -> list[Evaluation]:
     return [evaluation(name, 0.9 - 0.1 * place, 1 - 0.3 * place, **options) for place, name in enumerate(NAMES)]
 
 
-def point(threshold: float, fires: int, agreeing: float | None = 20.0) -> Point:
-    trial = Replayed(Tally(("a", "b"), 1, 21, (20, fires), 20, 0.5 + 0.025 * fires), 1.0, agreeing)
-    return Point(threshold, trial, threshold - 0.05, threshold + 0.05)
-
-
-def tuned(**options: Any) -> Tuned:
-    points = tuple(point(0.1 * n + 0.05, 20 - 4 * n, **options) for n in range(6))
-    return Tuned(0.35, points[3], points)
-
-
-def sums(time: float, right: float) -> Any:
-    return SimpleNamespace(relative_time=time, agreement=SimpleNamespace(pixel_acc=right))
-
-
-class ByPixels(Goal):
-    """Promises are what was found."""
-
-    def promised(self, trial: Any) -> float:
-        return trial.tuned.agreement.pixel_acc
-
-    def agreement(self, found: Any) -> float:
-        return found.agreement.pixel_acc
-
-
-def plan(name: str = "skip_frame(2)") -> Any:
-    candidate = SimpleNamespace(text=name)
-    trials = [
-        SimpleNamespace(
-            variant=n % 2, candidate=candidate, tuned=sums(0.2 * n + 0.1, 0.8 + 0.04 * n), held_back=sums(0.2, 0.85)
-        )
-        for n in range(5)
-    ]
-    variants = (SimpleNamespace(name="large"), SimpleNamespace(name="small"))
-    return Plan(ByPixels(keep=0.9), variants, trials[3], tuple(trials[1:]), tuple(trials), 0.04, 400, 0)  # type: ignore[arg-type]
-
-
 DRAWN = {
     "velocity": lambda path: draw_velocity(velocity(), path),
-    "tuning": lambda path: draw_tuning(tuned(), path, schedule=LONG),
-    "frontier": lambda path: draw_plan(plan(LONG), path),
     "evaluation": lambda path: draw_evaluation([*evaluations(), evaluation(LONG, 0.5, 0.4)], path),
     "rates": lambda path: draw_rates("Curve", records(adaptive_curve.PUBLISHED), path),
 }
@@ -147,7 +106,7 @@ def lines(axes: Any, label: str) -> list[tuple[list[float], list[float]]]:
 # Every plot
 
 
-@pytest.mark.parametrize(("name", "kind"), [*((name, "svg") for name in DRAWN), ("tuning", "png")])
+@pytest.mark.parametrize(("name", "kind"), [*((name, "svg") for name in DRAWN), ("evaluation", "png")])
 def test_the_same_numbers_give_the_same_bytes(name, kind, tmp_path) -> None:
     for folder in ("a", "b"):
         DRAWN[name](tmp_path / folder / f"plot.{kind}")
@@ -181,14 +140,14 @@ def test_text_in_an_svg_can_be_searched(tmp_path) -> None:
 
 
 def test_a_png_has_twice_a_screen_s_dots(tmp_path) -> None:
-    draw_tuning(tuned(), tmp_path / "plot.png", schedule="adaptive(0.35)")
+    draw_evaluation(evaluations(), tmp_path / "plot.png")
     with Image.open(tmp_path / "plot.png") as drawn:
         assert drawn.width == style.HALF * 200
 
 
 def test_a_name_without_ending_gives_both(tmp_path) -> None:
-    draw_plan(plan(), tmp_path / "plan-0.25")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan-0.25.png", "plan-0.25.svg"]
+    draw_evaluation(evaluations(), tmp_path / "plot-0.25")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plot-0.25.png", "plot-0.25.svg"]
 
 
 def test_series_differ_in_more_than_colour() -> None:
@@ -233,39 +192,6 @@ def test_velocity_leaves_out_what_has_no_score_map(page) -> None:
     draw_velocity(Velocity("toy", ("none", "deep"), (blind,)), "velocity.svg")
     above = page[0].axes[0]
     assert not [line for line in above.lines if set(line.get_ydata()) == {1}]
-
-
-def test_tuning_shows_the_curve_and_the_choice(page) -> None:
-    draw_tuning(tuned(), "tuned.svg", schedule="adaptive(0.35)")
-    rates, costs = page[0].axes
-    step = rates.lines[0]
-    assert list(step.get_xdata())[:3] == pytest.approx([0.0, 0.1, 0.2])
-    assert list(step.get_ydata())[:3] == pytest.approx([100, 80, 60])
-    [chosen] = [line for line in rates.lines if line.get_marker() == "o"]
-    assert (*chosen.get_xdata(), *chosen.get_ydata()) == pytest.approx((0.35, 40))
-    [(shares, times)] = lines(costs, "time, estimated")
-    assert dict(zip(np.round(shares), times, strict=True)) == pytest.approx(
-        {0: 50, 20: 60, 40: 70, 60: 80, 80: 90, 100: 100}
-    )
-
-
-def test_tuning_of_a_network_without_score_maps(page) -> None:
-    draw_tuning(tuned(agreeing=None), "tuned.svg", schedule="adaptive(0.35)")
-    assert not lines(page[0].axes[1], "agreement")
-    assert lines(page[0].axes[1], "time, estimated")
-
-
-def test_a_plan_shows_the_frontier_and_the_choice(page) -> None:
-    draw_plan(plan(), "plan.svg")
-    [axes] = page[0].axes
-    assert lines(axes, "chosen") == [([pytest.approx(0.7)], [pytest.approx(92)])]
-    assert lines(axes, "chosen, on blocks held back") == [([0.2], [85])]
-    assert lines(axes, "goal")[0][1] == [90, 90]
-    [(times, agreements)] = lines(axes, "the best by then")
-    assert agreements == pytest.approx([84, 88, 92, 96, 96])
-    assert times[:4] == pytest.approx([0.3, 0.5, 0.7, 0.9])
-    assert {name: len(x) for name in ("large", "small") for x, _ in lines(axes, name)} == {"large": 2, "small": 2}
-    assert "chosen: skip_frame(2) on small" in axes.get_title(loc="left")
 
 
 @pytest.mark.parametrize(("labelled", "what"), [(True, "mIoU, %"), (False, "agreement (mIoU), %")])
@@ -328,58 +254,50 @@ def test_nothing_to_put_beside_each_other() -> None:
         draw_rates("Nothing", records([Row("NYUDv2", "skip-frame", "paper")]), "nothing.svg")
 
 
-# The commands; velocity's and plan's are in test_velocity and test_planning
+# The command; that of velocity is in test_velocity
 
 
 @pytest.fixture
 def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     net = replace(toy(), engine="toy engine", sidecar=SimpleNamespace(classes=CLASSES, schedule="alternating"))
     monkeypatch.setattr(evaluate_command, "load_network", lambda args: net)
-    monkeypatch.setattr(tune_command, "load_network", lambda args: net)
     write_clip(tmp_path / "data" / "a", 6, labelled=3)
     return tmp_path / "data"
 
 
-def commands(clips: Path) -> dict[str, list[str]]:
-    return {
-        "evaluate": ["evaluate", str(clips), "--schedule", "frame_oracle", "--schedule", "skip_frame(2)", "--quiet"],
-        "tune": ["tune", str(clips), "--fire-rate", "0.5", "--quiet"],
-    }
+def command(clips: Path) -> list[str]:
+    return ["evaluate", str(clips), "--schedule", "frame_oracle", "--schedule", "skip_frame(2)", "--quiet"]
 
 
-@pytest.mark.parametrize("name", ["evaluate", "tune"])
 @pytest.mark.parametrize("kind", ["svg", "png"])
-def test_a_command_draws_what_it_found(name, kind, clips, tmp_path, capsys) -> None:
+def test_a_command_draws_what_it_found(kind, clips, tmp_path, capsys) -> None:
     file = tmp_path / "new" / f"plot.{kind}"
-    assert main([*commands(clips)[name], "--plot", str(file)]) == 0
+    assert main([*command(clips), "--plot", str(file)]) == 0
     assert file.read_bytes().startswith(b"<?xml" if kind == "svg" else b"\x89PNG")
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-@pytest.mark.parametrize("name", ["evaluate", "tune"])
-def test_a_wrong_ending_is_refused_before_the_work(name, clips, monkeypatch, capsys) -> None:
+def test_a_wrong_ending_is_refused_before_the_work(clips, monkeypatch, capsys) -> None:
     monkeypatch.setattr(evaluate_command, "load_network", pytest.fail)
-    monkeypatch.setattr(tune_command, "load_network", pytest.fail)
-    assert main([*commands(clips)[name], "--plot", "plot.jpeg"]) == 2
+    assert main([*command(clips), "--plot", "plot.jpeg"]) == 2
     assert "plot.jpeg: give a name that ends in .svg or .png" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["evaluate", "tune"])
-def test_without_matplotlib_it_says_what_to_install(name, clips, monkeypatch, capsys) -> None:
+def test_without_matplotlib_it_says_what_to_install(clips, monkeypatch, capsys) -> None:
     monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
-    assert main([*commands(clips)[name], "--plot", "plot.svg"]) == 1
+    assert main([*command(clips), "--plot", "plot.svg"]) == 1
     assert "pip install '.[plots]' in the clone" in capsys.readouterr().err
 
 
 def test_streaming_has_no_plot(clips, capsys) -> None:
-    assert main([*commands(clips)["evaluate"], "--streaming", "30", "--plot", "plot.svg"]) == 2
+    assert main([*command(clips), "--streaming", "30", "--plot", "plot.svg"]) == 2
     assert "can't draw --streaming" in capsys.readouterr().err
 
 
 def test_drawing_without_matplotlib(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install"):
-        draw_plan(plan(), "plan.svg")
+        draw_evaluation(evaluations(), "plot.svg")
 
 
 def test_check_plot_takes_both() -> None:

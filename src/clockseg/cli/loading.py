@@ -122,19 +122,13 @@ def _agreed(args: argparse.Namespace, option: str, path: str, text: str) -> Any:
 
 
 def publish_schedule(
-    args: argparse.Namespace,
-    facts: dict[str, Any],
-    file: ScheduleFile,
-    text: Callable[[], str],
-    draw: Callable[[Path], None],
+    args: argparse.Namespace, facts: dict[str, Any], file: ScheduleFile, text: Callable[[], str]
 ) -> None:
-    """Write the schedule file of ``--out``, ``draw`` the picture of ``--plot``, and print the result."""
+    """Write the schedule file of ``--out``, and print the result."""
     from clockseg.planning.schedule_file import write_schedule_file
 
     if args.out is not None:
         write_schedule_file(file, args.out, overwrite=args.overwrite)
-    if args.plot is not None:
-        draw(args.plot)
     print_result(args, facts, text)
     if args.out is not None and not args.json:
         network = "" if "network" in file.run else f" --network {args.network}"

@@ -229,11 +229,10 @@ def add_plot_option(group: argparse._ActionsContainer, what: str) -> None:
     group.add_argument("--plot", type=Path, metavar="FILE.svg|png", help=text)
 
 
-def add_schedule_file_options(parser: argparse.ArgumentParser, plot: str) -> None:
-    """Add ``--out FILE.toml``, ``--plot``, which draws ``plot``, ``--overwrite`` and ``--json``."""
+def add_schedule_file_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out FILE.toml``, ``--overwrite`` and ``--json``."""
     group = parser.add_argument_group("output")
     group.add_argument("--out", type=Path, metavar="FILE.toml", help="write the schedule to this file")
-    add_plot_option(group, plot)
     add_options(group, "--overwrite", help="replace existing files")
     add_options(group, "--json")
 
@@ -313,9 +312,9 @@ def check_new_network(file: Path, *, overwrite: bool) -> None:
 
 
 def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None:
-    """Check the files of ``--out`` and ``--plot``, if given, like ``check_new_files``; with ``--out``, no clock may name code.
+    """Check the file of ``--out``, if given, like ``check_new_files``; no clock may then name code.
 
-    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), plot=None, overwrite=False), ["adaptive"])
+    >>> check_schedule_file(argparse.Namespace(out=Path("street.txt"), overwrite=False), ["adaptive"])
     Traceback (most recent call last):
         ...
     clockseg.errors.UsageError: --out street.txt: give a name that ends in .toml, as --schedule expects.
@@ -330,7 +329,7 @@ def check_schedule_file(args: argparse.Namespace, clocks: Iterable[str]) -> None
             f"--out {args.out}: the clock {code[0]!r} names code, and a schedule file may not. Omit --out, and pass the "
             "printed schedule to --schedule."
         )
-    check_new_files(args.out, checked_plot(args), overwrite=args.overwrite)
+    check_new_files(args.out, overwrite=args.overwrite)
 
 
 def checked_plot(args: argparse.Namespace) -> Path | None:

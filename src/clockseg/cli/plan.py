@@ -6,7 +6,6 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli.clips import Account, clips_of
@@ -67,7 +66,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--disk", type=positive, default=2000, metavar="MB", help=help)
     text = "outputs of clockseg segment for which its time is predicted (default: labels,overlay,trace)"
     add_options(parser, "--write", help=text)
-    add_schedule_file_options(parser, "every schedule tried, the frontier and the choice")
+    add_schedule_file_options(parser)
     add_options(parser, "--quiet")
 
 
@@ -104,12 +103,6 @@ def _add_networks(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, print and write; 1 if a clip failed or was cut short."""
-
-    def draw(file: Path) -> None:
-        from clockseg.report.plots import draw_plan
-
-        draw_plan(plan, file)
-
     check_schedule_file(args, args.clock)
     account = Account()
     clips = clips_of(changed(args, limit=None), account)
@@ -123,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     file = plan.file([str(clip.path) for clip in clips], every=args.every)
     facts = plan.facts() | {"seconds": seconds, "command": None if command is None else command.facts()}
     facts |= {"command_seconds": command_seconds}
-    publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds), draw)
+    publish_schedule(args, facts, file, lambda: _text(plan, command, seconds, command_seconds))
     for sentence in _warnings(plan):
         warn(sentence)
     return 1 if account.troubles else 0

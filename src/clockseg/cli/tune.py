@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clockseg.cli.clips import Account, clips_of, each, frames_of
@@ -64,18 +63,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--keep", choices=("rate", "threshold"), default="rate", help=help)
     add_network_options(parser)
     add_frames_options(parser)
-    add_schedule_file_options(parser, "the fire rate at each threshold, and the agreement and time at each rate")
+    add_schedule_file_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Record, tune, print and write; 1 if a clip failed or was cut short."""
     from clockseg.execution.recording import record
     from clockseg.planning.fire_rate import at_fire_rate, clock_text, to_record
-
-    def draw(file: Path) -> None:
-        from clockseg.report.plots import draw_tuning
-
-        draw_tuning(found.fixed, file, schedule=found.fixed_schedule)
 
     clock = clock_text(args.clock, watch=args.watch)
     if args.keep == "rate" and clock.startswith("confidence("):
@@ -101,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     setting |= {} if args.size is None else {"size": args.size}
     paced = args.keep == "rate"
     found = at_fire_rate(net, clock, recorded, args.fire_rate, cap=args.cap, paced=paced, setting=setting)
-    publish_schedule(args, found.facts(), found.file(), lambda: _text(found), draw)
+    publish_schedule(args, found.facts(), found.file(), lambda: _text(found))
     if abs(found.point.fire_rate - found.fixed.asked) > NEAR:
         asked, closest = percent(found.fixed.asked), percent(found.point.fire_rate)
         warn(f"{asked} of frames can't be reached on these clips; the closest is {closest}.")

@@ -12,7 +12,6 @@ from clockseg.errors import DataError, MissingDependency, UsageError, install
 from clockseg.files import whole_together
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PAGE, HALF = 7.0, 4.8
@@ -86,14 +85,6 @@ def short(text: str, letters: int) -> str:
         return text
     end = (letters - 2) * 2 // 5
     return f"{text[: letters - 2 - end]}..{text[len(text) - end :]}"
-
-
-def label(axes: Axes, text: str, at: tuple[float, float], to: tuple[float, float], **options: Any) -> None:
-    """Write ``text`` beside the point ``at``, moved by ``to`` points, with a white edge so that lines don't cross it."""
-    from matplotlib.patheffects import withStroke
-
-    style = {"fontsize": 8, "path_effects": [withStroke(linewidth=2.5, foreground="white")], **options}
-    axes.annotate(text, at, xytext=to, textcoords="offset points", **style)
 
 
 def check_plot(path: Path) -> None:
