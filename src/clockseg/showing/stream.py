@@ -38,8 +38,8 @@ MOST_BYTES = 400_000_000
 """The most bytes of pictures that wait for the next key frame."""
 LEAST_FRAMES = 8
 """The number of frames that may always wait, however large their pictures are."""
-AHEAD = 8
-"""The number of frames whose motion ``run`` estimates ahead of the network."""
+AHEAD = 16
+"""The most frames whose motion ``run`` estimates ahead of the network: more than lie between two key frames."""
 MOST_THREADS = 4
 """The most threads that make outputs concurrently."""
 
@@ -79,7 +79,7 @@ def run(
     ``schedule``: as for a ``Session``, also text. ``executor``: as for a ``Session``.
 
     With the carry ``interpolate``, outputs come late: up to one interval between key frames is read ahead, and
-    the motion of the next ``AHEAD`` frames is estimated in a thread while the network runs. Don't change arrays once they are given.
+    the motion of up to ``AHEAD`` frames is estimated in a thread while the network runs. Don't change arrays once they are given.
 
     >>> from clockseg import Stage, StagedNetwork
     >>> [output for output, record in run(StagedNetwork("one", (Stage("a", str.upper),)), "ab", "frame_oracle")]
@@ -186,7 +186,7 @@ class Interpolated(Watching):
         with ThreadPoolExecutor(max_workers=1) as seeing:
             for image in images:
                 ahead.append(seeing.submit(self.see, image))
-                if len(ahead) > AHEAD:
+                if len(ahead) > _fitting(AHEAD, image):
                     yield from self.run(seen())
             while ahead:
                 yield from self.run(seen())
@@ -213,9 +213,7 @@ class Interpolated(Watching):
         self.make_output(self.fuse([Part(self.maps_of(self.now, scores.value))]), image)
 
     def _most(self, image: Any) -> int:
-        if self._lookahead is not None:
-            return self._lookahead
-        return max(LEAST_FRAMES, min(MOST_FRAMES, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
+        return _fitting(MOST_FRAMES, image) if self._lookahead is None else self._lookahead
 
     def _show(self, due: Iterable[Due]) -> list[Shown]:
         """Make the outputs, several at once; warping and averaging count as fusing, labelling as finishing."""
@@ -241,6 +239,11 @@ class Interpolated(Watching):
         fused = time.perf_counter()
         output = self.make_output(maps, frame.image)
         return frame, output, fused - begun, time.perf_counter() - fused
+
+
+def _fitting(frames: int, image: Any) -> int:
+    """Return how many frames like ``image`` may wait, at most ``frames``: as many as ``MOST_BYTES`` allow, but ``LEAST_FRAMES``."""
+    return max(LEAST_FRAMES, min(frames, MOST_BYTES // max(1, getattr(image, "nbytes", 1))))
 
 
 def with_seconds(record: Record, *, motion: float = 0.0, fuse: float = 0.0, finish: float = 0.0) -> Record:
