@@ -47,14 +47,11 @@ def test_files_that_are_public_say_so() -> None:
         assert len(path.read_text().splitlines()) <= 400, path
 
 
-@pytest.mark.parametrize(
-    "command", [["train", "stale", "street", "data", "--out", "x"], ["train", "clock", "v.mp4", "--out", "x.onnx"]]
-)
-def test_the_authoring_side_says_what_to_install(command, monkeypatch, capsys) -> None:
+def test_the_authoring_side_says_what_to_install(monkeypatch, capsys) -> None:
     from clockseg.cli.main import main
 
     monkeypatch.setattr("clockseg.cli.options.find_spec", lambda name: None)
-    assert main(command) == 1
+    assert main(["train", "clock", "v.mp4", "--out", "x.onnx"]) == 1
     assert "pip install '.[torch]' in the clone" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""``clockseg train``: corrections, score heads and clocks for a network, learned from its own outputs."""
+"""``clockseg train``: score heads and clocks for a network, learned from its own outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from clockseg.cli.clips import Account, clips_of
 from clockseg.cli.options import (
     ENGINE,
     NETWORK_HELP,
-    above_zero,
     add_data_options,
     add_frames_options,
     add_group,
@@ -35,15 +34,6 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-STALE = """Train a correction for propagated scores.
-
-Under a carry that estimates motion (--carry "warp(flow)"), most frames show the scores of an earlier frame, propagated along
-the motion. The correction is a small fusion network that reads the propagated scores, the motion residual, and the picture; no
-stage of the network runs on such a frame. The network stays as it is; its own scores are the target, and labels are not read.
-DATA are videos or folders of consecutive frames.
-
-DIR gets NAME.onnx (the unchanged network followed by its correction) with its sidecar, log.jsonl, and state.pt, from
-which --resume continues. The correction is not used on frames on which a stage fires."""
 HEADS = """Give the stages of a network class scores, so that adaptive clocks can watch them.
 
 Most networks compute class scores at their end only. A head is a 1x1 convolution on a stage's features, fitted to the labels
@@ -60,38 +50,15 @@ which are held out; NAME.log.jsonl is the log, and --resume continues from NAME.
 
 
 def add_parser(commands: Commands) -> None:
-    """Add ``clockseg train stale``, ``heads`` and ``clock``."""
+    """Add ``clockseg train heads`` and ``clock``."""
     parser = commands.add_parser(
         "train",
-        help="train a correction, score heads or a clock for a network",
+        help="train score heads or a clock for a network",
         description="Train an addition to a network from unlabelled video. Options: clockseg train KIND --help",
     )
     kinds = parser.add_subparsers(metavar="KIND", required=True)
-    for add in (_add_stale, _add_heads, _add_clock):
-        add(kinds)
-
-
-def _add_stale(kinds: Commands) -> None:
-    help = "a correction for propagated scores, for any network with classes"
-    parser = new_command(kinds, "stale", run_stale, help=help, description=STALE)
-    parser.add_argument("network", metavar="NET", help="a bundled network, or FILE.onnx with its sidecar beside it")
-    add_data_options(parser, "DATA", "videos, clips, folders of pictures")
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
-    parser.add_argument(
-        "--name", metavar="NAME", help="name of the file NAME.onnx (default: the network's, with -stale)"
-    )
-    parser.add_argument("--resume", action="store_true", help="continue from DIR/state.pt, if it exists")
-    group = parser.add_argument_group("training")
-    help = "scale of the optical flow, as at run time (default: 0.5)"
-    group.add_argument("--flow-scale", type=above_zero, default=0.5, metavar="S", help=help)
-    group.add_argument("--samples", type=positive, default=1000, metavar="N", help="samples (default: 1000)")
-    group.add_argument("--steps", type=positive, default=2400, metavar="N", help="steps (default: 2400)")
-    group.add_argument(
-        "--minutes", type=above_zero, metavar="M", help="stop after this many minutes, if that is sooner"
-    )
-    help = "hold out this clip to score on; repeatable (default: every eighth frame)"
-    group.add_argument("--hold-out", action="append", default=[], metavar="CLIP", help=help)
-    _add_shared(parser, group)
+    _add_heads(kinds)
+    _add_clock(kinds)
 
 
 def _add_heads(kinds: Commands) -> None:
@@ -135,45 +102,6 @@ def _add_shared(parser: argparse.ArgumentParser, training: argparse._ArgumentGro
     add_options(parser, "--json")
     add_group(parser, "engine", *ENGINE)
     add_frames_options(parser)
-
-
-def run_stale(args: argparse.Namespace) -> int:
-    """Train a correction, write and print; 1 if a clip was left out or cut short."""
-    need("torch", "safetensors", what="training")
-    from clockseg.carry import Flow, Warp
-    from clockseg.networks.inspection import corrected_share
-    from clockseg.training.stale import RECIPE, Choices, train_stale
-
-    same = {name: getattr(args, name) for name in ("samples", "seed", "minutes", "resume")}
-    choices = Choices(
-        hold_out=tuple(args.hold_out), flow=Flow(args.flow_scale), recipe=replace(RECIPE, steps=args.steps), **same
-    )
-
-    def train(clips: list[Clip], how: dict[str, Any]) -> Trained:
-        say = watched(_line, quiet=is_quiet(args))
-        found = train_stale(args.network, clips, args.out, choices=choices, name=args.name, say=say, **how)
-        share = corrected_share(found.path, Warp(choices.flow, of="fused"), **engine_options(args))
-        return replace(found, facts=found.facts | {"corrected_frame": share})
-
-    return _run(args, train, _stale_table, lambda found: advice(found.path, found.facts["corrected_frame"]), "samples")
-
-
-def advice(path: Path, share: float) -> str:
-    """Recommend the corrected network only if it saves time; ``share``: of a corrected frame in the uncut network's time.
-
-    >>> print(advice(Path("net.onnx"), 1.17))
-    warning: a corrected frame takes 1.17 times as long as the uncut network, so the correction makes this network slower.
-    If scores are propagated anyway, use the network without it.
-    """
-    if share >= 1:
-        return (
-            f"warning: a corrected frame takes {share:.2f} times as long as the uncut network, so the correction makes this "
-            "network slower. If scores are propagated anyway, use the network without it."
-        )
-    return (
-        f"a corrected frame takes {share:.2f} of the uncut network's time\n"
-        f'next: clockseg evaluate DATA --network {path} --carry "warp(flow)"'
-    )
 
 
 def run_heads(args: argparse.Namespace) -> int:
@@ -251,17 +179,7 @@ def _line(entry: dict[str, Any]) -> str | None:
         return f"step {entry['step']} of {entry['of']}  loss {entry['loss']:.4f}  {entry['minutes']:.1f} min"
     if entry["event"] != "start":
         return None
-    if "held_out" in entry:
-        return f"{entry['samples']} samples, {entry['held_out']} held out"
     return f"{entry['samples']} samples; a firing would change {percent(entry['change'])} of their labels"
-
-
-def _stale_table(facts: dict[str, Any]) -> str:
-    """Format the mIoU with the network's own labels, by the age of the scores."""
-    rows = [["frames old", "samples", "propagated", "corrected"]]
-    for age, row in facts["held_out"].items():
-        rows.append([age, str(row["samples"]), *(percent(row[name]) for name in ("moved", "corrected"))])
-    return align(rows)
 
 
 def _heads_table(facts: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A network's file with what corrects its moved scores in it: taken apart, put together, and built as a part.
 
-The correction is trained by ``clockseg train stale``. In the file it has two inputs of its own, the score map moved to this
-frame and what the motion leaves unexplained, and an output beside the network's; the network stands there unchanged.
+In the file a correction has two inputs of its own, the score map moved to this frame and what the motion leaves unexplained, and
+an output beside the network's; the network stands there unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 import onnx
 
 from clockseg.errors import NetworkError, nearest
-from clockseg.graph.nodes import captured, copied, extended, keep_nodes, rename, renamed, upstream
+from clockseg.graph.nodes import copied, extended, keep_nodes, rename, upstream
 from clockseg.graph.nodes import reads as reads_of
 from clockseg.graph.sidecar import Correction, Sidecar
 from clockseg.graph.static import Static, fix
@@ -50,7 +50,7 @@ def network_alone(model: onnx.ModelProto, said: Sidecar) -> tuple[onnx.ModelProt
     if wrong := [node for node in graph.node if node.name in own and fed.intersection(reads_of(node))]:
         raise NetworkError(
             f"node {wrong[0].name!r} of network {said.name!r} reads an input of the correction; the network must "
-            "work without it. Train the correction again (clockseg train stale)."
+            'work without it. Without "correction" in its sidecar, the network runs without it.'
         )
     added = [node for node in graph.node if node.name not in own]
     read = {name for node in added for name in reads_of(node)}
@@ -71,38 +71,8 @@ def with_addition(model: onnx.ModelProto, added: Addition) -> onnx.ModelProto:
     known = {value.name for value in (*made.graph.input, *made.graph.initializer)}
     known |= {name for node in made.graph.node for name in node.output}
     if lost := sorted({name for node in added.nodes for name in reads_of(node)} - known):
-        raise NetworkError(f"the correction reads {lost[0]!r}, which this network doesn't have; train one for it.")
+        raise NetworkError(f"the correction reads {lost[0]!r}, which this network doesn't have.")
     return made
-
-
-def repeated(graph: onnx.GraphProto, start: str, end: str, *, reads: str, prefix: str) -> tuple[onnx.NodeProto, ...]:
-    """Copy the nodes from ``start`` to ``end``, reading ``reads`` for ``start``; none if the two are the same.
-
-    What they make is called as before, behind ``prefix``. Constants on the way are repeated as well; what else they read is
-    the graph's own.
-    """
-    needed = upstream(graph.node, [end], [start])
-    fixed, made = {weight.name for weight in graph.initializer}, {start}
-    constants: list[onnx.NodeProto] = []
-    chain: list[onnx.NodeProto] = []
-    for node in (node for node in graph.node if node.name in needed):
-        if fixed.issuperset(reads_of(node)):
-            fixed.update(node.output)
-            constants.append(node)
-        elif not made.isdisjoint(reads_of(node)):
-            if not made.isdisjoint(captured(node)):
-                raise NetworkError(
-                    f"node {node.name!r} ({node.op_type}) reads the score map from inside a branch or loop; a correction "
-                    "can't repeat that. Export the network traced, at a fixed size."
-                )
-            made.update(filter(None, node.output))
-            chain.append(node)
-    if end not in made:
-        raise NetworkError(f"{end!r} isn't computed from {start!r}.")
-    own = upstream(constants, {name for node in chain for name in reads_of(node)})
-    nodes = [*(node for node in constants if node.name in own), *chain]
-    names = {name: f"{prefix}{name}" for node in nodes for name in node.output if name} | {start: reads}
-    return renamed(nodes, names, prefix=prefix)
 
 
 def mended_at(

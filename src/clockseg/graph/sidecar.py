@@ -8,7 +8,7 @@
      "classes": ["sky", "road"], "palette": [[0, 0, 0], [128, 64, 128]], "ignore": 255, "schedule": "adaptive(0.25)"}
 
 The network reads x = (pixel * scale - mean) / std, channels in the order ``colour`` says; mean and std are in that order
-too. A network that was trained for staleness (``clockseg train stale``) also has a "correction", in the same file:
+too. A network with a correction of propagated scores names its tensors, which are in the same file:
 
     "correction": {"output": "corrected", "of": "coarse", "moved": "moved", "unexplained": "unexplained"}
 

@@ -162,7 +162,7 @@ class _Source:
         if isinstance(moved, Pick) and said.of not in moved.names:
             raise NetworkError(
                 f"the sidecar's correction is of {said.of!r}, but in network {self.sidecar.name!r} the carry moves "
-                f"{', '.join(map(repr, moved.names))}. Train the correction again (clockseg train stale)."
+                f'{", ".join(map(repr, moved.names))}. Without "correction" in the sidecar, the network runs without it.'
             )
         called = {said.moved: said.of, said.unexplained: UNEXPLAINED}
         part = source.part("correction", (self.sidecar.input.name, said.moved, said.unexplained), (), (said.output,))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
-from clockseg.clocks.rates import skip_frame
-from clockseg.clockwork.carry import Carry
 from clockseg.clockwork.network import Part, StagedNetwork
-from clockseg.clockwork.schedule import carried
-from clockseg.clockwork.session import Session
 from clockseg.engines import engine as by_name
 from clockseg.errors import NetworkError
 from clockseg.evaluation.cost import CORRECTION, EVERY, WHOLE, part_seconds
 from clockseg.execution.machine import threads_or_all
 from clockseg.graph.cost import Cost, price
 from clockseg.graph.part import GraphPart, Tensors, tensors
-from clockseg.networks.checking import noise, picture
+from clockseg.networks.checking import noise
 from clockseg.networks.load import WorkingSize, load
 from clockseg.types import Image, Size
 
@@ -175,27 +167,6 @@ def _values(net: StagedNetwork, image: Image) -> dict[str, Tensors]:
 
     net.map(kept)(image)
     return values
-
-
-def corrected_share(network: str | Path, carry: Carry, *, repeat: int = 9, **options: Any) -> float:
-    """Return the time of a frame whose scores are moved and corrected, over the time of the uncut network.
-
-    ``network`` has a correction; ``carry`` moves its scores, motion included. ``options``: as for ``load``. A median over
-    ``repeat`` frames of a picture that shifts. Above 1, the correction makes the network slower.
-    """
-    net = load(network, **options)
-    session = Session(net, carried(skip_frame(repeat + 2), carry))
-    uncut, size = net.uncut(), net.sidecar.input
-    wide = picture((size.width + repeat, size.height))
-    shares = []
-    for shift in range(repeat + 1):
-        image = np.ascontiguousarray(wide[:, shift : shift + size.width])
-        start = time.perf_counter()
-        session(image)
-        between = time.perf_counter()
-        uncut(image)
-        shares.append((between - start) / (time.perf_counter() - between))
-    return statistics.median(shares[1:])
 
 
 def _cost(part: Part, size: Size) -> Cost:

@@ -107,7 +107,7 @@ def quantize(
     the first and last layers are in 8 bits too; "auto" tries both where the agreement is below 95 %. ``engine``,
     ``threads``: what both are compared in. ``size``: the working size, as of ``load``; it is stated in the new sidecar.
     ``say`` is told what is being done, ``problem`` what can't be decoded. Nothing is left half-written. A correction of moved
-    scores (``train stale``) stays in float.
+    scores stays in float.
 
     >>> quantize("street-int8", [], Path("again.onnx"))
     Traceback (most recent call last):

@@ -31,10 +31,10 @@ from clockseg.networks.load import assemble, read
 from clockseg.training import Trained
 from clockseg.training.fitting import Log, Recipe, check_resumed, fit, log_to
 from clockseg.training.heads import check_unchanged
-from clockseg.training.stale_net import STEM_STRIDE, Fusion, Shape, corrected
-from clockseg.training.stale_samples import Sample, Samples, Target, gather
-from clockseg.training.stale_teacher import Teacher, teacher
 from clockseg.types import Array
+from recipes.street.correction.fusion import STEM_STRIDE, Fusion, Shape, corrected
+from recipes.street.correction.samples import Sample, Samples, Target, gather
+from recipes.street.correction.teacher import Teacher, teacher
 
 RECIPE = Recipe(steps=2400, batch=4)
 LIKE = 0.99
@@ -59,7 +59,7 @@ class Choices:
     recipe: Recipe = RECIPE
 
 
-def train_stale(
+def train_correction(
     network: str | Path,
     clips: Sequence[Clip],
     out: Path,

@@ -14,8 +14,8 @@ from clockseg.carry import Motion
 from clockseg.datasets.clips import Clip
 from clockseg.errors import DataError
 from clockseg.training.frames import Warn, decoded, unlabelled
-from clockseg.training.stale_teacher import Teacher
 from clockseg.types import IMAGE, PICTURE_SIZE, Array, Image, Size
+from recipes.street.correction.teacher import Teacher
 
 OLDEST = 12
 """Largest age of propagated scores, in frames."""

@@ -10,10 +10,13 @@ from onnx import TensorProto, helper
 from torch import Tensor, nn
 from torch.nn import functional
 
+from clockseg.errors import NetworkError
 from clockseg.graph import sidecar
-from clockseg.graph.correction import Addition, repeated, with_addition
+from clockseg.graph.correction import Addition, with_addition
+from clockseg.graph.nodes import captured, renamed, upstream
+from clockseg.graph.nodes import reads as reads_of
 from clockseg.networks.onnx_export import traced
-from clockseg.training.stale_teacher import Teacher
+from recipes.street.correction.teacher import Teacher
 
 WIDTH, DEEP = 48, 64
 """Channels at the grid it works on, and at half of it."""
@@ -139,3 +142,33 @@ def _traced(teacher: Teacher, fusion: Fusion) -> onnx.ModelProto:
     }
     axes = {name: {2: f"{name}_height", 3: f"{name}_width"} for name in (*given, "mended")}
     return traced(_Corrected(fusion, kind).eval(), given, ["mended"], axes=axes)
+
+
+def repeated(graph: onnx.GraphProto, start: str, end: str, *, reads: str, prefix: str) -> tuple[onnx.NodeProto, ...]:
+    """Copy the nodes from ``start`` to ``end``, reading ``reads`` for ``start``; none if the two are the same.
+
+    What they make is called as before, behind ``prefix``. Constants on the way are repeated as well; what else they read is
+    the graph's own.
+    """
+    needed = upstream(graph.node, [end], [start])
+    fixed, made = {weight.name for weight in graph.initializer}, {start}
+    constants: list[onnx.NodeProto] = []
+    chain: list[onnx.NodeProto] = []
+    for node in (node for node in graph.node if node.name in needed):
+        if fixed.issuperset(reads_of(node)):
+            fixed.update(node.output)
+            constants.append(node)
+        elif not made.isdisjoint(reads_of(node)):
+            if not made.isdisjoint(captured(node)):
+                raise NetworkError(
+                    f"node {node.name!r} ({node.op_type}) reads the score map from inside a branch or loop; a correction "
+                    "can't repeat that. Export the network traced, at a fixed size."
+                )
+            made.update(filter(None, node.output))
+            chain.append(node)
+    if end not in made:
+        raise NetworkError(f"{end!r} isn't computed from {start!r}.")
+    own = upstream(constants, {name for node in chain for name in reads_of(node)})
+    nodes = [*(node for node in constants if node.name in own), *chain]
+    names = {name: f"{prefix}{name}" for node in nodes for name in node.output if name} | {start: reads}
+    return renamed(nodes, names, prefix=prefix)

@@ -1,9 +1,8 @@
-"""Training for staleness: the file it writes, the network in it, and what commands and engines make of it."""
+"""Corrections of propagated scores: the file that their training writes, the network in it, and its use."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +14,24 @@ import onnx
 import pytest
 
 import networks
-from clockseg import engines
 from clockseg.carry import Flow, Warp
-from clockseg.cli.main import main
-from clockseg.cli.train import advice
+from clockseg.cli import main as commands
 from clockseg.clocks.rates import frame_oracle, skip_frame
-from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.schedule import carried
 from clockseg.clockwork.session import Session
 from clockseg.datasets import read_data
 from clockseg.errors import DataError, NetworkError, TrainingError, UsageError
 from clockseg.graph import sidecar
-from clockseg.graph.correction import network_alone, repeated, with_addition
-from clockseg.networks.inspection import corrected_share
+from clockseg.graph.correction import network_alone, with_addition
 from clockseg.networks.load import assemble, load, read
 from clockseg.networks.quantization import quantize
 
 pytest.importorskip("torch")
 
 from clockseg.training.fitting import Recipe
-from clockseg.training.stale import Choices, train_stale
+from recipes.street.correction.__main__ import main
+from recipes.street.correction.fusion import repeated
+from recipes.street.correction.training import Choices, train_correction
 
 WARP = Warp(Flow(), of="fused")
 QUICK = Choices(samples=12, recipe=Recipe(steps=6, batch=2))
@@ -61,7 +58,7 @@ def data(tmp_path_factory) -> Path:
 def trained(data, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     network = networks.write_tiny(folder)
-    return train_stale(network, read_data(data), folder / "out", choices=QUICK, engine="openvino", threads=1).path
+    return train_correction(network, read_data(data), folder / "out", choices=QUICK, engine="openvino", threads=1).path
 
 
 def _video() -> Iterator[np.ndarray]:
@@ -108,7 +105,7 @@ def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
     # Enough steps to overfit: what is corrected must come nearer to what the network gives than what is only moved.
     network = networks.write_tiny(tmp_path)
     choices = replace(QUICK, samples=20, recipe=Recipe(steps=80, batch=4))
-    train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    train_correction(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     losses = [entry["loss"] for entry in log if entry["event"] == "step"]
     assert losses[-1] < 0.8 * losses[0]
@@ -117,7 +114,7 @@ def test_what_is_corrected_is_learnt(data, tmp_path) -> None:
 def test_it_starts_by_adding_nothing(data, tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
     choices = replace(QUICK, recipe=Recipe(steps=1, batch=2, rate=0.0))
-    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    found = train_correction(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     net = load(found.path, threads=1)
     for here, there in zip(_run(net, MOVING), _run(_plain(found.path), carried(skip_frame(4), WARP))):
         assert np.array_equal(here, there)
@@ -150,7 +147,7 @@ def test_maps_of_odd_size(data, tmp_path) -> None:
     said = networks.renamed(networks.TINY, input=replace(networks.TINY.input, width=42, height=30, pad_multiple=2))
     network = networks.write_tiny(tmp_path, said)
     choices = replace(QUICK, recipe=Recipe(steps=2, batch=2))
-    found = train_stale(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    found = train_correction(network, read_data(data), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     net = load(found.path, engine="onnxruntime", threads=1)
     assert {labels.shape for labels in _run(net, MOVING)} == {(32, 48)}
 
@@ -163,7 +160,7 @@ def test_a_video_is_learned_from(tmp_path) -> None:
         writer.write(_picture(3, shift))
     writer.release()
     choices = replace(QUICK, samples=6, recipe=Recipe(steps=3, batch=2))
-    train_stale(network, read_data(video), tmp_path / "out", choices=choices, engine="openvino", threads=1)
+    train_correction(network, read_data(video), tmp_path / "out", choices=choices, engine="openvino", threads=1)
     start = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[0])
     assert start["samples"] >= 4
 
@@ -171,15 +168,15 @@ def test_a_video_is_learned_from(tmp_path) -> None:
 def test_training_is_resumed_and_not_overwritten(data, tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
     options = {"engine": "openvino", "threads": 1}
-    train_stale(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
+    train_correction(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
     with pytest.raises(UsageError, match="--resume"):
-        train_stale(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
+        train_correction(network, read_data(data), tmp_path / "out", choices=QUICK, **options)
     longer = replace(QUICK, resume=True, recipe=Recipe(steps=9, batch=2))
-    train_stale(network, read_data(data), tmp_path / "out", choices=longer, **options)
+    train_correction(network, read_data(data), tmp_path / "out", choices=longer, **options)
     steps = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in steps if entry["event"] == "step"] == list(range(1, 10))
     with pytest.raises(UsageError, match=r'"seed": 0.*"seed": 1.*without --resume'):
-        train_stale(network, read_data(data), tmp_path / "out", choices=replace(longer, seed=1), **options)
+        train_correction(network, read_data(data), tmp_path / "out", choices=replace(longer, seed=1), **options)
 
 
 def test_a_training_whose_loss_is_no_number_ends_with_its_step(tmp_path) -> None:
@@ -196,7 +193,9 @@ def test_a_training_whose_loss_is_no_number_ends_with_its_step(tmp_path) -> None
 
 
 def test_a_correction_is_replaced_by_another(trained, data, tmp_path) -> None:
-    again = train_stale(trained, read_data(data), tmp_path, choices=QUICK, name="again", engine="openvino", threads=1)
+    again = train_correction(
+        trained, read_data(data), tmp_path, choices=QUICK, name="again", engine="openvino", threads=1
+    )
     model, said = read(again.path)
     assert sum(value.name == said.correction.output for value in model.graph.output) == 1
 
@@ -204,10 +203,12 @@ def test_a_correction_is_replaced_by_another(trained, data, tmp_path) -> None:
 def test_what_cant_be_trained_is_refused(data, tmp_path) -> None:
     network = networks.write_tiny(tmp_path)
     with pytest.raises(DataError, match="no clip other to hold out"):
-        train_stale(network, read_data(data), tmp_path / "y", choices=replace(QUICK, hold_out=("other",)), threads=1)
+        train_correction(
+            network, read_data(data), tmp_path / "y", choices=replace(QUICK, hold_out=("other",)), threads=1
+        )
     bare = networks.write_tiny(tmp_path, networks.renamed(networks.TINY, name="bare", classes=(), palette=()))
     with pytest.raises(UsageError, match="no classes"):
-        train_stale(bare, read_data(data), tmp_path / "z", choices=QUICK)
+        train_correction(bare, read_data(data), tmp_path / "z", choices=QUICK)
 
 
 def test_files_that_are_not_what_their_sidecar_says(trained) -> None:
@@ -248,46 +249,20 @@ def test_in_eight_bits_it_keeps_its_correction(trained, data, tmp_path) -> None:
 
 
 def test_inspect_tells_of_it(trained, capsys) -> None:
-    assert main(["inspect", str(trained), "--engine", "onnxruntime", "--threads", "1", "--repeat", "2"]) == 0
+    assert commands.main(["inspect", str(trained), "--engine", "onnxruntime", "--threads", "1", "--repeat", "2"]) == 0
     assert "correction" in capsys.readouterr().out
 
 
 def test_as_a_command(data, tmp_path, capsys) -> None:
     network = networks.write_tiny(tmp_path)
     out = tmp_path / "out"
-    line = ["train", "stale", str(network), str(data), "--out", str(out), "--samples", "8", "--steps", "2"]
-    assert main([*line, "--engine", "openvino", "--threads", "1", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["network"] == str(out / "tiny-stale.onnx")
-    assert facts["corrected_frame"] > 0
-    assert all(set(row) == {"samples", "moved", "corrected"} for row in facts["held_out"].values())
+    line = [str(network), str(data), "--out", str(out), "--samples", "8", "--steps", "2"]
+    assert main([*line, "--engine", "openvino", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("frames old")
+    assert str(out / "tiny-stale.onnx") in printed
     assert main([*line, "--quiet"]) == 2
     assert "--resume" in capsys.readouterr().err
-
-
-def test_a_correction_is_recommended_only_if_it_saves_time() -> None:
-    assert "next: clockseg evaluate" in advice(Path("net.onnx"), 0.8)
-    slower = advice(Path("net.onnx"), 1.17)
-    assert "slower" in slower
-    assert "next:" not in slower
-
-
-@pytest.mark.parametrize(("seconds", "slower"), [(0.0, True), (0.02, False)])
-def test_the_time_of_a_corrected_frame_is_measured_against_the_uncut_network(trained, seconds, slower) -> None:
-    def delayed(net: StagedNetwork) -> StagedNetwork:
-        made = engines.openvino(net)
-
-        def part(value: Any) -> Any:
-            time.sleep(seconds)
-            return made.whole(value)
-
-        def correct(*values: Any) -> Any:
-            time.sleep(0.005)
-            return made.correction(*values)
-
-        return replace(made, whole=part, correction=correct)
-
-    assert (corrected_share(trained, WARP, engine=delayed) > 1) == slower
 
 
 def test_constants_on_the_way_may_stand_behind_a_long_chain() -> None:
