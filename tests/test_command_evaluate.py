@@ -33,7 +33,6 @@ KEYS = [
     "relative_time",
     "multiply_adds_per_frame",
     "relative_multiply_adds",
-    "joules_per_frame",
 ]
 
 

@@ -22,7 +22,6 @@ PACKAGES = {
     "huggingface_hub": "huggingface-hub",
     "cv2": "opencv-python-headless",
     "ml_dtypes": "ml-dtypes",
-    "pynvml": "nvidia-ml-py",
     "google": "onnx",  # protobuf, which onnx is made of
     "torchvision": "torch",  # an adapter for those who have it
 }

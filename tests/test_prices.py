@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import itertools
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from clockseg.clocks import ALWAYS
 from clockseg.clockwork.network import Group, Stage, StagedNetwork
 from clockseg.evaluation import runs as interleaving
 from clockseg.evaluation.cost import FINISH, NOTHING, Meter, Price, Prices, priced
-from clockseg.evaluation.energy import Counter, Energy
 from clockseg.evaluation.runs import Spent
 from clockseg.execution.recording import record, replay
 from clockseg.showing.stream import stream
@@ -216,21 +214,17 @@ def test_prices_of_another_network_are_refused() -> None:
 
 
 def test_what_is_unknown_of_one_frame_is_unknown_of_the_sum() -> None:
-    known, unknown = Spent().add(Price(10, 0.5), 2.0), Spent().add(None, None)
+    known, unknown = Spent().add(Price(10, 0.5)), Spent().add(None)
     assert (known + known).multiply_adds_per_frame == 10
-    assert (known + known).joules_per_frame == 2
     both = known + unknown
     assert both.frames == 2
-    assert both.multiply_adds_per_frame is both.joules_per_frame is both.relative_multiply_adds(known) is None
+    assert both.multiply_adds_per_frame is both.relative_multiply_adds(known) is None
     assert Price(1, 0.5) + Price(1) == Price(2, None)
     assert known.relative_multiply_adds(Spent()) is None
 
 
-def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any) -> None:
     net = load(networks.write_tiny(tmp_path), engine="onnxruntime", threads=1)
-    ticking = itertools.count(step=3)
-    meter = Energy([Counter("package-0", lambda: next(ticking), 1.0)])
-    monkeypatch.setattr(interleaving, "counting", lambda engine: meter)
     runs = interleaving.Interleaving(net, [stream(net, skip_frame(2)), stream(net, alternating)])
     for seed in range(5):
         runs(np.random.default_rng(seed).integers(0, 256, (32, 48, 3), dtype=np.uint8))
@@ -240,7 +234,6 @@ def test_runs_side_by_side_are_priced_against_the_uncut_network(tmp_path: Any, m
     assert skipped.relative_multiply_adds(uncut) == 0.5
     last = priced(net).stages["deep"].multiply_adds
     assert alternated.relative_multiply_adds(uncut) == pytest.approx(1 - last / 2 / priced(net).full.multiply_adds)
-    assert [one.joules_per_frame for one in runs.spent] == [3, 3, 3]
 
 
 def test_what_is_moved_costs_its_conclusion_or_correction_alone() -> None:

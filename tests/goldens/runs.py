@@ -33,7 +33,7 @@ SCHEDULES = (
 ENGINE = ("--engine", "openvino", "--threads", "1")
 SMALL = ("--size", "240x176")
 KEPT_OF_A_TRACE = ("frame", "size", "fill", "fired", "signal", "carried")
-TIMED = re.compile(r"^(ms|ms/frame|relative time|relative_time|share|time, est\.|seconds_per_frame|joules_per_frame)$")
+TIMED = re.compile(r"^(ms|ms/frame|relative time|relative_time|share|time, est\.|seconds_per_frame)$")
 DATA = Path(os.environ.get("CLOCKSEG_DATA") or Path(__file__).resolve().parents[3] / "shared") / "data"
 DRIVE, CLIPS = DATA / "videos" / "solidWhiteRight.mp4", DATA / "camvid" / "val"
 

@@ -92,7 +92,6 @@ class Evaluation:
             "relative_time": self.relative_time,
             "multiply_adds_per_frame": self.spent.multiply_adds_per_frame,
             "relative_multiply_adds": self.relative_multiply_adds,
-            "joules_per_frame": self.spent.joules_per_frame,
         }
 
     def _label_facts(self) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.clockwork.trace import Tally
 from clockseg.errors import UsageError
 from clockseg.evaluation.cost import NOTHING, Meter, Price
-from clockseg.evaluation.energy import counting
 from clockseg.showing.seeing import Shown, Stream
 from clockseg.showing.stream import stream
 from clockseg.video.planar import rgb
@@ -29,40 +28,32 @@ from clockseg.video.planar import rgb
 class Spent:
     """Cost of frames beside their seconds, summed over the frames after each clip's first; addable.
 
-    ``price``: multiply-adds and bytes of the parts that ran; None if a part is not a graph. ``joules``: energy of the whole
-    machine meanwhile; None if it has no counter.
+    ``price``: multiply-adds of the parts that ran; None if a part is not a graph.
 
-    >>> spent = Spent().add(Price(100, 8), None).add(Price(50, 4), None)
-    >>> spent.multiply_adds_per_frame, spent.joules_per_frame is None, spent.relative_multiply_adds(spent)
-    (75.0, True, 1.0)
+    >>> spent = Spent().add(Price(100, 8)).add(Price(50, 4))
+    >>> spent.multiply_adds_per_frame, spent.relative_multiply_adds(spent)
+    (75.0, 1.0)
     >>> (spent + spent).frames, Spent().multiply_adds_per_frame is None
     (4, True)
     """
 
     frames: int = 0
     price: Price | None = NOTHING
-    joules: float | None = 0.0
 
-    def add(self, price: Price | None, joules: float | None) -> Spent:
+    def add(self, price: Price | None) -> Spent:
         """Add one frame."""
-        return self + Spent(1, price, joules)
+        return self + Spent(1, price)
 
     def __add__(self, other: Spent) -> Spent:
         if not isinstance(other, Spent):
             return NotImplemented
         price = None if self.price is None or other.price is None else self.price + other.price
-        joules = None if self.joules is None or other.joules is None else self.joules + other.joules
-        return Spent(self.frames + other.frames, price, joules)
+        return Spent(self.frames + other.frames, price)
 
     @property
     def multiply_adds_per_frame(self) -> float | None:
         """Mean multiply-adds per frame; None without frames, or if a part is not a graph."""
         return None if self.price is None or not self.frames else self.price.multiply_adds / self.frames
-
-    @property
-    def joules_per_frame(self) -> float | None:
-        """Mean energy per frame in joules; None without frames, or if the machine has no counter."""
-        return None if self.joules is None or not self.frames else self.joules / self.frames
 
     def relative_multiply_adds(self, every_frame: Spent) -> float | None:
         """Multiply-adds as a share of those of the uncut network on the same frames."""
@@ -99,7 +90,6 @@ class Interleaving:
         self.tallies = [Tally(one.net.names) for one in self.streams]
         self.spent = [Spent() for _ in self.streams]
         self._meters = [Meter(one.net) for one in self.streams]
-        self._energy = counting(net.engine)
         self._shown: list[deque[Any]] = [deque() for _ in self.streams]
         self._done = 0
         self._shape: Any = None
@@ -119,26 +109,22 @@ class Interleaving:
         self._done += 1
         self._compile(image, vectors)
         for index in order:
-            self._energy.spent()
-            shown = self.streams[index].push(image, vectors=vectors, item=(item, image))
-            self._told(index, shown, self._energy.spent())
+            self._told(index, self.streams[index].push(image, vectors=vectors, item=(item, image)))
         return list(self._ready())
 
     def end(self) -> list[tuple[Any, list[Any]]]:
         """End the clip, and return the frames that are left."""
         for index, one in enumerate(self.streams):
-            self._energy.spent()
-            self._told(index, one.end(), self._energy.spent())
+            self._told(index, one.end())
         return list(self._ready())
 
-    def _told(self, index: int, shown: Sequence[Shown], joules: float | None) -> None:
-        """Count the frames that one stream has done. ``joules``: what was spent since the ones before, told of the first."""
-        for number, one in enumerate(shown):
+    def _told(self, index: int, shown: Sequence[Shown]) -> None:
+        """Count the frames that one stream has done."""
+        for one in shown:
             first = self.tallies[index].frames == 0
             self.tallies[index] = self.tallies[index].add(one.record, first=first)
             if not first:
-                price = self._meters[index].frame(one.record, one.item[1])
-                self.spent[index] = self.spent[index].add(price, 0.0 if number and joules is not None else joules)
+                self.spent[index] = self.spent[index].add(self._meters[index].frame(one.record, one.item[1]))
             self._shown[index].append((one.item[0], one.output))
 
     def _ready(self) -> Iterator[tuple[Any, list[Any]]]:

@@ -82,7 +82,6 @@ _SUMMARY: tuple[tuple[str, str, Callable[[Any], str], str], ...] = (
     ("relative time", "relative_time_estimate", _percent, "estimated, relative to running every stage on every frame"),
     ("multiply-adds per frame", "multiply_adds_per_frame", lambda count: f"{count / 1e9:.3f} G", "the first included"),
     ("relative multiply-adds", "relative_multiply_adds", _percent, "relative to the uncut network"),
-    ("energy per frame", "joules_per_frame", lambda joules: f"{joules:.3f} J", ""),
     ("frames per second", "fps", lambda fps: f"{fps:.1f}", "of the whole run, decoding and writing included"),
 )
 """Rows from the summary: name, key, format, explanation."""

@@ -28,7 +28,7 @@ class Figures:
     """Sums over the frames of pieces, each with its own session; addable, and convertible to plain values and back.
 
     ``sums``, by name, NaN for what could not be measured: seconds of the ``network``, its ``multiply_adds`` and those of the
-    ``uncut`` network, ``joules`` after the first frame, the ``confidence`` on the ``looked`` frames on which it was measured, seconds
+    ``uncut`` network, the ``confidence`` on the ``looked`` frames on which it was measured, seconds
     ``busy`` and ``waited`` with each name of ``BUSY`` and ``WAITED``, and with the number of each part of the network its seconds on
     ``first`` frames, on ``later`` ones on which it ran, and the number of these, ``ran``. ``calm``: the counts from which flicker is
     computed, None if it was not requested.
@@ -53,7 +53,6 @@ class Figures:
         first: bool,
         price: Price | None = None,
         whole: Price | None = None,
-        joules: float | None = None,
         decode_seconds: float = 0.0,
     ) -> Figures:
         """Return the figures with one more frame; ``first`` if its session begins with it."""
@@ -62,8 +61,6 @@ class Figures:
             "network": spent.network,
             "multiply_adds": math.nan if price is None else price.multiply_adds,
             "uncut": math.nan if whole is None else whole.multiply_adds,
-            # Energy counts from the second frame, as seconds do: the first one pays for what is compiled.
-            "joules": math.nan if joules is None else 0.0 if first else joules,
             "busy decoding": decode_seconds,
             "busy motion": spent.motion,
             "busy network": sum(spent.stages) + spent.clock,
@@ -123,7 +120,6 @@ class Figures:
             "relative_time_estimate": None if mean is None else round(mean / self.full_seconds, 4),
             "multiply_adds_per_frame": _rounded(self._per("multiply_adds", tally.frames), 0),
             "relative_multiply_adds": _rounded(self._per("multiply_adds", sums.get("uncut", 0.0)), 4),
-            "joules_per_frame": _rounded(self._per("joules", tally.later), 4),
             "flicker": None if self.calm is None else flicker_facts(self.calm),
             "confidence": _rounded(self.confidence, 3),
             "busy_seconds": {name: round(sums.get(f"busy {name}", 0.0), 3) for name in BUSY},

@@ -21,7 +21,6 @@ from clockseg.clockwork.schedule import Schedule
 from clockseg.clockwork.trace import Progress, Record, Tally
 from clockseg.errors import UsageError, VideoError, nearest, whole_number
 from clockseg.evaluation.cost import Meter
-from clockseg.evaluation.energy import counting
 from clockseg.evaluation.flicker import Flickers
 from clockseg.execution.machine import release_memory
 from clockseg.files import MAX_HOURS, MAX_PIXELS, folder_beside
@@ -277,7 +276,7 @@ class _Run:
         self.figures = Figures(Tally(net.names))
         self._schedule, self._seen = schedule, 0
         self._name, self._expected, self._progress = clip.name, expected(clip, job), progress
-        self._meter, self._energy = Meter(net, job.setting.get("digest") or ""), counting(net.engine)
+        self._meter = Meter(net, job.setting.get("digest") or "")
 
     def counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         """Yield the frames, counting them as they are decoded."""
@@ -292,13 +291,11 @@ class _Run:
             for one in self._awaited(ahead):
                 # Compile for this size first, so that the time this takes is in wall_seconds and fps only.
                 self.stream.compile(one.image, vectors=one.vectors)
-                self._energy.spent()
                 shown = self.stream.run(one)
                 self.carry = str(settled(self._schedule.carry, one.vectors))
-                joules = self._energy.spent()
                 self._look()
-                yield from self._told(shown, joules)
-            yield from self._told(self.stream.end(), self._energy.spent())
+                yield from self._told(shown)
+            yield from self._told(self.stream.end())
 
     def _awaited(self, ahead: Iterator[Seen]) -> Iterator[Seen]:
         while True:
@@ -318,9 +315,9 @@ class _Run:
             self.figures = self.figures.plus({"confidence": confidence_of(maps), "looked": 1})
         self._seen += 1
 
-    def _told(self, shown: Sequence[Shown], joules: float | None) -> Iterator[tuple[Frame, Array, Record]]:
-        """Yield frames that are done. ``joules``: what has been spent since the ones before, told of the first."""
-        for number, (frame, output, record) in enumerate(shown):
+    def _told(self, shown: Sequence[Shown]) -> Iterator[tuple[Frame, Array, Record]]:
+        """Count frames that are done, and yield them."""
+        for frame, output, record in shown:
             if kind_of(self.net) == "values":
                 height, width = frame.picture.shape[:2]
                 checked_values(output, self.net, (width, height))
@@ -330,7 +327,6 @@ class _Run:
                 first=not self.figures.tally.frames,
                 price=None if prices is None else prices.frame(record),
                 whole=None if prices is None else prices.whole,
-                joules=0.0 if number and joules is not None else joules,
                 decode_seconds=frame.decode_seconds,
             )
             self._progress(Progress(self._name, self.figures.tally.frames, self._expected, self.figures.tally))
