@@ -26,7 +26,6 @@ KEYS = [
     "agreement",
     "flicker",
     "uncut_flicker",
-    "reaction_lag",
     "fire_rate",
     "network_rate",
     "seconds_per_frame",
@@ -63,7 +62,6 @@ def test_json_is_exactly_what_is_documented(capsys, data):
         assert list(schedule["iu"]) == list(CLASSES)
         assert list(schedule["boundary"]) == ["mean_iu", "fw_iu"]
         assert list(schedule["agreement"]) == ["mean_iu", "fw_iu", "pixel_acc"]
-        assert list(schedule["reaction_lag"]) == ["median", "appear", "vanish", "at_once", "events", "missed", "open"]
         assert list(schedule["fire_rate"]) == ["one", "two", "three"]
         shares = [schedule[key] for key in ("mean_iu", "fw_iu", "pixel_acc", "network_rate")]
         assert all(0 <= share <= 1 for share in shares)

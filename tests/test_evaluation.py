@@ -160,7 +160,7 @@ def test_facts_are_plain_json_in_the_documented_order(data):
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert list(facts) == [
         "schedule", "carry", "mean_iu", "fw_iu", "pixel_acc", "mean_acc", "iu", "boundary", "agreement",
-        "flicker", "uncut_flicker", "reaction_lag", "fire_rate", "network_rate", "seconds_per_frame", "relative_time",
+        "flicker", "uncut_flicker", "fire_rate", "network_rate", "seconds_per_frame", "relative_time",
         "multiply_adds_per_frame", "relative_multiply_adds",
     ]  # fmt: skip
     assert facts["carry"] == "identity"

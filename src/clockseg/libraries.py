@@ -37,9 +37,7 @@ def opencv() -> types.ModuleType:
     try:
         import cv2
     except ImportError as error:
-        raise MissingDependency(
-            "scaling frames, motion and reaction lag need OpenCV: pip install opencv-python-headless"
-        ) from error
+        raise MissingDependency("scaling frames and motion need OpenCV: pip install opencv-python-headless") from error
     return cv2
 
 

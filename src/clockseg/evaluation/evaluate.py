@@ -18,7 +18,6 @@ from clockseg.errors import UsageError
 from clockseg.evaluation.flicker import Flickers, flicker_facts
 from clockseg.evaluation.labels import checked_labels, class_names, scored_classes
 from clockseg.evaluation.metrics import Confusion, band_kind, boundary_band, confusion, finite
-from clockseg.evaluation.reaction import Reaction, Reactions
 from clockseg.evaluation.runs import Interleaving, Spent, added
 from clockseg.evaluation.values import Deviation, deviation
 from clockseg.showing.kind import checked_values, kind_of
@@ -40,8 +39,7 @@ class Evaluation:
     ``agreement``: with the uncut network's labels, on all frames; ``oracle``: the uncut network's own ``scores``;
     ``deviation``: from the output of an uncut network that gives numbers, which has no ``classes`` and none of the former.
     ``flickers`` and ``uncut_flickers``: labels against those of the frame before, warped to this one
-    (``clockseg.evaluation.flicker``). ``reaction``: how late the schedule shows what appears or vanishes in the uncut
-    network's labels (``clockseg.evaluation.reaction``). ``tally`` and ``uncut``: firings and seconds of the schedule and of
+    (``clockseg.evaluation.flicker``). ``tally`` and ``uncut``: firings and seconds of the schedule and of
     the uncut network; ``spent`` and ``uncut_spent``: their other costs.
     """
 
@@ -54,7 +52,6 @@ class Evaluation:
     oracle: Confusion
     tally: Tally
     uncut: Tally
-    reaction: Reaction = field(default_factory=Reaction)
     spent: Spent = field(default_factory=Spent)
     uncut_spent: Spent = field(default_factory=Spent)
     flickers: Confusion = field(default_factory=lambda: Confusion.none(0))
@@ -110,7 +107,6 @@ class Evaluation:
             },
             "flicker": flicker_facts(self.flickers),
             "uncut_flicker": flicker_facts(self.uncut_flickers),
-            "reaction_lag": self.reaction.facts(),
         }
 
 
@@ -201,7 +197,7 @@ class _Scorer:
         self.net, self.streams = net, [one for _, one in streams]
         scored, self._lookup = scored_classes(clip, classes, net) if clip is not None and classes else (classes, None)
         self._count, self._clip = len(scored), clip
-        self._reactions, self._flickers = Reactions(len(streams)), Flickers(1 + len(streams), self._count)
+        self._flickers = Flickers(1 + len(streams), self._count)
         none = Confusion.none(self._count)
         self._oracle = none
         self._found = [
@@ -252,7 +248,6 @@ class _Scorer:
             if band is not None and one.boundary is not None and frame.labels is not None:
                 sums["boundary"] = one.boundary + confusion(frame.labels, labels, count, where=band)
             self._found[index] = replace(one, **sums)
-        self._reactions.see(uncut, shown)
         self._flickers.see(frame.image, [uncut, *shown])
 
     def _band(self, frame: ClipFrame) -> Array | None:
@@ -266,8 +261,7 @@ class _Scorer:
         if not self._count:
             return self._found
         uncut, *flickers = self._flickers.counted
-        extras = zip(self._found, self._reactions.end(), flickers, strict=True)
         return [
-            replace(one, oracle=self._oracle, reaction=reaction, flickers=calm, uncut_flickers=uncut)
-            for one, reaction, calm in extras
+            replace(one, oracle=self._oracle, flickers=calm, uncut_flickers=uncut)
+            for one, calm in zip(self._found, flickers, strict=True)
         ]

@@ -38,7 +38,6 @@ _SCORES: Columns = {
     "pixels": ("agreement.pixel_acc", percent),
     "flicker": ("flicker.flicker", percent),
     "uncut flicker": ("uncut_flicker.flicker", percent),
-    "lag": ("reaction_lag.median", str),
 }
 _ERRORS: Columns = {
     "relative error": ("agreement.relative_error", percent),
