@@ -349,8 +349,6 @@ def test_evaluate_on_the_command_line(network, tmp_path, capsys) -> None:
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["schedule", "relative", "error", "worst"]
     assert len(rows) == 2
-    assert main([*given, "--streaming", "10"]) == 2
-    assert "leave it out" in capsys.readouterr().err
 
 
 def test_labels_are_still_what_networks_with_classes_give(tmp_path) -> None:

@@ -289,11 +289,6 @@ def test_without_matplotlib_it_says_what_to_install(clips, monkeypatch, capsys) 
     assert "pip install '.[plots]' in the clone" in capsys.readouterr().err
 
 
-def test_streaming_has_no_plot(clips, capsys) -> None:
-    assert main([*command(clips), "--streaming", "30", "--plot", "plot.svg"]) == 2
-    assert "can't draw --streaming" in capsys.readouterr().err
-
-
 def test_drawing_without_matplotlib(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install"):

@@ -1,4 +1,4 @@
-"""``clockseg evaluate``: schedules against human labels, against every frame, and in real time."""
+"""``clockseg evaluate``: schedules against human labels, and against every frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from clockseg.cli.clips import Account, clips_of, each
 from clockseg.cli.loading import as_planned, load_network, parse_schedules
 from clockseg.cli.options import (
     Unsaid,
-    above_zero,
     add_data_options,
     add_frames_options,
     add_network_options,
@@ -24,15 +23,12 @@ from clockseg.cli.options import (
     new_command,
 )
 from clockseg.cli.progress import shown
-from clockseg.cli.terminal import align, print_result, say, warn
-from clockseg.errors import UsageError
+from clockseg.cli.terminal import align, print_result, warn
 from clockseg.networks import ANY_VIDEO, DRIVING
 
 if TYPE_CHECKING:
-    from clockseg.clockwork.network import StagedNetwork
-    from clockseg.clockwork.schedule import Schedule
     from clockseg.datasets.clips import Clip
-    from clockseg.execution.pipeline import Runner
+    from clockseg.evaluation.evaluate import Evaluation
 
 DESCRIPTION = """Measure the accuracy and speed of schedules.
 
@@ -41,10 +37,7 @@ clip, a folder of pictures, a video, or a data set in its official layout (see d
 
 With labels, the table has the mIoU and the share of the every-frame mIoU that a schedule keeps. Agreement compares with the
 uncut network on every frame, and needs no labels; for a network that outputs numbers, such as depth, it is the relative
-error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run.
-
-With --streaming FPS, frames arrive in real time. The deadline of a frame is the arrival of the next one; at each deadline, the
-newest finished output is scored."""
+error mean |a - b| / mean |b|. Time is relative to the uncut network's, measured in the same run."""
 
 
 def add_parser(commands: Any) -> None:
@@ -58,16 +51,11 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--map", type=Path, metavar="FILE", help=help)
     add_schedule_options(parser, several=True)
-    group = parser.add_argument_group("pipelines and streams")
-    help = "let frames arrive in real time, and score the newest finished output at each frame's deadline"
-    group.add_argument("--streaming", type=above_zero, metavar="FPS", help=help)
-    help = "with --streaming: run the delayed stages of a pipeline after the output has been returned"
-    group.add_argument("--ahead", action="store_true", help=help)
     help = (
-        "another network to compare with, run on every frame, such as street for street-large; repeat  "
+        "another network to compare with, run on every frame, such as street for street-large; repeat "
         "the option for several"
     )
-    group.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
+    parser.add_argument("--baseline", action="append", default=[], metavar="NETWORK", help=help)
     add_network_options(parser, default=ANY_VIDEO, or_else=f", as of segment; {DRIVING} for clips with labels")
     add_frames_options(parser)
     help = "write all figures to a CSV file, or the table to a LaTeX file"
@@ -80,10 +68,11 @@ def run(args: argparse.Namespace) -> int:
     """Evaluate and print; 1 if a clip failed or was incomplete."""
     from clockseg.datasets.clips import renamed
     from clockseg.evaluation.evaluate import evaluate
-    from clockseg.evaluation.streaming import evaluate_streaming
-    from clockseg.evaluation.tables import table, write_table
+    from clockseg.evaluation.tables import check_table, table, write_table
 
-    _check_options(args)
+    if args.table is not None:
+        check_table(args.table)
+    check_new_files(checked_plot(args), args.table, overwrite=True)
     args = as_planned(args, *(args.schedule or ()))
     account = Account()
     clips = clips_of(args, account)
@@ -98,16 +87,12 @@ def run(args: argparse.Namespace) -> int:
             warn(text)
     schedules = parse_schedules(args.schedule, net, args.carry)
     baselines = [(text, load_network(changed(args, network=text))) for text in args.baseline]
-    runners = None if args.streaming is None else _runners(args, net, schedules, baselines)
 
-    def one(clip: Clip) -> Sequence[Any]:
-        if runners is not None:
-            tell, fps = (lambda sentence: None) if args.quiet else say, args.streaming
-            return evaluate_streaming(net, runners, [clip], fps=fps, progress=tell, warn=account.cut_short)
+    def one(clip: Clip) -> Sequence[Evaluation]:
         with shown(clip.name, quiet=args.quiet) as show:
             return evaluate(net, schedules, [clip], baselines=baselines, progress=show, warn=account.cut_short)
 
-    found: list[Any] = []
+    found: list[Evaluation] = []
     for _, of_clip in each(clips, one, account):
         found = [a + b for a, b in zip(found, of_clip, strict=True)] if found else list(of_clip)
     if not found:
@@ -118,47 +103,11 @@ def run(args: argparse.Namespace) -> int:
         from clockseg.report.plots import draw_evaluation
 
         draw_evaluation(found, args.plot)
-    facts = _setting(args, net) | {"schedules": [result.facts() for result in found]}
+    facts = {
+        "data": args.data[0] if len(args.data) == 1 else args.data,
+        "network": net.name,
+        "engine": net.engine,
+        "schedules": [result.facts() for result in found],
+    }
     print_result(args, facts, lambda: align(table(found)))
     return 1 if account.troubles else 0
-
-
-def _check_options(args: argparse.Namespace) -> None:
-    from clockseg.evaluation.tables import check_table
-
-    if args.ahead and args.streaming is None:
-        raise UsageError("--ahead works only with --streaming; give both, or neither.")
-    if args.plot is not None and args.streaming is not None:
-        raise UsageError("--plot can't draw --streaming results; leave one of them out.")
-    if args.table is not None:
-        check_table(args.table)
-    check_new_files(checked_plot(args), args.table, overwrite=True)
-
-
-def _runners(
-    args: argparse.Namespace,
-    net: StagedNetwork,
-    schedules: Sequence[tuple[str, Schedule]],
-    baselines: Sequence[tuple[str, StagedNetwork]],
-) -> list[tuple[str, Runner]]:
-    """Return what frames that come in real time go through: the uncut network, the schedules and the baselines."""
-    from clockseg.clocks.rates import frame_oracle
-    from clockseg.execution.pipeline import runner
-    from clockseg.showing.kind import kind_of
-
-    if kind_of(net) == "values":
-        raise UsageError(
-            f"network {net.name!r} gives numbers, but --streaming scores labels; leave it out to compare "
-            "schedules by their relative error."
-        )
-    scheduled = [(name, runner(net, schedule, ahead=args.ahead)) for name, schedule in schedules]
-    full, *others = [(name, runner(one.uncut(), frame_oracle)) for name, one in (("full", net), *baselines)]
-    return [full, *scheduled, *others]
-
-
-def _setting(args: argparse.Namespace, net: StagedNetwork) -> dict[str, Any]:
-    data = args.data[0] if len(args.data) == 1 else args.data
-    facts = {"data": data, "network": net.name, "engine": net.engine}
-    if args.streaming is None:
-        return facts
-    return facts | {"fps": args.streaming, "pipelines": "ahead" if args.ahead else "serial"}

@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clockseg.errors import UsageError
 from clockseg.files import whole
 
-
-class Evaluated(Protocol):
-    """Any evaluation of one schedule: of labels, of numbers, or of a stream."""
-
-    def facts(self) -> dict[str, Any]: ...
+if TYPE_CHECKING:
+    from clockseg.evaluation.evaluate import Evaluation
 
 
 def percent(share: float | None) -> str:
@@ -28,13 +25,10 @@ def percent(share: float | None) -> str:
 
 Columns: TypeAlias = dict[str, tuple[str, Callable[[Any], str]]]
 """For each heading, the place of its value in the facts, and its format."""
-_LABELS: Columns = {
+_SCORES: Columns = {
     "mIoU": ("mean_iu", percent),
     "kept": ("kept", percent),
     "agreement": ("agreement.mean_iu", percent),
-}
-_SCORES: Columns = {
-    **_LABELS,
     "pixels": ("agreement.pixel_acc", percent),
     "flicker": ("flicker.flicker", percent),
     "uncut flicker": ("uncut_flicker.flicker", percent),
@@ -49,32 +43,20 @@ _COSTS: Columns = {
     "relative time": ("relative_time", lambda share: f"{share:.3f}"),
     "relative mult-adds": ("relative_multiply_adds", lambda share: f"{share:.3f}"),
 }
-_STREAM: Columns = {
-    **_LABELS,
-    "age ms": ("age_ms.median", lambda value: f"{value:.0f}"),
-    "p95": ("age_ms.p95", lambda value: f"{value:.0f}"),
-    "oldest ms": ("oldest_age_ms.median", lambda value: f"{value:.0f}"),
-    "finished": ("finished", str),
-    "dropped": ("dropped", str),
-    "on time": ("on_time_share", percent),
-}
 
 
-def table(found: Sequence[Evaluated]) -> list[list[str]]:
+def table(found: Sequence[Evaluation]) -> list[list[str]]:
     """Return rows of text, one per evaluation below a row of headings; ``-`` where there is nothing to report."""
     rows = [_flat(one) for one in found]
-    if "on_time" in rows[0]:
-        columns = _STREAM
-    else:
-        scores = _ERRORS if "agreement.relative_error" in rows[0] else _SCORES
-        # Baselines have other stages.
-        fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
-        columns = scores | fires | _COSTS
+    scores = _ERRORS if "agreement.relative_error" in rows[0] else _SCORES
+    # Baselines have other stages.
+    fires = {f"fires {stage}": (f"fire_rate.{stage}", percent) for stage in found[0].facts()["fire_rate"]}
+    columns = scores | fires | _COSTS
     body = [[str(row["schedule"]), *(_cell(row, *column) for column in columns.values())] for row in rows]
     return [["schedule", *columns], *body]
 
 
-def write_table(found: Sequence[Evaluated], path: Path) -> None:
+def write_table(found: Sequence[Evaluation], path: Path) -> None:
     """Write all figures as FILE.csv, in full precision, or the rows of ``table`` as FILE.tex (a LaTeX tabular).
 
     >>> write_table([], Path("table.xls"))
@@ -114,12 +96,9 @@ def _cell(row: Mapping[str, Any], place: str, form: Callable[[Any], str]) -> str
     return "-" if value is None else form(value)
 
 
-def _flat(one: Evaluated) -> dict[str, Any]:
+def _flat(one: Evaluation) -> dict[str, Any]:
     """Return all figures by their place, such as ``agreement.mean_iu``."""
-    facts = one.facts() | {"kept": getattr(one, "kept", None)}
-    if facts.get("frames"):
-        facts["on_time_share"] = facts["on_time"] / facts["frames"]
-    return dict(_leaves(facts))
+    return dict(_leaves(one.facts() | {"kept": one.kept}))
 
 
 def _leaves(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
