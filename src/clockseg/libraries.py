@@ -19,7 +19,7 @@ from typing import Any
 from clockseg.errors import MissingDependency, UsageError, install
 
 CPU_ENGINES = ("openvino", "onnxruntime")
-GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda", "onnxruntime-tensorrt")
+GRAPH_ENGINES = (*CPU_ENGINES, "onnxruntime-cuda")
 """The names of the engines that compile ONNX graphs (``clockseg.engines.ENGINES``). The one usually fastest comes first."""
 _OPENVINO_TELEMETRY = "openvino_telemetry"
 _ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.auto import auto, installed
-from clockseg.engines.onnxruntime import onnxruntime, providers
+from clockseg.engines.onnxruntime import has_cuda, onnxruntime
 from clockseg.engines.openvino import openvino
 from clockseg.engines.torch import torch
 from clockseg.errors import UsageError, nearest
@@ -17,12 +17,7 @@ from clockseg.libraries import CPU_ENGINES, GRAPH_ENGINES
 
 __all__ = ["ENGINES", "Times", "cache_directory", "clear_cache", "engine", "onnxruntime", "openvino", "timed", "torch"]
 
-_FUNCTIONS = (
-    openvino,
-    onnxruntime,
-    functools.partial(onnxruntime, provider="cuda"),
-    functools.partial(onnxruntime, provider="tensorrt"),
-)
+_FUNCTIONS = (openvino, onnxruntime, functools.partial(onnxruntime, cuda=True))
 ENGINES: dict[str, Callable[..., StagedNetwork]] = dict(zip(GRAPH_ENGINES, _FUNCTIONS, strict=True))
 """Engines by name, each a function of a network, ``precision`` and ``threads``."""
 
@@ -44,6 +39,6 @@ def engine(
 def contenders(precision: str, threads: int | None) -> dict[str, Callable[[StagedNetwork], StagedNetwork]]:
     """Return the installed engines that compute in ``precision``, the one that is usually fastest first."""
     names = [name for name in CPU_ENGINES if installed(name) and (precision == "f32" or name == "openvino")]
-    if "onnxruntime" in names:
-        names += [f"onnxruntime-{name}" for name in providers()]
+    if "onnxruntime" in names and has_cuda():
+        names.append("onnxruntime-cuda")
     return {name: engine(name, precision=precision, threads=threads) for name in names}

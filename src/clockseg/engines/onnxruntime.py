@@ -15,33 +15,31 @@ from clockseg.clockwork.network import StagedNetwork
 from clockseg.engines.buffers import Pool, lend
 from clockseg.engines.compiled import Runner, compiled
 from clockseg.errors import UsageError
-from clockseg.execution.cache import cache_directory
 from clockseg.execution.machine import machine, threads_or_all
 from clockseg.graph.part import Built
 from clockseg.types import Array
 
-PROVIDERS = {
-    "cpu": "CPUExecutionProvider",
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-}
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 def onnxruntime(
-    net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, provider: str = "cpu"
+    net: StagedNetwork, *, precision: str = "f32", threads: int | None = None, cuda: bool = False
 ) -> StagedNetwork:
     """Return ``net`` with its graph-backed parts compiled by ONNX Runtime, at first use of each working size.
 
-    ``provider``: "cpu"; on a GPU "cuda" or "tensorrt" (the package onnxruntime-gpu), where maps between parts go through
-    the CPU's memory. ``precision``: "f32"; on tensorrt also "f16". ``threads``: None for one per core that it may use.
+    ``precision``: "f32". ``threads``: None for one per core that it may use. ``cuda``: run on a GPU (the package
+    onnxruntime-gpu), where maps between parts go through the CPU's memory.
     """
-    allowed = ("f32", "f16") if provider == "tensorrt" else ("f32",)
-    if precision not in allowed:
-        raise UsageError(
-            f"precision {precision!r}: ONNX Runtime runs here in {' or '.join(allowed)}; use the engine 'openvino' for bf16."
-        )
+    if precision != "f32":
+        raise UsageError(f"precision {precision!r}: ONNX Runtime runs here in f32; use the engine 'openvino' for bf16.")
     library = libraries.onnxruntime()
-    chosen = _providers(provider, precision)
+    if cuda and CUDA not in library.get_available_providers():
+        raise UsageError(
+            "the installed ONNX Runtime has no CUDA: pip install onnxruntime-gpu on a machine with an NVIDIA GPU, or give the "
+            "engine 'onnxruntime', 'openvino' or 'auto'."
+        )
+    # Operators that CUDA lacks run on the CPU.
+    providers = [(CUDA, {"use_tf32": 0}), CPU] if cuda else [CPU]
     options = library.SessionOptions()
     options.intra_op_num_threads = threads_or_all(threads)
     options.inter_op_num_threads = 1
@@ -51,48 +49,20 @@ def onnxruntime(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 
     def compile(built: Built) -> Runner:
-        return _Session(library.InferenceSession(built.model, options, providers=chosen), built)
+        return _Session(library.InferenceSession(built.model, options, providers=providers), built)
 
-    name = "onnxruntime" if provider == "cpu" else f"onnxruntime {provider}"
-    bits = f"{name} {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
-    return compiled(
-        net, compile, name if precision == "f32" else f"{name} {precision}", same_bits=bits if provider == "cpu" else ""
-    )
+    if cuda:
+        return compiled(net, compile, "onnxruntime cuda")
+    bits = f"onnxruntime {library.__version__} {precision} {threads_or_all(threads)} threads, {machine()['processor']}"
+    return compiled(net, compile, "onnxruntime", same_bits=bits)
 
 
-def providers() -> tuple[str, ...]:
-    """Return the GPU providers of the installed ONNX Runtime: "cuda", "tensorrt", or none.
-
-    A build for CPUs alone, which has no library of a provider, is not imported to find this out.
-    """
+def has_cuda() -> bool:
+    """Return True if the installed ONNX Runtime is built for CUDA; a build for CPUs alone is not imported to find this out."""
     spec = None if "onnxruntime" in sys.modules else importlib.util.find_spec("onnxruntime")
     if spec is not None and spec.origin and not any(Path(spec.origin).parent.glob("capi/*providers_cuda*")):
-        return ()
-    there = libraries.onnxruntime().get_available_providers()
-    return tuple(name for name, full in PROVIDERS.items() if name != "cpu" and full in there)
-
-
-def _providers(provider: str, precision: str) -> list[Any]:
-    """Return the providers of a session: the chosen one with its options, and the CPU for operators that it lacks."""
-    if provider not in PROVIDERS:
-        raise UsageError(f"provider {provider!r}: ONNX Runtime has here {', '.join(PROVIDERS)}.")
-    if provider == "cpu":
-        return [PROVIDERS["cpu"]]
-    if provider not in providers():
-        raise UsageError(
-            f"provider {provider!r} isn't in the installed ONNX Runtime: pip install onnxruntime-gpu on a machine with an "
-            "NVIDIA GPU, or give the engine 'onnxruntime', 'openvino' or 'auto'."
-        )
-    cuda = (PROVIDERS["cuda"], {"use_tf32": 0})
-    if provider == "cuda":
-        return [cuda, PROVIDERS["cpu"]]
-    folder = cache_directory() / "tensorrt"
-    kept = {
-        "trt_engine_cache_enable": True,
-        "trt_engine_cache_path": str(folder),
-        "trt_fp16_enable": precision == "f16",
-    }
-    return [(PROVIDERS["tensorrt"], kept), cuda, PROVIDERS["cpu"]]
+        return False
+    return CUDA in libraries.onnxruntime().get_available_providers()
 
 
 class _Session:
